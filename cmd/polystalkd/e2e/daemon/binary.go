@@ -6,9 +6,11 @@ package daemon
 import (
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -78,3 +80,14 @@ var noteSources = sync.OnceFunc(func() {
 		})
 	}
 })
+
+// FreeAddress is one on this machine where nobody listens, and which the kernel gives to nobody
+// until a server listens there.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := conversation.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -18,85 +19,83 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// atServers runs a test of a client at each server: that of POLYSTALKD_ADDR, or those of the
-// test's own.
-func atServers(t *testing.T, test func(t *testing.T, address string)) {
+// runScript runs a script of testdata/clients with an installed interpreter. probe is a
+// command line that fails where the client library is missing.
+func runScript(t *testing.T, interpreter string, probe []string, install, script string, args ...string) (output string, err error) {
 	t.Helper()
-	if address := os.Getenv("POLYSTALKD_ADDR"); address != "" {
-		test(t, address)
-		return
-	}
-	daemon.Places(t, func(t *testing.T, p *daemon.Place) { test(t, p.Beanstalk) })
-}
-
-// runClient runs a script of testdata/clients with an installed interpreter.
-// probe is a program text that fails where the client library is missing.
-func runClient(t *testing.T, interpreter, option, probe, script, install string, args ...string) {
-	t.Helper()
-	if _, err := exec.LookPath(interpreter); err != nil {
-		t.Skipf("%v: install %s", err, install)
-	}
-	env := os.Environ()
-	if dir := os.Getenv("JACKD_DIR"); dir != "" {
-		env = append(env, "NODE_PATH="+filepath.Join(dir, "node_modules"))
+	if missing := missingLibrary(t, interpreter, probe, install); missing != "" {
+		t.Skip(missing)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
 	defer cancel()
-	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, interpreter, args...)
-		cmd.Env = env
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	cmd := exec.CommandContext(ctx, interpreter, append([]string{filepath.Join("testdata", "clients", script)}, args...)...)
+	cmd.Env = scriptEnv()
+	var noise strings.Builder // Node's libraries write much
+	cmd.Stderr = &noise
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s%s", script, err, out, noise.String())
 	}
-	if _, err := run(option, probe); err != nil {
-		t.Skipf("no library for %s: install %s", interpreter, install)
-	}
-	out, err := run(append([]string{filepath.Join("testdata", "clients", script)}, args...)...)
-	if err != nil || !strings.HasSuffix(out, "ok\n") {
-		t.Errorf("%s: %v\n%s", script, err, out)
-	}
+	return string(out), err
 }
 
-func TestRubyBeaneater(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
+// missingLibrary says what to install before the client can be used.
+func missingLibrary(t *testing.T, interpreter string, probe []string, install string) string {
+	t.Helper()
+	if _, err := exec.LookPath(interpreter); err != nil {
+		return fmt.Sprintf("%v: install %s", err, install)
 	}
-	atServers(t, func(t *testing.T, address string) {
-		runClient(t, "ruby", "-e", "require 'beaneater'", "whole_life.rb", "ruby and ruby-beaneater", address)
-	})
+	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, interpreter, probe...)
+	cmd.Env = scriptEnv()
+	if cmd.Run() != nil {
+		return fmt.Sprintf("no library for %s: install %s", interpreter, install)
+	}
+	return ""
 }
 
-func TestPHPPheanstalk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	atServers(t, func(t *testing.T, address string) {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
+// scriptEnv is our environment with the folders of Node's libraries.
+func scriptEnv() []string {
+	var dirs []string
+	for _, name := range []string{"JACKD_DIR", "GEARMAN_NODE_DIR"} {
+		if dir := os.Getenv(name); dir != "" {
+			dirs = append(dirs, filepath.Join(dir, "node_modules"))
 		}
-		runClient(t, "php", "-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);", "whole_life.php", "php-cli and php-pda-pheanstalk", host, port)
-	})
+	}
+	env := append(os.Environ(), "NODE_NO_WARNINGS=1")
+	if len(dirs) > 0 {
+		env = append(env, "NODE_PATH="+strings.Join(dirs, ":"))
+	}
+	return env
 }
 
-func TestNodeJackd(t *testing.T) {
+// TestBeanstalkClients takes a job through all that each client library can do with it.
+func TestBeanstalkClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	atServers(t, func(t *testing.T, address string) {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
+	places(t, func(t *testing.T, p *place) {
+		host, port, _ := net.SplitHostPort(p.beanstalk)
+		for _, c := range []struct {
+			interpreter string
+			probe       []string
+			install     string
+			script      string
+			args        []string
+		}{
+			{"ruby", []string{"-e", "require 'beaneater'"}, "ruby and ruby-beaneater", "whole_life.rb", []string{p.beanstalk}},
+			{"php", []string{"-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);"}, "php-cli and php-pda-pheanstalk", "whole_life.php", []string{host, port}},
+			{"node", []string{"-e", "require('jackd')"}, "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", "whole_life.js", []string{host, port}},
+		} {
+			t.Run(c.interpreter, func(t *testing.T) {
+				if out, err := runScript(t, c.interpreter, c.probe, c.install, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
+					t.Errorf("%q, %v", out, err)
+				}
+			})
 		}
-		runClient(t, "node", "-e", "require('jackd')", "whole_life.js", "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", host, port)
+		t.Run("go", func(t *testing.T) { goWholeLife(t, "tcp", p.beanstalk) })
 	})
-}
-
-func TestGoBeanstalk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	atServers(t, func(t *testing.T, address string) { goWholeLife(t, "tcp", address) })
 }
 
 func TestGoBeanstalkOverUnixSocket(t *testing.T) {
@@ -116,7 +115,7 @@ func TestGoBeanstalkOverUnixSocket(t *testing.T) {
 	goWholeLife(t, "unix", path)
 }
 
-// unquoted takes off YAML's quotes, which go-beanstalk keeps.
+// unquoted removes YAML's quotes, which go-beanstalk keeps.
 func unquoted(s string) string { return strings.Trim(s, `"`) }
 
 // goWholeLife takes a job through everything go-beanstalk can do with it.
@@ -126,9 +125,9 @@ func goWholeLife(t *testing.T, network, address string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	must := func(what string, err error) {
+	must := func(what string, err error, ok bool) {
 		t.Helper()
-		if err != nil {
+		if err != nil || !ok {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -136,60 +135,37 @@ func goWholeLife(t *testing.T, network, address string) {
 	watched := beanstalk.NewTubeSet(c, "go.life")
 
 	id, err := tube.Put([]byte("first"), 10, 0, time.Minute)
-	must("put", err)
+	must("put", err, true)
 	ready, body, err := tube.PeekReady()
-	must("peek-ready", err)
-	if ready != id || string(body) != "first" {
-		t.Errorf("peek-ready: %d %q", ready, body)
-	}
-	if _, _, err = tube.PeekBuried(); !errors.Is(err, beanstalk.ErrNotFound) {
-		t.Errorf("peek-buried: %v", err)
-	}
+	must("peek-ready", err, ready == id && string(body) == "first")
+	_, _, err = tube.PeekBuried()
+	must("peek-buried", nil, errors.Is(err, beanstalk.ErrNotFound))
 	got, body, err := watched.Reserve(10 * time.Second)
-	must("reserve", err)
-	if got != id || string(body) != "first" {
-		t.Errorf("reserve: %d %q", got, body)
-	}
-	must("touch", c.Touch(id))
+	must("reserve", err, got == id && string(body) == "first")
+	must("touch", c.Touch(id), true)
 	stats, err := c.StatsJob(id)
-	must("stats-job", err)
-	if stats["state"] != "reserved" || stats["ttr"] != "60" || unquoted(stats["tube"]) != "go.life" || stats["pri"] != "10" {
-		t.Errorf("stats-job: %v", stats)
-	}
-	if _, _, err = watched.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
-		t.Errorf("reserve with nothing there: %v", err)
-	}
+	must("stats-job", err, stats["state"] == "reserved" && stats["ttr"] == "60" && unquoted(stats["tube"]) == "go.life" && stats["pri"] == "10")
+	_, _, err = watched.Reserve(0)
+	must("reserve with nothing there", nil, errors.Is(err, beanstalk.ErrTimeout))
 
-	must("release", c.Release(id, 5, 100*time.Second))
+	must("release", c.Release(id, 5, 100*time.Second), true)
 	delayed, _, err := tube.PeekDelayed()
-	must("peek-delayed", err)
-	if delayed != id {
-		t.Errorf("peek-delayed: %d", delayed)
-	}
-	must("kick-job", c.KickJob(id))
-	if _, err = c.ReserveJob(id); err != nil {
-		t.Errorf("reserve-job: %v", err)
-	}
-	must("bury", c.Bury(id, 3))
-	tubeStats, err := tube.Stats()
-	must("stats-tube", err)
-	if tubeStats["current-jobs-buried"] != "1" || unquoted(tubeStats["name"]) != "go.life" {
-		t.Errorf("stats-tube: %v", tubeStats)
-	}
+	must("peek-delayed", err, delayed == id)
+	must("kick-job", c.KickJob(id), true)
+	_, err = c.ReserveJob(id)
+	must("reserve-job", err, true)
+	must("bury", c.Bury(id, 3), true)
+	stats, err = tube.Stats()
+	must("stats-tube", err, stats["current-jobs-buried"] == "1" && unquoted(stats["name"]) == "go.life")
 	n, err := tube.Kick(10)
-	must("kick", err)
-	if n != 1 {
-		t.Errorf("kick: %d", n)
-	}
+	must("kick", err, n == 1)
 
-	must("pause-tube", tube.Pause(100*time.Second))
-	if _, _, err = watched.Reserve(0); !errors.Is(err, beanstalk.ErrTimeout) {
-		t.Errorf("reserve from a paused tube: %v", err)
-	}
-	must("pause-tube 0", tube.Pause(0))
-	if got, _, err = watched.Reserve(10 * time.Second); err != nil || got != id {
-		t.Errorf("reserve after the pause: %d, %v", got, err)
-	}
+	must("pause-tube", tube.Pause(100*time.Second), true)
+	_, _, err = watched.Reserve(0)
+	must("reserve from a paused tube", nil, errors.Is(err, beanstalk.ErrTimeout))
+	must("pause-tube 0", tube.Pause(0), true)
+	got, _, err = watched.Reserve(10 * time.Second)
+	must("reserve after the pause", err, got == id)
 
 	binary := make([]byte, 256, 258)
 	for i := range binary {
@@ -197,23 +173,13 @@ func goWholeLife(t *testing.T, network, address string) {
 	}
 	binary = append(binary, "\r\n"...)
 	second, err := tube.Put(binary, 0, 0, time.Minute)
-	must("put", err)
-	if body, err = c.Peek(second); err != nil || !slices.Equal(body, binary) {
-		t.Errorf("peek: %q, %v", body, err)
-	}
-	must("delete", c.Delete(id))
-	must("delete", c.Delete(second))
-	if err = c.Delete(id); !errors.Is(err, beanstalk.ErrNotFound) {
-		t.Errorf("delete again: %v", err)
-	}
+	must("put", err, true)
+	body, err = c.Peek(second)
+	must("peek", err, slices.Equal(body, binary))
+	must("delete", errors.Join(c.Delete(id), c.Delete(second)), true)
+	must("delete again", nil, errors.Is(c.Delete(id), beanstalk.ErrNotFound))
 	tubes, err := c.ListTubes()
-	must("list-tubes", err)
-	if !slices.Contains(tubes, "go.life") {
-		t.Errorf("list-tubes: %q", tubes)
-	}
-	all, err := c.Stats()
-	must("stats", err)
-	if all["current-jobs-ready"] != "0" || all["version"] == "" {
-		t.Errorf("stats: %v", all)
-	}
+	must("list-tubes", err, slices.Contains(tubes, "go.life"))
+	stats, err = c.Stats()
+	must("stats", err, stats["current-jobs-ready"] == "0" && stats["version"] != "")
 }

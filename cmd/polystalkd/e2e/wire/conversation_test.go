@@ -136,11 +136,11 @@ func TestConversationsHandedOn(t *testing.T) {
 	}
 	for i, group := range handedOn {
 		t.Run(group[0], func(t *testing.T) {
-			place := daemon.StandBy
+			start := standBy
 			if i == 0 {
-				place = daemon.Follower // which takes longer to start
+				start = follower // which takes longer to start
 			}
-			address := place(t).Beanstalk
+			address := start(t).beanstalk
 			for _, name := range group {
 				d := &conversation.NetDriver{Address: address}
 				if err := byName[name].Play(d, conversation.Options{Journaled: true}); err != nil {

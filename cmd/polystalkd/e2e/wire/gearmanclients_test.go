@@ -62,18 +62,7 @@ var gearmanClients = []*gearmanClient{
 
 // missing says what to install before g can be used.
 func (g *gearmanClient) missing(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath(g.interpreter); err != nil {
-		return fmt.Sprintf("%v: install %s", err, g.install)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, g.interpreter, g.probe...)
-	cmd.Env = gearmanEnv()
-	if cmd.Run() != nil {
-		return fmt.Sprintf("no library for %s: install %s", g.interpreter, g.install)
-	}
-	return ""
+	return missingLibrary(t, g.interpreter, g.probe, g.install)
 }
 
 func (g *gearmanClient) skipIfMissing(t *testing.T) {
@@ -83,14 +72,6 @@ func (g *gearmanClient) skipIfMissing(t *testing.T) {
 	}
 }
 
-func gearmanEnv() []string {
-	env := os.Environ()
-	if dir := os.Getenv("GEARMAN_NODE_DIR"); dir != "" {
-		env = append(env, "NODE_PATH="+filepath.Join(dir, "node_modules"))
-	}
-	return append(env, "NODE_NO_WARNINGS=1")
-}
-
 // A gearmanJob is one for a client to submit.
 type gearmanJob struct{ mode, function, payload, want string }
 
@@ -98,27 +79,21 @@ type gearmanJob struct{ mode, function, payload, want string }
 func (g *gearmanClient) submit(t *testing.T, address string, jobs ...gearmanJob) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
-	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
-	defer cancel()
 	var said []string
 	if g.client == "" {
 		for _, j := range jobs {
-			said = append(said, gearmanTool(ctx, host, port, j))
+			said = append(said, gearmanTool(t, host, port, j))
 		}
 	} else {
-		args := []string{filepath.Join("testdata", "clients", g.client), host, port}
+		args := []string{host, port}
 		for _, j := range jobs {
 			args = append(args, j.mode, j.function, j.payload)
 		}
-		cmd := exec.CommandContext(ctx, g.interpreter, args...)
-		cmd.Env = gearmanEnv()
-		var noise strings.Builder // Node's libraries have much to say
-		cmd.Stderr = &noise
-		out, err := cmd.Output()
+		out, err := runScript(t, g.interpreter, g.probe, g.install, g.client, args...)
 		if err != nil {
-			t.Errorf("%s: %v\n%s%s", g.client, err, out, noise.String())
+			t.Error(err)
 		}
-		said = strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+		said = strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	}
 	for i, j := range jobs {
 		if i >= len(said) || said[i] != j.want {
@@ -130,7 +105,9 @@ func (g *gearmanClient) submit(t *testing.T, address string, jobs ...gearmanJob)
 
 // gearmanTool submits one job with the program gearman, which waits until the
 // job is done or has failed.
-func gearmanTool(ctx context.Context, host, port string, j gearmanJob) string {
+func gearmanTool(t *testing.T, host, port string, j gearmanJob) string {
+	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
+	defer cancel()
 	args := []string{"-h", host, "-p", port, "-f", j.function}
 	if j.mode == "bg" {
 		args = append(args, "-b")
@@ -185,7 +162,7 @@ func (w *gearmanWorker) start(t *testing.T, cmd *exec.Cmd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Env = pipe, gearmanEnv()
+	cmd.Stdout, cmd.Env = pipe, scriptEnv()
 	if filepath.Base(cmd.Path) == "gearman" {
 		cmd.Stderr = pipe // what it runs prints results to the other
 	}
@@ -238,10 +215,10 @@ func TestGearmanClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	daemon.Places(t, gearmanClientsWork)
+	places(t, gearmanClientsWork)
 }
 
-func gearmanClientsWork(t *testing.T, p *daemon.Place) {
+func gearmanClientsWork(t *testing.T, p *place) {
 	workers := map[*gearmanClient]*gearmanWorker{}
 	for _, g := range gearmanClients {
 		if g.missing(t) != "" {
@@ -254,7 +231,7 @@ func gearmanClientsWork(t *testing.T, p *daemon.Place) {
 		if g.throws {
 			functions = append(functions, "throw="+g.name+".throw")
 		}
-		workers[g] = g.work(t, p.Gearman, functions...)
+		workers[g] = g.work(t, p.gearman, functions...)
 	}
 	done := map[*gearmanClient][]string{}
 	for _, c := range gearmanClients {
@@ -283,7 +260,7 @@ func gearmanClientsWork(t *testing.T, p *daemon.Place) {
 				// The worker has outlived that.
 				jobs = append(jobs, gearmanJob{"fg", w.name + ".upper", "again", "result AGAIN"})
 			}
-			c.submit(t, p.Gearman, jobs...)
+			c.submit(t, p.gearman, jobs...)
 		})
 	}
 	for w, lines := range done {
@@ -296,10 +273,10 @@ func TestGearmanWorkerDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	daemon.Places(t, gearmanWorkerDies)
+	places(t, gearmanWorkerDies)
 }
 
-func gearmanWorkerDies(t *testing.T, p *daemon.Place) {
+func gearmanWorkerDies(t *testing.T, p *place) {
 	for i, g := range gearmanClients {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
@@ -307,25 +284,25 @@ func gearmanWorkerDies(t *testing.T, p *daemon.Place) {
 			other := gearmanClients[(i+1)%len(gearmanClients)]
 			other.skipIfMissing(t)
 			function := g.name + ".death"
-			first := g.work(t, p.Gearman, "hang="+function)
+			first := g.work(t, p.gearman, "hang="+function)
 			served := make(chan struct{})
 			defer func() { <-served }()
 			go func() {
 				defer close(served)
-				g.submit(t, p.Gearman, gearmanJob{"fg", function, "fore", "result FORE"})
+				g.submit(t, p.gearman, gearmanJob{"fg", function, "fore", "result FORE"})
 			}()
 			first.await(t, "hanging fore")
 			first.kill()
-			second := other.work(t, p.Gearman, "upper="+function)
+			second := other.work(t, p.gearman, "upper="+function)
 			second.await(t, "done fore")
 			<-served
 			second.kill()
 
-			first = g.work(t, p.Gearman, "hang="+function)
-			g.submit(t, p.Gearman, gearmanJob{"bg", function, "back", "created"})
+			first = g.work(t, p.gearman, "hang="+function)
+			g.submit(t, p.gearman, gearmanJob{"bg", function, "back", "created"})
 			first.await(t, "hanging back")
 			first.kill()
-			other.work(t, p.Gearman, "upper="+function).await(t, "done back")
+			other.work(t, p.gearman, "upper="+function).await(t, "done back")
 		})
 	}
 }
@@ -336,21 +313,21 @@ func TestGearmanClientsBridge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	daemon.Places(t, gearmanClientsBridge)
+	places(t, gearmanClientsBridge)
 }
 
-func gearmanClientsBridge(t *testing.T, p *daemon.Place) {
+func gearmanClientsBridge(t *testing.T, p *place) {
 	for _, g := range gearmanClients {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			g.skipIfMissing(t)
-			c, err := beanstalk.Dial("tcp", p.Beanstalk)
+			c, err := beanstalk.Dial("tcp", p.beanstalk)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			tube := beanstalk.NewTube(c, g.name+".there")
-			g.submit(t, p.Gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
+			g.submit(t, p.gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
 			id, body, err := beanstalk.NewTubeSet(c, tube.Name).Reserve(daemon.ClientTime)
 			if err != nil || string(body) != "over there" {
 				t.Fatalf("reserve: %q, %v", body, err)
@@ -363,7 +340,7 @@ func gearmanClientsBridge(t *testing.T, p *daemon.Place) {
 			if id, err = tube.Put([]byte("and back"), 10, 0, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-			g.work(t, p.Gearman, "upper="+tube.Name).await(t, "done and back")
+			g.work(t, p.gearman, "upper="+tube.Name).await(t, "done and back")
 			for end := time.Now().Add(daemon.ClientTime); ; time.Sleep(time.Millisecond) {
 				if _, err = c.Peek(id); errors.Is(err, beanstalk.ErrNotFound) {
 					break
@@ -381,24 +358,24 @@ func TestGearadmin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	daemon.Places(t, gearadmin)
+	places(t, gearadmin)
 }
 
-func gearadmin(t *testing.T, p *daemon.Place) {
+func gearadmin(t *testing.T, p *place) {
 	if _, err := exec.LookPath("gearadmin"); err != nil {
 		t.Skipf("%v: install gearman-tools", err)
 	}
-	host, port, _ := net.SplitHostPort(p.Gearman)
+	host, port, _ := net.SplitHostPort(p.gearman)
 	tool := gearmanClients[0]
 	tool.skipIfMissing(t)
-	tool.submit(t, p.Gearman, gearmanJob{"bg", "admin", "busy", "created"}, gearmanJob{"bg", "queue", "x", "created"})
-	tool.work(t, p.Gearman, "hang=admin").await(t, "hanging busy")
+	tool.submit(t, p.gearman, gearmanJob{"bg", "admin", "busy", "created"}, gearmanJob{"bg", "queue", "x", "created"})
+	tool.work(t, p.gearman, "hang=admin").await(t, "hanging busy")
 	for _, a := range []struct{ args, want string }{
 		{"--status", `(?m)\Aadmin\t1\t1\t1\nqueue\t1\t0\t0\n\.?\n?\z|\Aqueue\t1\t0\t0\nadmin\t1\t1\t1\n\.?\n?\z`},
 		{"--priority-status", `(?m)^queue\t0\t1\t0\t0$`},
 		{"--workers", `(?m)^\d+ 127\.0\.0\.1 - : admin$`},
 		{"--server-version", `\A2\.0\.0\+polystalk\.`},
-		{"--getpid", fmt.Sprintf(`\b%d\b`, p.Pid)},
+		{"--getpid", fmt.Sprintf(`\b%d\b`, p.pid)},
 		{"--server-verbose", `\S`},
 		{"--show-jobs", `(?m)^H:lap:\d+\t0\t0\t1$`},
 		{"--show-unique-jobs", `(?m)^[0-9a-f]{8}-[-0-9a-f]{27}$`},

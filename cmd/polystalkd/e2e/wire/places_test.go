@@ -1,40 +1,39 @@
-package daemon
+package wire
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
-	"polystalk/codec/conversation"
 )
 
-// A Place is where clients of both protocols are served.
-type Place struct {
-	Beanstalk, Gearman string // HOST:PORT
-	Pid                int    // of the process that has the jobs
+// A place is where clients of both protocols are served.
+type place struct {
+	beanstalk, gearman string // HOST:PORT
+	pid                int    // of the process that has the jobs
 }
 
-// Places runs a test at each place where clients are to be served alike: at one server, and at
+// places runs a test at each place where clients are to be served alike: at one server, and at
 // one of three that keep the same jobs, which hands them on to the one that leads.
-func Places(t *testing.T, test func(*testing.T, *Place)) {
+func places(t *testing.T, test func(*testing.T, *place)) {
 	t.Helper()
 	t.Run("alone", func(t *testing.T) {
-		s, gear := StartGearman(t)
-		test(t, &Place{s.Address, gear, s.Cmd.Process.Pid})
+		s, gear := daemon.StartGearman(t)
+		test(t, &place{s.Address, gear, s.Cmd.Process.Pid})
 	})
 	if os.Getenv("POLYSTALKD_BIN") != "" {
 		return // somebody else's server
 	}
-	t.Run("handed on", func(t *testing.T) { test(t, Follower(t)) })
+	t.Run("handed on", func(t *testing.T) { test(t, follower(t)) })
 }
 
-// Follower starts three servers, and gives where one is that does not lead while the test runs.
-func Follower(t *testing.T) *Place {
+// follower starts three servers, and returns the place of one that does not lead during the
+// test.
+func follower(t *testing.T) *place {
 	t.Helper()
 	// On a machine that is busy for seconds the same server leads all the same.
 	steady := []string{"--cluster-timeout", "10s"}
@@ -48,7 +47,7 @@ func Follower(t *testing.T) *Place {
 	}
 	last := others[1]
 	var k *admin.Cluster
-	for end := time.Now().Add(3 * Hang); !areThree(k); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * daemon.Hang); !areThree(k); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never came to be that three servers vote: %+v", k)
 		}
@@ -56,37 +55,37 @@ func Follower(t *testing.T) *Place {
 	}
 	t.Cleanup(func() {
 		var is *admin.Cluster
-		for end := time.Now().Add(Hang); is == nil && time.Now().Before(end); {
+		for end := time.Now().Add(daemon.Hang); is == nil && time.Now().Before(end); {
 			is = askCluster(t, last.dir)
 		}
 		if is == nil || is.Leader == nil || *is.Leader != "jobs1" || is.Term != k.Term {
 			t.Errorf("jobs1 has not led all the time: %+v", is)
 		}
 	})
-	return &Place{last.Listen[0], last.gear, leads.Cmd.Process.Pid}
+	return &place{last.Listen[0], last.gear, leads.Cmd.Process.Pid}
 }
 
-// StandBy starts two servers, and gives where the one is that never leads. No other than the first
-// can lead, however slow the machine is, and there is no election to wait for.
-func StandBy(t *testing.T) *Place {
+// standBy starts two servers, and returns the place of the one that never leads: there is no
+// election to wait for.
+func standBy(t *testing.T) *place {
 	t.Helper()
 	leads := serveFirst(t)
 	other := newMember(t, "jobs2")
 	join := []string{"--cluster-join", leads.cluster, "--cluster-standby"}
 	other.launch(t, join...)
 	other.serve(t, join...)
-	return &Place{other.Listen[0], other.gear, leads.Cmd.Process.Pid}
+	return &place{other.Listen[0], other.gear, leads.Cmd.Process.Pid}
 }
 
 // A member is a server of a cluster that speaks both protocols, on a directory of its own.
 type member struct {
 	name, dir, gear, cluster string
-	*Server
+	*daemon.Server
 }
 
 func newMember(t *testing.T, name string) *member {
 	t.Helper()
-	return &member{name: name, dir: ShortDir(t), gear: FreeAddress(t), cluster: FreeAddress(t)}
+	return &member{name: name, dir: daemon.ShortDir(t), gear: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t)}
 }
 
 // serveFirst has one serve that makes a cluster, and leads it.
@@ -106,9 +105,9 @@ func (m *member) launch(t *testing.T, more ...string) {
 		"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--shards", "4", "-b", m.dir,
 		"--gearman-listen", m.gear, "--gearman-prefix", "H:lap", "--cluster-node", m.name, "--cluster-listen", m.cluster,
 	}, more...)
-	cmd := exec.Command(Binary, args...)
-	cmd.Env = CleanEnv()
-	m.Server = Launch(t, cmd)
+	cmd := exec.Command(daemon.Binary, args...)
+	cmd.Env = daemon.CleanEnv()
+	m.Server = daemon.Launch(t, cmd)
 }
 
 // serve waits until it serves. Between the choice of a port and its use another process may take
@@ -141,19 +140,8 @@ func areThree(k *admin.Cluster) bool {
 func askCluster(t *testing.T, dir string) *admin.Cluster {
 	t.Helper()
 	k := new(admin.Cluster)
-	if _, _, err := NewAPI(filepath.Join(dir, "cluster.sock")).Do("GET", "/api/v1/cluster", "", nil, k); err != nil {
+	if _, _, err := daemon.NewAPI(filepath.Join(dir, "cluster.sock")).Do("GET", "/api/v1/cluster", "", nil, k); err != nil {
 		return nil
 	}
 	return k
-}
-
-// FreeAddress is one on this machine where nobody listens, and which the kernel gives to nobody
-// until a server listens there.
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := conversation.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -17,7 +17,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-var historiesFlag = flag.Int("histories", 20, "random Gearman histories for each number of shards, one more with a random seed")
+var historiesFlag = flag.Int("histories", 40, "random Gearman histories for each number of shards, one more with a random seed")
 
 // campaign returns a campaign against the installed reference, or skips the test.
 func campaign(t *testing.T, p *conversation.Protocol, shards int) *conversation.Campaign {

@@ -47,7 +47,7 @@ func clientPage(p *page) error {
 	return nil
 }
 
-// commands shows a command, and those below it.
+// commands shows a command and the commands below it.
 func commands(p *page, c *cobra.Command) {
 	use := strings.TrimSuffix(c.UseLine(), " [flags]")
 	path := c.CommandPath()
@@ -69,7 +69,7 @@ func commands(p *page, c *cobra.Command) {
 	}
 }
 
-// flags shows those of a command, in the order of their names.
+// flags shows flags in the order of their names.
 func flags(p *page, fs *pflag.FlagSet) {
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
@@ -83,14 +83,13 @@ func flags(p *page, fs *pflag.FlagSet) {
 	})
 }
 
-// sentence ends a text as one.
+// sentence returns a text as a sentence.
 func sentence(text string) string {
 	text = strings.ToUpper(text[:1]) + text[1:]
 	return strings.TrimSuffix(text, ".") + "."
 }
 
-// codes shows a table of exit codes as the help has it: the lines of a code begin with it,
-// and go on below.
+// codes shows the exit codes of a help text. A code begins a line; its text may go on below.
 func codes(p *page, table string) {
 	_, lines, _ := strings.Cut(table, "\n")
 	var code, text string

@@ -78,7 +78,7 @@ Values may be attached to short options (-p11300) or follow (-p 11300); a long o
 	return nil
 }
 
-// list shows options, one after the other.
+// list shows options.
 func list(p *page, options []config.Option) {
 	for _, o := range options {
 		p.item(option(o.Short, o.Name, o.Value), o.Text)

@@ -3,10 +3,10 @@
 //
 //	go run ./cmd/manual -o DIR [-date 2026-11-22]
 //
-// A page says what the program's own help says, and is made when a package is, so that no
-// page can be older than its program. The pages are in the language of man(7), written by a
-// page's few methods: cobra's own generator makes a page for each command, by way of
-// Markdown, and who types "man polystalk" wants to search in one.
+// The text comes from the program's own help, and the pages are made with the packages, so no page
+// is older than its program. cobra's generator is not used: it makes 40 pages, one for each
+// command, needs a Markdown module, and knows nothing of polystalkd. "man polystalk" is one page
+// that can be searched.
 package main
 
 import (
@@ -55,7 +55,7 @@ var makers = []maker{
 	{"polystalkd.toml", "5", filePage},
 }
 
-// write makes all pages. rest is what stood behind the flags.
+// write writes all pages. rest are the arguments after the flags.
 func write(dir, date string, rest []string) error {
 	switch _, err := time.Parse(time.DateOnly, date); {
 	case dir == "" || len(rest) > 0:

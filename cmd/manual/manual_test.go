@@ -18,7 +18,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// pages are the files that the program writes.
+// pages returns the files that the program writes.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,8 +45,7 @@ func TestPagesSayWhichReleaseAndDay(t *testing.T) {
 	}
 }
 
-// TestPagesHaveEveryOption of the daemon, on both command lines, with its variable and its
-// key.
+// TestPagesHaveEveryOption of both command lines of the daemon, with its variable and key.
 func TestPagesHaveEveryOption(t *testing.T) {
 	all := pages(t)
 	options, err := config.Options()
@@ -102,7 +101,7 @@ func TestPageHasEveryCommand(t *testing.T) {
 	}
 }
 
-// TestFormattersFindNoFault: mandoc's lint and groff, which Debian has, say nothing.
+// TestFormattersFindNoFault: mandoc's lint has no complaint.
 func TestFormattersFindNoFault(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {
@@ -120,8 +119,7 @@ func TestFormattersFindNoFault(t *testing.T) {
 	}
 }
 
-// TestTextMeansNothingToTheFormatter: what would be a request, an escape or the end of a
-// word is shown as it is.
+// TestTextMeansNothingToTheFormatter: requests, escapes and quotes in texts are shown.
 func TestTextMeansNothingToTheFormatter(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {
@@ -145,7 +143,7 @@ func TestTextMeansNothingToTheFormatter(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := string(bytes.ReplaceAll(out, []byte("\n"), []byte(" ")))
-	// Bold is a letter struck twice.
+	// A bold letter is struck twice.
 	for i := strings.IndexByte(shown, '\b'); i >= 0; i = strings.IndexByte(shown, '\b') {
 		shown = shown[:i-1] + shown[i+1:]
 	}

@@ -6,40 +6,39 @@ import (
 	"strings"
 )
 
-// A page is a manual page as it is written, in the language of man(7). Texts are given as
-// they are to be read; what would mean something to the formatter is escaped here.
-// Source: mandoc's and groff's man(7).
+// A page is a manual page in the language of man(7). Its methods take plain text and escape what
+// would mean something to the formatter. Source: mandoc's and groff's man(7).
 type page struct {
 	out bytes.Buffer
 }
 
-// newPage begins a page. source is the program's release.
+// newPage starts a page. source is the release.
 func newPage(name, section, date, source string) *page {
 	p := &page{}
-	// Without hyphenation and adjustment, names of options can be searched for.
+	// Without hyphens and adjustment, names of options can be searched for.
 	fmt.Fprintf(&p.out, ".TH %s %s %s %s\n.nh\n.ad l\n", quoted(strings.ToUpper(name)), section, date, quoted(source))
 	return p
 }
 
 func (p *page) text() []byte { return p.out.Bytes() }
 
-// name is the section that apropos reads.
+// name writes the section that apropos reads.
 func (p *page) name(name, does string) {
 	p.section("Name")
 	p.line(escaped(name) + ` \- ` + escaped(does))
 }
 
-// section begins one; its heading is in capitals, as everywhere.
+// section starts a section; by custom its heading is in capitals.
 func (p *page) section(heading string) {
 	fmt.Fprintf(&p.out, ".SH %s\n", quoted(strings.ToUpper(heading)))
 }
 
-// subsection begins one below a section.
+// subsection starts a subsection.
 func (p *page) subsection(heading string) {
 	fmt.Fprintf(&p.out, ".SS %s\n", quoted(heading))
 }
 
-// synopsis is one way of use: a program in bold, and what follows it.
+// synopsis writes a use: the program in bold, and what follows.
 func (p *page) synopsis(program, rest string) {
 	if !p.fresh() {
 		p.out.WriteString(".PP\n")
@@ -47,8 +46,8 @@ func (p *page) synopsis(program, rest string) {
 	p.line(bold(program) + " " + escaped(rest))
 }
 
-// paragraphs are separated by empty lines. Lines that begin with a blank stay as they are,
-// a table or an example.
+// paragraphs writes paragraphs, which empty lines separate. Lines that begin with a space, as in
+// tables and examples, are kept.
 func (p *page) paragraphs(text string) {
 	first := true
 	for block := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -60,14 +59,14 @@ func (p *page) paragraphs(text string) {
 	}
 }
 
-// fresh reports whether a heading was written last, after which no paragraph need begin.
+// fresh reports whether a heading was written last: a paragraph needs no start then.
 func (p *page) fresh() bool {
 	b := p.out.Bytes()
 	last := b[bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n')+1:]
 	return bytes.HasPrefix(last, []byte(".S"))
 }
 
-// block is text without empty lines: lines to be filled, and lines to be kept.
+// block writes text without empty lines: it fills lines, or keeps them.
 func (p *page) block(text string) {
 	kept := false
 	for line := range strings.SplitSeq(text, "\n") {
@@ -86,10 +85,10 @@ func (p *page) block(text string) {
 	}
 }
 
-// lineMax is how long a line may be that is filled anyway. Source: mandoc's lint.
+// lineMax is the length of lines in the source of a page. Source: mandoc's lint.
 const lineMax = 80
 
-// fill writes text in lines that are not too long.
+// fill writes text in lines up to lineMax.
 func (p *page) fill(text string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -108,7 +107,7 @@ func (p *page) fill(text string) {
 	}
 }
 
-// breakable lets a word that is longer than a screen may be wide be broken after commas.
+// breakable allows breaks after commas in a word that may be wider than a screen.
 func breakable(word string) string {
 	if len(word) < lineMax/2 {
 		return word
@@ -116,20 +115,20 @@ func breakable(word string) string {
 	return strings.ReplaceAll(word, ",", `,\:`)
 }
 
-// item is a term, which has its marks already, and what it stands for.
+// item writes a term, which is marked up already, and its explanation.
 func (p *page) item(term, text string) {
 	p.out.WriteString(".TP\n")
 	p.line(term)
 	p.block(text)
 }
 
-// more goes on with the item before, in a paragraph of its own.
+// more adds a paragraph to the last item.
 func (p *page) more(text string) {
 	p.out.WriteString(".IP\n")
 	p.block(text)
 }
 
-// option is the term of a flag: its short form, its long one, what stands for its value.
+// option returns the term of a flag: its short form, its long form, and a placeholder.
 func option(short, long, value string) string {
 	var term string
 	if short != "" {
@@ -145,7 +144,7 @@ func option(short, long, value string) string {
 	return term
 }
 
-// line writes one that is escaped. What begins as a request would be one.
+// line writes an escaped line. It must not look like a request.
 func (p *page) line(escaped string) {
 	if strings.HasPrefix(escaped, ".") || strings.HasPrefix(escaped, "'") {
 		escaped = `\&` + escaped
@@ -156,11 +155,11 @@ func (p *page) line(escaped string) {
 func bold(text string) string   { return `\fB` + escaped(text) + `\fR` }
 func italic(text string) string { return `\fI` + escaped(text) + `\fR` }
 
-// escaped is text of which nothing means anything to the formatter. Dashes become the sign
-// that can be copied to a command line; quotes stay straight.
+// escaped escapes text for the formatter. Dashes can be copied to a command line; quotes stay
+// straight.
 var escaped = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, "`", `\(ga`, `^`, `\(ha`, `~`, `\(ti`, `…`, `...`, `¹`, `\(S1`).Replace
 
-// quoted is an argument of a request.
+// quoted returns text as an argument of a request.
 func quoted(text string) string {
 	return `"` + strings.ReplaceAll(escaped(text), `"`, `\(dq`) + `"`
 }

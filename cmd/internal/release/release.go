@@ -1,9 +1,8 @@
-// Package release says which polystalk this is, for all of its programs.
+// Package release has the version of all programs.
 //
-// The version stands in one place, the file VERSION beside this one: packages, the image
-// and manuals are made with it as well. It is no tag of the repository, so that sources
-// without a repository build the same programs; make release checks that it and the tags
-// do not contradict each other.
+// The version is in the file VERSION; packages, the image and manuals have it from there. It is no
+// tag of the repository, so that sources without a repository build the same programs. make release
+// checks that the file and the tags agree.
 package release
 
 import (
@@ -18,16 +17,15 @@ import (
 //go:embed VERSION
 var file string
 
-// stamped is set by builds whose version says more than the file: make release does so for
-// sources that were modified and for VERSION=, with
+// stamped is set by builds with another version than the file: make release sets it for modified
+// sources and for VERSION=, with
 // -ldflags "-X polystalk/cmd/internal/release.stamped=...".
 var stamped string
 
-// Version is that of polystalk, a semantic version without the "v" of tags.
+// Version is the semantic version of polystalk, without the "v" of tags.
 var Version = cmp.Or(stamped, strings.TrimSpace(file))
 
-// Line is what a program of that name prints for --version; about, which may be empty,
-// goes in brackets.
+// Line returns the text of a program's --version; about, which may be empty, is in brackets.
 func Line(program, about string) string {
 	line := program + " " + Version
 	if about != "" {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// semantic is a version as in semver.org's grammar, without leading zeros being looked for
-// in what stands behind the three numbers.
+// semantic is semver.org's grammar, but for leading zeros after the three numbers.
 var semantic = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 func TestVersionIsSemantic(t *testing.T) {
@@ -19,8 +18,8 @@ func TestVersionIsSemantic(t *testing.T) {
 	}
 }
 
-// TestStampedVersionIsSaid: the name that -X has is that of the variable, which the linker
-// would not miss; both programs say what was stamped.
+// TestStampedVersionIsSaid: both programs print a stamped version. The linker does not complain about
+// -X for a variable that does not exist.
 func TestStampedVersionIsSaid(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -28,7 +27,7 @@ func TestStampedVersionIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	const stamp = "7.8.9-rc.1+modified"
 	build := exec.Command("go", "build", "-ldflags", "-X polystalk/cmd/internal/release.stamped="+stamp, "-o", dir, "polystalk/cmd/polystalk", "polystalk/cmd/polystalkd")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // like make build
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -1,8 +1,9 @@
-// Package terminal keeps what others have written from changing how a terminal shows the rest:
-// control characters, and characters that turn the direction of text, become escapes.
+// Package terminal makes text safe to show: control characters, and characters that turn the
+// direction of text, become escapes.
 package terminal
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -11,8 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden reports whether a character is not to be seen, or changes how others are seen.
-func Hidden(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }
+// hidden reports whether a character is invisible, or changes how others are shown.
+func hidden(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }
+
+// IsText reports whether b is text without hidden characters, except white space.
+func IsText(b []byte) bool {
+	return utf8.Valid(b) && bytes.IndexFunc(b, func(r rune) bool { return hidden(r) && r != '\n' && r != '\r' && r != '\t' }) < 0
+}
 
 // Safe returns s with escapes, on one line.
 func Safe(s string) string {
@@ -20,8 +26,8 @@ func Safe(s string) string {
 	return string(b)
 }
 
-// appendSafe appends b with escapes. Line ends and tabs become escapes on one line, and stay
-// otherwise. The end of b that may begin a character is left if more is to come.
+// appendSafe appends b with escapes. Line ends and tabs become escapes only with oneLine; without
+// it, the beginning of a character at the end of b is left for the next call.
 func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -30,7 +36,7 @@ func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 			return dst, b
 		case r == utf8.RuneError && n == 1:
 			dst = fmt.Appendf(dst, `\x%02X`, b[0])
-		case !oneLine && (r == '\n' || r == '\t'), !Hidden(r):
+		case !oneLine && (r == '\n' || r == '\t'), !hidden(r):
 			dst = append(dst, b[:n]...)
 		case oneLine && r == '\n':
 			dst = append(dst, `\n`...)
@@ -41,7 +47,7 @@ func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 		case r < ' ', r < 0x80 && oneLine:
 			dst = fmt.Appendf(dst, `\x%02X`, r)
 		default:
-			// As JSON has it: these may stand in the strings of a document as they are.
+			// The escape of JSON: these characters may be in the strings of a document.
 			for _, half := range utf16.AppendRune(nil, r) {
 				dst = fmt.Appendf(dst, `\u%04X`, half)
 			}
@@ -51,10 +57,10 @@ func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 	return dst, nil
 }
 
-// A Writer passes text on with escapes. Line ends and tabs stay.
+// A Writer writes text with escapes to W. Line ends and tabs stay.
 type Writer struct {
 	W     io.Writer
-	begun []byte // the beginning of a character that is not complete
+	begun []byte // the beginning of a character
 }
 
 // Write implements io.Writer.

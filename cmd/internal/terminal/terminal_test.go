@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestWriterPassesNothingHidden: what it writes means the same in the strings of JSON, however the
-// text is cut into writes.
+// TestWriterPassesNothingHidden, and keeps the meaning of JSON, however the text is cut.
 func TestWriterPassesNothingHidden(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n日本": "a\tb\n日本", "\x1b[2J\r\x07": `\x1B[2J\x0D\x07`, "\u202e\u2066\x7f\u009b": `\u202E\u2066\u007F\u009B`,

@@ -41,7 +41,7 @@ func TestBookmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	read(1<<63, true)
-	// A new one begins where it is told to.
+	// A new bookmark starts at its position.
 	if b, err = newBookmark(file, `ser"ver`, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestBookmark(t *testing.T) {
 		t.Fatal(err)
 	}
 	read(1, false)
-	// Another file of the name has none.
+	// Another file with this name has none.
 	if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type threshold struct {
 	few        bool
 }
 
-// threshold reads WARN:CRIT, of which either may be missing.
+// threshold reads WARN:CRIT; either may be missing.
 func (f figure) threshold(text string) (t threshold, err error) {
 	t.few = f.few
 	flag := "--" + f.flag
@@ -128,7 +128,7 @@ func (t threshold) ranges() string {
 
 func plainNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// A levelError ends a check whose line is on standard output already.
+// A levelError ends a check that has written its line already.
 type levelError struct{ level level }
 
 func (e *levelError) Error() string { return "the check ends with " + e.level.String() }
@@ -244,17 +244,10 @@ func (r *run) figures(tube string) (map[string]float64, error) {
 		Oldest      *float64 `json:"oldest_ready_seconds"`
 		Connections admin.Connections
 	}
-	q := client.Request{Method: "GET", Path: "/tubes/{tube}", Tube: tube}
-	if tube == "" {
-		q.Path = "/server"
-	}
-	a, err := r.server.Ask(r.ctx, q)
+	_, err := r.read(tubeOrServer(tube), tube, &v)
 	switch {
-	case err == nil:
-		err = a.Read(&v)
-		if err == nil && v.Jobs == nil {
-			err = client.Read(nil, &v) // without the member, all numbers would be 0
-		}
+	case err == nil && v.Jobs == nil:
+		err = client.Read(nil, &v) // without the member, all numbers would be 0
 	case tube != "" && client.ExitCode(err) == client.Nothing:
 		v.Jobs, err = new(admin.Counts), nil
 		if r.server.HasAPI() {
@@ -281,12 +274,8 @@ func (r *run) checkJournal(v *verdict) error {
 	if !r.server.HasAPI() {
 		return client.Unsupported("tell the state of the journal")
 	}
-	a, err := r.ask("GET", "/journal", 0)
 	var j admin.Journal
-	if err == nil {
-		err = a.Read(&j)
-	}
-	if err != nil {
+	if _, err := r.read("/journal", "", &j); err != nil {
 		return err
 	}
 	v.data = append(v.data, fmt.Sprintf("journal=%dB;;;0;", j.Bytes))

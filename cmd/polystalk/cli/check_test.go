@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// TestPluginTellsNoRequest: monitoring compares the lines of a check, which are the same as long as
-// the trouble is. Elsewhere the request's id leads to the lines of the server's log.
-func TestPluginTellsNoRequest(t *testing.T) {
+// TestCheckHidesTheRequestID: monitoring compares its lines. Elsewhere the id leads to the log.
+func TestCheckHidesTheRequestID(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusInternalServerError)
@@ -33,13 +32,11 @@ func TestPluginTellsNoRequest(t *testing.T) {
 	}
 }
 
-// A lost writer takes nothing.
+// A lost writer fails.
 type lost struct{ err error }
 
 func (w lost) Write([]byte) (int, error) { return 0, w.err }
 
-// TestCheckIsUnknownWhenItsLineCannotBeWritten: a plugin has no other exit codes than 0 to 3, and
-// 0 would say that the line was told.
 func TestCheckIsUnknownWhenItsLineCannotBeWritten(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -56,7 +53,7 @@ func TestCheckIsUnknownWhenItsLineCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestCheckNeedsFigures: a server that tells none is not taken for one without jobs.
+// TestCheckNeedsFigures: their absence does not mean 0 jobs.
 func TestCheckNeedsFigures(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -71,8 +68,8 @@ func TestCheckNeedsFigures(t *testing.T) {
 	}
 }
 
-// TestTimesAreSecondsUnlessTheySayMore, in every flag.
-func TestTimesAreSecondsUnlessTheySayMore(t *testing.T) {
+// TestTimesAreSecondsWithoutAUnit, in every flag.
+func TestTimesAreSecondsWithoutAUnit(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second, "5m": 5 * time.Minute, "7d": 7 * 24 * time.Hour, "300ms": 300 * time.Millisecond,
 		"4294967295": math.MaxUint32 * time.Second,

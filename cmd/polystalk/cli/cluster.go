@@ -103,11 +103,8 @@ server answers for itself; changes then take a token with the role admin.`,
 
 // clusterStatus shows the cluster. A script sees by the exit code that there is no leader.
 func clusterStatus(r *run) error {
-	a, err := r.ask("GET", "/cluster", 0)
 	var k admin.Cluster
-	if err == nil {
-		err = a.Read(&k)
-	}
+	a, err := r.read("/cluster", "", &k)
 	if err == nil {
 		err = r.printer.Show(a.Document, client.ClusterView)
 	}
@@ -135,10 +132,7 @@ func clusterTransfer(r *run) error {
 	}
 	for until := time.Now().Add(leaderMax); ; {
 		var k admin.Cluster
-		a, err := r.ask("GET", "/cluster", 0)
-		if err == nil {
-			err = a.Read(&k)
-		}
+		a, err := r.read("/cluster", "", &k)
 		known := err == nil && k.Leader != nil
 		switch {
 		case known && (to.Node == "" || *k.Leader == to.Node):

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAwaitSocket: the socket of a member that begins anew is waited for, also where the one of
-// before is still there and nobody answers; that of a directory which is no member's is not.
+// TestAwaitSocket waits for the socket of a server that restarts, even if the old socket is left;
+// but not if the directory belongs to no cluster.
 func TestAwaitSocket(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		dir := t.TempDir()

@@ -4,10 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -152,62 +150,27 @@ func (s *sink) listed(job []byte) error {
 	if !v.Truncated && (v.Size == 0 || v.Text != nil || v.Base64 != nil) {
 		return s.add(job)
 	}
-	var members map[string]json.RawMessage
+	var members map[string]any
 	if err := client.Read(job, &members); err != nil {
 		return err
 	}
-	for _, name := range []string{"body", "body_base64", "body_truncated", "body_bytes"} {
-		delete(members, name)
-	}
-	line, err := json.Marshal(members)
-	if err != nil {
-		return err
-	}
-	body := &encodedBody{to: s.w, before: append(bytes.TrimSuffix(line, []byte("}")), `,"body_base64":"`...)}
-	switch err := s.body(v.ID, body); {
-	case client.ExitCode(err) == client.Nothing && !body.begun():
+	var body bytes.Buffer
+	switch err := s.body(v.ID, &body); {
+	case client.ExitCode(err) == client.Nothing:
 		return nil // it was deleted meanwhile
 	case err != nil:
 		return err
 	}
-	s.n++
-	return body.end()
-}
-
-// An encodedBody writes a body of any size in base64, after some text.
-type encodedBody struct {
-	to     *bufio.Writer
-	before []byte // the text
-	base64 io.WriteCloser
-	n      int // bytes of the body so far
-}
-
-func (c *encodedBody) begun() bool { return c.base64 != nil }
-
-// Write implements io.Writer.
-func (c *encodedBody) Write(b []byte) (int, error) {
-	if !c.begun() {
-		if _, err := c.to.Write(c.before); err != nil {
-			return 0, err
-		}
-		c.base64 = base64.NewEncoder(base64.StdEncoding, c.to)
+	for _, name := range []string{"body", "body_base64", "body_truncated"} {
+		delete(members, name)
 	}
-	n, err := c.base64.Write(b)
-	c.n += n
-	return n, err
-}
-
-// end writes the end of the line. The size was counted: the body may have been edited since the
-// list was made.
-func (c *encodedBody) end() error {
-	if _, err := c.Write(nil); err != nil {
+	// The body may have been edited since the list was made: its size is the new one.
+	members["body_bytes"], members["body_base64"] = body.Len(), body.Bytes()
+	line, err := json.Marshal(members)
+	if err != nil {
 		return err
 	}
-	if err := c.base64.Close(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(c.to, "\",\"body_bytes\":%d}\n", c.n)
-	return err
+	return s.add(line)
 }
 
 // add writes a job.

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestExportedSizeIsThatOfTheBody: a body that was edited after the list was made is exported with
-// its own size, or import would refuse the line.
-func TestExportedSizeIsThatOfTheBody(t *testing.T) {
+// TestExportedSizeMatchesTheBody, even if the body was edited after the list was made.
+func TestExportedSizeMatchesTheBody(t *testing.T) {
 	var out strings.Builder
 	s := &sink{w: bufio.NewWriter(&out), body: func(_ uint64, w io.Writer) error {
 		_, err := io.WriteString(w, "edited")

@@ -225,19 +225,20 @@ func (r *run) kickTube(s *client.Beanstalk, b *bulk) error {
 	return r.done(doneDocument("kick", uint64(did.Kicked), 0), "kick: %d of %s", did.Kicked, jobs(there))
 }
 
+// tubeOrServer returns the path of a tube; with an empty name, of the server.
+func tubeOrServer(tube string) string {
+	if tube == "" {
+		return "/server"
+	}
+	return "/tubes/{tube}"
+}
+
 // counts returns how many jobs a tube has by state; an empty name: the server.
 func (r *run) counts(tube string) (admin.Counts, error) {
-	q := client.Request{Method: "GET", Path: "/tubes/{tube}", Tube: tube}
-	if tube == "" {
-		q.Path = "/server"
-	}
 	var v struct {
 		Jobs admin.Counts `json:"jobs"`
 	}
-	a, err := r.server.Ask(r.ctx, q)
-	if err == nil {
-		err = a.Read(&v)
-	}
+	_, err := r.read(tubeOrServer(tube), tube, &v)
 	return v.Jobs, err
 }
 

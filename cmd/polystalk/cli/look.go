@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"io"
+	"bytes"
 	"net/url"
-	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
+	"polystalk/cmd/internal/terminal"
 	"polystalk/cmd/polystalk/client"
 )
 
@@ -124,11 +124,15 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				if !r.Screens.Out || raw {
 					return r.server.Body(r.ctx, id, r.Out)
 				}
-				text := &textWriter{w: r.Out}
-				if err := r.server.Body(r.ctx, id, text); err != nil {
+				var b bytes.Buffer
+				if err := r.server.Body(r.ctx, id, &b); err != nil {
 					return err
 				}
-				return text.end()
+				if !terminal.IsText(b.Bytes()) {
+					return client.Errorf(client.Usage, "the body is no text: give --raw to write it to the terminal anyway, or > FILE")
+				}
+				_, err = b.WriteTo(r.Out)
+				return err
 			},
 		},
 		a.historyVerb(),
@@ -172,41 +176,3 @@ func (r *run) listJobs(q client.Request) error {
 	}
 	return nil
 }
-
-// A textWriter passes text on, and refuses anything else.
-type textWriter struct {
-	w     io.Writer
-	begun []byte // the beginning of a character
-}
-
-// Write implements io.Writer.
-func (t *textWriter) Write(b []byte) (int, error) {
-	text := append(t.begun, b...)
-	if client.Binary(text) {
-		return 0, errNoText
-	}
-	whole := len(text)
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if at := len(text) - n; utf8.RuneStart(text[at]) {
-			if !utf8.FullRune(text[at:]) {
-				whole = at
-			}
-			break
-		}
-	}
-	if _, err := t.w.Write(text[:whole]); err != nil {
-		return 0, err
-	}
-	t.begun = text[whole:]
-	return len(b), nil
-}
-
-// end refuses a body that ends within a character.
-func (t *textWriter) end() error {
-	if len(t.begun) > 0 {
-		return errNoText
-	}
-	return nil
-}
-
-var errNoText = client.Errorf(client.Usage, "the body is no text: give --raw to write it to the terminal anyway, or > FILE")

@@ -128,15 +128,11 @@ func (r *run) maxBody() (int64, error) {
 	var v struct {
 		Max int64 `json:"max_job_size_bytes"`
 	}
-	a, err := r.ask("GET", "/server", 0)
-	if err != nil {
-		return 0, err
-	}
-	_ = json.Unmarshal(a.Document, &v) // a server that does not tell may take anything
-	if v.Max <= 0 {
+	_, err := r.read("/server", "", &v)
+	if v.Max <= 0 { // a server that does not tell may take anything
 		v.Max = largeMax
 	}
-	return v.Max, nil
+	return v.Max, err
 }
 
 // readBody reads a body up to the size that the server takes.

@@ -57,6 +57,15 @@ func (r *run) ask(method, path string, id uint64) (client.Answer, error) {
 	return r.server.Ask(r.ctx, client.Request{Method: method, Path: path, ID: id})
 }
 
+// read asks for a document and decodes it into v.
+func (r *run) read(path, tube string, v any) (client.Answer, error) {
+	a, err := r.server.Ask(r.ctx, client.Request{Method: "GET", Path: path, Tube: tube})
+	if err == nil {
+		err = a.Read(v)
+	}
+	return a, err
+}
+
 // list shows a list, and returns how many rows it has.
 func (r *run) list(q client.Request, v client.View) (int, error) {
 	if q.Limit < 0 {
@@ -231,7 +240,7 @@ var placeholders = map[string]string{
 	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
 }
 
-// A placeholder is the value of a flag whose type has the name of the placeholder.
+// A placeholder is the value of a flag that calls its type by a placeholder.
 type placeholder struct {
 	pflag.Value
 	name string

@@ -2,7 +2,7 @@
 //
 //	Find (which server) → Dial → Server.Ask, List or Body → a document → Printer (by a View)
 //
-// Requests and documents are those of polystalkd's API, see router/http/openapi.json. A server
+// Requests and documents belong to polystalkd's API, see router/http/openapi.json. A server
 // that is asked by HTTP gets them as they are. Beanstalk translates those that beanstalkd's
 // protocol can express; its documents lack the members that the protocol does not tell. A
 // Request is not sent again once a server may have acted on it.
@@ -30,7 +30,7 @@ type Server interface {
 	List(ctx context.Context, r Request, page func(document []byte) error) error
 	// Body writes the body of a job as it is.
 	Body(ctx context.Context, job uint64, w io.Writer) error
-	// HasAPI reports whether the server has all requests, not only those of beanstalkd's protocol.
+	// HasAPI reports whether the server has all requests, not only the ones that beanstalkd's protocol has.
 	HasAPI() bool
 	Close()
 }

@@ -274,40 +274,21 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 // safeJSON writes hidden characters of a document as escapes. The document means the same: such
 // characters can only be in its strings.
 func safeJSON(document []byte) []byte {
-	text := string(document)
-	if utf8.ValidString(text) && strings.IndexFunc(text, hidden) < 0 {
+	if terminal.IsText(document) {
 		return document
 	}
 	var b []byte
-	for _, r := range text {
+	for _, r := range string(document) {
+		hidden := !terminal.IsText([]byte(string(r)))
 		switch {
-		case hidden(r) && r > 0xFFFF:
+		case hidden && r > 0xFFFF:
 			high, low := (r-0x10000)>>10+0xD800, (r-0x10000)&0x3FF+0xDC00
 			b = fmt.Appendf(b, `\u%04x\u%04x`, high, low)
-		case hidden(r):
+		case hidden:
 			b = fmt.Appendf(b, `\u%04x`, r)
 		default:
 			b = utf8.AppendRune(b, r)
 		}
 	}
 	return b
-}
-
-// hidden reports whether a terminal must not get a character. White space is allowed.
-func hidden(r rune) bool { return terminal.Hidden(r) && r != '\n' && r != '\r' && r != '\t' }
-
-// Binary reports whether a part of a body must not get to a terminal. The part may end within a
-// character.
-func Binary(b []byte) bool {
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			return utf8.FullRune(b[i:])
-		}
-		if hidden(r) {
-			return true
-		}
-		i += n
-	}
-	return false
 }

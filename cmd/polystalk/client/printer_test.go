@@ -95,8 +95,8 @@ func TestSafe(t *testing.T) {
 		if got := terminal.Safe(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
-		if got, want := Binary([]byte(text)), terminal.Safe(text) != text && !strings.Contains(text, "\n"); got != want {
-			t.Errorf("%q is binary: %v", text, got)
+		if got, want := terminal.IsText([]byte(text)), terminal.Safe(text) == text || strings.Contains(text, "\n"); got != want {
+			t.Errorf("%q is text: %v", text, got)
 		}
 	}
 	document := "{\n\t\"a\": \"\u009b\u202e\U000e0001\xff日\"}"
@@ -148,8 +148,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestMembersOfLists: a path goes through the elements of a list, and wide characters have room.
-func TestMembersOfLists(t *testing.T) {
+// TestPathsGoThroughLists, and wide characters have room.
+func TestPathsGoThroughLists(t *testing.T) {
 	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
 	if err != nil {
 		t.Fatal(err)

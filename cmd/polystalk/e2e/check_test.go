@@ -17,7 +17,7 @@ var (
 
 var pluginCodes = map[string]int{"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}
 
-// reads wants a line of a plugin, and is what it says.
+// reads wants the line of a plugin, and returns its parts.
 func reads(t *testing.T, o outcome) (level, text string) {
 	t.Helper()
 	parts := pluginLine.FindStringSubmatch(o.stdout)

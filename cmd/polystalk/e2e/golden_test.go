@@ -15,9 +15,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
 
-// TestGolden runs the commands of testdata/*.txt, which stand after a dollar, and wants what
-// stands below each: its output, what it says on standard error after "! ", and its exit code
-// if that is not 0. What is different in each run is a T.
+// TestGolden runs the commands of testdata/*.txt, which follow a dollar. Below each is its output,
+// its standard error after "! ", and its exit code if it is not 0. T stands for what differs
+// between runs.
 func TestGolden(t *testing.T) {
 	for name, server := range map[string]func(*testing.T) *program{
 		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p },
@@ -68,8 +68,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenHasEveryCommand: what each command says is held against what it said, by polystalkd
-// and by beanstalkd, whether they can do it or not.
+// TestGoldenHasEveryCommand by HTTP and by beanstalkd's protocol, even if the latter cannot do it.
 func TestGoldenHasEveryCommand(t *testing.T) {
 	local := []string{"help", "completion", "journal", "version", "token"} // these ask no server
 	for _, files := range [][]string{{"polystalkd", "operate"}, {"beanstalkd", "operate-beanstalkd"}} {
@@ -89,7 +88,7 @@ func TestGoldenHasEveryCommand(t *testing.T) {
 	}
 }
 
-// words splits a line at spaces, but for what is quoted as in Go.
+// words splits a line at spaces, except in Go's quotes.
 func words(t *testing.T, line string) (all []string) {
 	t.Helper()
 	for rest := line; rest != ""; rest = strings.TrimPrefix(rest, " ") {
@@ -111,26 +110,26 @@ func words(t *testing.T, line string) (all []string) {
 	return all
 }
 
-// changing is what is different in each run, with what stands before it.
+// changing matches what differs between runs, with the spaces before it.
 var changing = []struct{ find, put string }{
 	{`( *)\b\d+(\.\d+)?(ms|s)\b`, " T"},
 	{`( *)\b\d+[mhd]\d\d[smh]\b`, " T"},
 	{`("[a-z_0-9]*(seconds|version|hostname|pid)": ?)("[^"]*"|[0-9.e-]+)`, "${1}T"},
 	{`("(as_of|began|ended|started|opened|time)": ?)"[^"]*"`, "${1}T"},
-	{`(?m)^(POLYSTALK [A-Z]+ - server: ).*( \| ).*`, "${1}F${2}D"}, // as of up to a second ago
+	{`(?m)^(POLYSTALK [A-Z]+ - server: ).*( \| ).*`, "${1}F${2}D"}, // up to a second old
 	{`\(request [0-9a-f]+\)`, "(request T)"},
 	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
 	{`(?m)^(polystalk top .*version )\S+|^(connections \d+ of )\d+`, "${1}${2}T"},
-	{`(?m)^(connections +)[12]\b`, "${1}1"}, // the server may not have closed that of the command before
+	{`(?m)^(connections +)[12]\b`, "${1}1"}, // the connection of the command before may still be open
 	{`( *)\b\d+\.\d\b`, " R"},               // rates
 	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
 	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
 	{`(?m)^(token +|line +\S+ \S+ sha256:)\S+`, "${1}T"},
 	{`(?m) +$`, ""},
-	{`(\S) {2,}`, "${1}  "}, // columns are as wide as what they have
+	{`(\S) {2,}`, "${1}  "}, // widths depend on the content
 }
 
-// steady is an outcome without what changes.
+// steady returns an outcome without what differs between runs.
 func steady(p *program, o outcome) string {
 	text := strings.ReplaceAll(o.stdout, "\r", `\r`)
 	if text != "" && !strings.HasSuffix(text, "\n") {

@@ -10,9 +10,8 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// TestBodiesThatAreTooLarge: they are refused before they are sent, by their size or as soon as
-// they have more than the server takes; what it takes gets there, however it comes.
-func TestBodiesThatAreTooLarge(t *testing.T) {
+// TestBodiesAreSentUpToTheServersLimit, from a file or standard input.
+func TestBodiesAreSentUpToTheServersLimit(t *testing.T) {
 	const most = 200000
 	byHTTP, s := polystalkd(t, "-z", "200000")
 	body := strings.Repeat("01234\x00\xff\n89", most/10)
@@ -60,8 +59,8 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// TestScripts: what a browser, a shell or a terminal would run is text to this program.
-func TestScripts(t *testing.T) {
+// TestScriptsAreText: bodies that a browser, a shell or a terminal would run.
+func TestScriptsAreText(t *testing.T) {
 	p, _ := polystalkd(t)
 	for _, body := range []string{"<script>alert(1)</script>", "$(touch /tmp/x) `id`; rm -rf ~", "\x1b[2J\x1b]0;title\x07\u202e", "'; --"} {
 		p.in = body

@@ -60,7 +60,7 @@ func passing(t *testing.T, to string, octets int64, reached func()) string {
 		}
 		go func() {
 			defer there.Close()
-			if n, _ := io.CopyN(there, conn, octets); n == octets { // else it has closed before
+			if n, _ := io.CopyN(there, conn, octets); n == octets { // else the client has closed it
 				reached()
 			}
 			_, _ = io.Copy(there, conn)
@@ -146,8 +146,8 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	}
 }
 
-// TestImportContinuesAfterALineThatIsNotTaken, and reports it.
-func TestImportContinuesAfterALineThatIsNotTaken(t *testing.T) {
+// TestImportReportsRefusedLinesAndGoesOn with the next one.
+func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 8<<20))
 	lines := strings.Join([]string{
@@ -182,8 +182,7 @@ func TestImportContinuesAfterALineThatIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestImportTakesNoLineThatItWouldChange: a line is put as it is, or reported.
-func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
+func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 	goName := regexp.MustCompile(`Go |struct|uint|float64|json:|jsontext`)
 	for line, want := range map[string]string{
 		`{"tube":"a","body":"` + "\xff" + `"}`:                         "no UTF-8",
@@ -213,7 +212,7 @@ func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
 			t.Errorf("%s: %d, %s, want %q", line, o.code, o.stderr, want)
 		}
 	}
-	// All members that any version has exported, and lines by hand.
+	// Lines with all members that any version has exported, and handwritten ones.
 	good := strings.Join([]string{
 		`{"id":"7","tube":"a","tube_path":"a","state":"reserved","moving":true,"pri":1,"delay_seconds":2,"ttr_seconds":3,"age_seconds":4.5,"state_seconds":5.5,"left_seconds":6.5,` +
 			`"reserves_total":1,"timeouts_total":1,"releases_total":1,"buries_total":1,"kicks_total":1,"holder":{"connection":"1","peer":"x"},"body_bytes":1,"body":"1"}`,
@@ -226,8 +225,8 @@ func TestImportTakesNoLineThatItWouldChange(t *testing.T) {
 	}
 }
 
-// TestImportThatSentNothingIsCertain: without a connection no job can have been put.
-func TestImportThatSentNothingIsCertain(t *testing.T) {
+// TestImportWithoutAConnectionHasPutNothing: it says so.
+func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	if err := os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -242,7 +241,7 @@ func TestImportThatSentNothingIsCertain(t *testing.T) {
 	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "or into another server, use --skip 0.") {
 		t.Errorf("%q", o.stderr)
 	}
-	// A server that has hung up may have it.
+	// A server that closes the connection may have put it.
 	p = &program{t: t, server: "http://" + serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })}
 	if o := p.must(client.System, "import", file, "--skip", "0"); !strings.Contains(o.stderr, "line 1 may have been put or not") {
 		t.Errorf("%q", o.stderr)
@@ -256,7 +255,6 @@ func TestImportThatSentNothingIsCertain(t *testing.T) {
 	}
 }
 
-// TestImportArgumentsAreCheckedOnce, and not for each line.
 func TestImportArgumentsAreCheckedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	if err := os.WriteFile(file, []byte(strings.Repeat(`{"tube":"a","body":"1"}`+"\n", 18)), 0o600); err != nil {

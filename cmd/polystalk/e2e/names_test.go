@@ -10,8 +10,8 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// TestBodies: a body comes as it is, but for one to a terminal that is no text.
-func TestBodies(t *testing.T) {
+// TestBodiesArriveUnchanged: only a terminal refuses what is no text.
+func TestBodiesArriveUnchanged(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 4000)
 	onBoth(t, func(t *testing.T, p *program, http bool) {
 		for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", large, large[:60000] + "\x9b2J"} {
@@ -44,8 +44,8 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// TestNames: a tube is reached whatever octets its name has.
-func TestNames(t *testing.T) {
+// TestTubesAreReachedByAnyName, whatever bytes it has.
+func TestTubesAreReachedByAnyName(t *testing.T) {
 	address := freeAddress(t)
 	p, _ := polystalkd(t, "--gearman-listen", address)
 	conn, err := net.Dial("tcp", address)
@@ -53,7 +53,7 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	names := map[string]string{ // and how they are given with --path
+	names := map[string]string{ // with their form for --path
 		"-x": "-x", "--all": "--all", "a b": "a%20b", `say "hi"`: "say%20%22hi%22", "it's": "it's", "a/b?c#d%": "a%2Fb%3Fc%23d%25", "..": "%2E%2E", "*": "*",
 		"tab\tend": "tab%09end", "\x1b[2J": "%1B%5B2J", "\xff\xfe": "%ff%fe", "\u202e": "%E2%80%AE", `back\slash`: `back%5Cslash`,
 	}
@@ -85,7 +85,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q", format, got)
 		}
 	}
-	// An export is for import, but for one to a terminal, where it means the same.
+	// On a terminal an export has escapes, and means the same.
 	p.screens = cli.Screens{Out: true}
 	if got := p.must(0, "export", "--all-tubes").stdout; hostile(got) || !strings.Contains(got, `"tube":"\u202E"`) || strings.Count(got, "\n") != len(names) {
 		t.Errorf("to a terminal: %q", got)

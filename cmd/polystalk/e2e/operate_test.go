@@ -18,9 +18,8 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestConfirmation: what cannot be undone is asked about on a terminal, and takes --yes
-// elsewhere; nothing is done without.
-func TestConfirmation(t *testing.T) {
+// TestDeletesWantAConfirmation: an answer on a terminal, --yes elsewhere.
+func TestDeletesWantAConfirmation(t *testing.T) {
 	onBoth(t, func(t *testing.T, p *program, http bool) {
 		p.in = "a\nb\nc\n"
 		p.must(0, "put", "mail", "--lines")
@@ -67,7 +66,7 @@ func TestConfirmation(t *testing.T) {
 	})
 }
 
-// An endless server has an operation that never ends, until it is cancelled.
+// An endless server has an operation that ends only when it is cancelled.
 type endless struct {
 	cancelled, polled atomic.Int64
 }
@@ -98,8 +97,8 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"7","action":"kick","state":%q,"to_look_at":1000,"looked_at":400,"matched":400,"done":300,"skipped":{"gone":2},"as_of":"x"}`, state)
 }
 
-// TestTypedBody: who puts a job without a body is told on a terminal what is waited for.
-func TestTypedBody(t *testing.T) {
+// TestPutOnATerminalSaysThatItWaitsForTheBody, and nowhere else.
+func TestPutOnATerminalSaysThatItWaitsForTheBody(t *testing.T) {
 	p, _ := polystalkd(t)
 	for _, typing := range []bool{true, false} {
 		p.in, p.screens = "typed", cli.Screens{In: typing}
@@ -109,9 +108,8 @@ func TestTypedBody(t *testing.T) {
 	}
 }
 
-// TestAsOf: no other jobs are touched than were counted, also if more come while somebody
-// thinks about it.
-func TestAsOf(t *testing.T) {
+// TestOnlyCountedJobsAreTouched, even if more come before the confirmation.
+func TestOnlyCountedJobsAreTouched(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "a")
 	for _, args := range [][]string{{"delete", "--tube", "mail"}, {"flush", "mail"}} {
@@ -125,7 +123,7 @@ func TestAsOf(t *testing.T) {
 			code := cli.Run(t.Context(), a, append(args, "--server", p.server))
 			done <- outcome{code, out.String(), errs.String()}
 		}()
-		time.Sleep(200 * time.Millisecond) // it asks by then, or a bit later: both must be right
+		time.Sleep(200 * time.Millisecond) // the question is there by now or a bit later: both must be right
 		p.must(0, "put", "mail", "--body", "b")
 		_, _ = io.WriteString(w, "y\n")
 		if o := <-done; o.code != 0 {
@@ -137,8 +135,8 @@ func TestAsOf(t *testing.T) {
 	}
 }
 
-// TestConnections: who holds a job is seen, and killed.
-func TestConnections(t *testing.T) {
+// TestConnectionsWithJobsAreListedAndClosed.
+func TestConnectionsWithJobsAreListedAndClosed(t *testing.T) {
 	p := asAdmin(t)
 	c, err := conversation.Dial("tcp", p.queue)
 	if err != nil {
@@ -172,14 +170,14 @@ func TestConnections(t *testing.T) {
 	if got := p.must(0, "history", "--last", "1h", "-o", "wide").stdout; !strings.HasPrefix(got, "TIME ") || !strings.Contains(got, "WAIT-P99") {
 		t.Errorf("%.200q", got)
 	}
-	// A table begins where anything is known; all of the hour is 720 lines.
+	// A table starts at the first known figure; the whole hour is 720 lines.
 	if table, all := p.must(0, "history", "--last", "1h").stdout, p.must(0, "history", "--last", "1h", "-o", "jsonl").stdout; strings.Count(table, "\n") > 600 || strings.Count(all, "\n") < 700 {
 		t.Errorf("a table of %d lines, and all of %d", strings.Count(table, "\n"), strings.Count(all, "\n"))
 	}
 }
 
-// TestEditor: a body is changed in an editor, if it is still what was seen.
-func TestEditor(t *testing.T) {
+// TestEditorChangesAJobThatNobodyElseHasChanged.
+func TestEditorChangesAJobThatNobodyElseHasChanged(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "before")
 	editor := func(script string) {
@@ -213,12 +211,12 @@ func TestEditor(t *testing.T) {
 	}
 }
 
-// TestCompletion: tubes are completed, if the server answers soon.
-func TestCompletion(t *testing.T) {
+// TestTubesAreCompleted, if the server answers soon.
+func TestTubesAreCompleted(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "x")
 	p.must(0, "put", "m.2", "--body", "x")
-	// What a shell would run is not put on its line.
+	// A shell would run these names.
 	for _, name := range []string{"$(reboot)a", "$(reboot)b", "m;reboot", "m$HOME", "(m)"} {
 		p.must(0, "put", name, "--body", "x")
 	}
@@ -231,7 +229,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"stats", "--server", "http://" + says(t, ""), "tube", ""}, ""},
 	} {
 		var got string
-		for end := time.Now().Add(daemon.Hang); ; { // it waits for so short that a busy machine may not answer
+		for end := time.Now().Add(daemon.Hang); ; { // on a busy machine the server may be too late
 			got, _, _ = strings.Cut(p.polystalk(append([]string{"__complete"}, tt.args...)...).stdout, ":")
 			if got != "" || tt.want == "" || time.Now().After(end) {
 				break

@@ -28,8 +28,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// TestReadmeNamesEveryCommand: what there is stands in README.md, with the flags that a command
-// has.
+// TestReadmeNamesEveryCommand and every flag.
 func TestReadmeNamesEveryCommand(t *testing.T) {
 	text := readme(t)
 	var walk func(c *cobra.Command, path string)
@@ -62,13 +61,12 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 	})
 }
 
-// TestReadmeExamples runs what README.md shows in blocks of sh about servers, in that order,
-// by the program as it is built.
+// TestReadmeExamples runs the blocks of sh about servers in their order, with the built program.
 func TestReadmeExamples(t *testing.T) {
 	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
 	p, _ := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")
-	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be as of before
+	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be old
 		time.Sleep(50 * time.Millisecond)
 	}
 	ran := 0
@@ -95,8 +93,8 @@ func TestReadmeExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheHelp: they can be run, as far as the line goes.
-func TestExamplesOfTheHelp(t *testing.T) {
+// TestExamplesOfTheHelpAreValid, as far as the command line goes.
+func TestExamplesOfTheHelpAreValid(t *testing.T) {
 	n := 0
 	for _, c := range new(cli.App).Tree().Commands() {
 		for line := range strings.Lines(c.Example) {
@@ -131,8 +129,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestHelp: each command has one, with the exit codes.
-func TestHelp(t *testing.T) {
+// TestHelpHasTheExitCodes, and wrong uses have a hint.
+func TestHelpHasTheExitCodes(t *testing.T) {
 	p := &program{t: t}
 	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {
 		if o := p.must(0, args...); !strings.Contains(o.stdout, "Exit codes:") {
@@ -165,8 +163,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpListsEveryExitCode that the guide lists.
-func TestHelpListsEveryExitCode(t *testing.T) {
+func TestHelpListsEveryExitCodeOfTheGuide(t *testing.T) {
 	_, table, _ := strings.Cut(readme(t), "\n## Exit codes\n")
 	help := (&program{t: t}).must(0, "--help").stdout
 	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(table, -1) {

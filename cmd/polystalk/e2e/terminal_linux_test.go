@@ -16,16 +16,16 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A terminal is a pseudo terminal with the program at its other end.
-type terminal struct {
+// A screen is a pseudo terminal with the program at its other end.
+type screen struct {
 	t    *testing.T
 	here *os.File
 	cmd  *exec.Cmd
 	seen strings.Builder
 }
 
-// openTerminal runs the program as built, with a terminal for all that it reads and writes.
-func openTerminal(t *testing.T, program, server string, args ...string) *terminal {
+// openTerminal runs the built program on a terminal.
+func openTerminal(t *testing.T, program, server string, args ...string) *screen {
 	t.Helper()
 	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -47,8 +47,7 @@ func openTerminal(t *testing.T, program, server string, args ...string) *termina
 		t.Fatal(err)
 	}
 	defer there.Close()
-	// After ^C the kernel drops what is on its way to the screen, and that may be what the program,
-	// which has had the signal a moment before, says of it.
+	// After ^C the kernel drops pending output, which may be the program's message about the signal.
 	modes, err := unix.IoctlGetTermios(int(there.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
@@ -65,12 +64,12 @@ func openTerminal(t *testing.T, program, server string, args ...string) *termina
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	_ = here.SetReadDeadline(time.Now().Add(daemon.Hang)) // where it cannot be set, the test's own limit holds
-	return &terminal{t: t, here: here, cmd: cmd}
+	_ = here.SetReadDeadline(time.Now().Add(daemon.Hang)) // else the limit of the test holds
+	return &screen{t: t, here: here, cmd: cmd}
 }
 
-// sees waits until that is on the screen; empty: until the program has ended.
-func (x *terminal) sees(want string) {
+// sees waits for a text on the screen; empty: for the end of the program.
+func (x *screen) sees(want string) {
 	x.t.Helper()
 	b := make([]byte, 4096)
 	for want == "" || !strings.Contains(x.seen.String(), want) {
@@ -85,26 +84,25 @@ func (x *terminal) sees(want string) {
 	}
 }
 
-// types is what somebody does.
-func (x *terminal) types(text string) {
+// types sends keys.
+func (x *screen) types(text string) {
 	x.t.Helper()
 	if _, err := x.here.WriteString(text); err != nil {
 		x.t.Fatal(err)
 	}
 }
 
-// ends wants the program to end with a code.
-func (x *terminal) ends(code int) {
+// ends wants an exit code.
+func (x *screen) ends(code int) {
 	x.t.Helper()
 	x.sees("")
-	_ = x.cmd.Wait() // the code says how
+	_ = x.cmd.Wait() // the exit code tells
 	if got := x.cmd.ProcessState.ExitCode(); got != code {
 		x.t.Errorf("exit code %d, want %d; on the screen is %q", got, code, x.seen.String())
 	}
 }
 
-// TestTerminal: the program as built, on a terminal: it asks, takes the answer, and ends when
-// it is interrupted.
+// TestTerminal runs the program on a terminal: it asks, takes the answer, ends on an interrupt.
 func TestTerminal(t *testing.T) {
 	program := daemon.CLI(t)
 	p, _ := polystalkd(t)
@@ -179,7 +177,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestCompletionInBash: in a shell without the package bash-completion, too.
+// TestCompletionInBash works without the package bash-completion.
 func TestCompletionInBash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -207,7 +205,7 @@ func TestCompletionInBash(t *testing.T) {
 	} {
 		x.seen.Reset()
 		x.types(typed)
-		again := time.NewTicker(3 * time.Second) // a server that is late completes nothing
+		again := time.NewTicker(3 * time.Second) // a late server completes nothing
 		seen := make(chan struct{})
 		var tab sync.WaitGroup
 		tab.Go(func() {

@@ -8,8 +8,8 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// TestTopWithoutScreen: what is no terminal gets text, and what cannot be watched is said.
-func TestTopWithoutScreen(t *testing.T) {
+// TestTopWritesTextOffATerminal, and refuses other formats.
+func TestTopWritesTextOffATerminal(t *testing.T) {
 	p, _ := polystalkd(t)
 	for _, screens := range []cli.Screens{{}, {In: true}, {Out: true}, {In: true, Out: true, Err: true}} {
 		p.screens = screens
@@ -20,7 +20,7 @@ func TestTopWithoutScreen(t *testing.T) {
 			t.Errorf("%+v: %q", screens, o.stdout)
 		}
 	}
-	p.env = map[string]string{"TERM": "dumb"} // what a terminal calls itself that only writes
+	p.env = map[string]string{"TERM": "dumb"} // a terminal that cannot move its cursor
 	if o := p.must(0, "top", "-n", "1"); strings.Contains(o.stdout, "\x1b") || !strings.HasPrefix(o.stdout, "polystalk top  http://") {
 		t.Errorf("%q", o.stdout)
 	}

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// TestTargetLasts: what salvage and export have written lasts when they say that
-// it is done, the name of the directory included; and a journal has its beginning
-// only when the rest is there for good.
-func TestTargetLasts(t *testing.T) {
+// TestTargetIsDurable: salvage and export sync the files and the name of the directory before they
+// end, and salvage writes the first segment after the others are durable.
+func TestTargetIsDurable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}

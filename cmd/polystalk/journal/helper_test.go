@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { daemon.Main(m) }
 
-// outcome is how a run ended.
+// An outcome is the end of a run.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -52,7 +52,7 @@ func polystalk(t *testing.T, want int, args ...string) outcome {
 	return o
 }
 
-// unchanged runs f and wants dir to be the same afterwards, to the byte.
+// unchanged wants f to leave dir as it is, byte for byte.
 func unchanged(t *testing.T, dir string, f func()) {
 	t.Helper()
 	before := contents(t, dir)
@@ -105,7 +105,7 @@ func start(t *testing.T, program string, args ...string) *peer {
 	return &peer{s, c, t}
 }
 
-// keep runs our server on a journal with small segments.
+// keep runs polystalkd on a journal with small segments.
 func keep(t *testing.T, dir string) *peer {
 	t.Helper()
 	return start(t, daemon.Binary, "-b", dir, "-s", "262144", "--shards", "4", "--log-level", "error", "-z", "1000000")
@@ -137,8 +137,8 @@ func (p *peer) put(tube string, pri, delay int, body string) (id int) {
 	return id
 }
 
-// jobs are all jobs up to an id, each in a text of what lasts of it; buries is
-// added to those of buried jobs.
+// jobs returns the durable figures of all jobs up to an id as text. buries is added to the buries
+// of buried jobs.
 func (p *peer) jobs(last, buries int) map[int]string {
 	p.t.Helper()
 	all := make(map[int]string)
@@ -172,7 +172,7 @@ func (p *peer) jobs(last, buries int) map[int]string {
 	return all
 }
 
-// buriedOrder kicks what is buried in a tube, and says in which order it was.
+// buriedOrder kicks the buried jobs of a tube, and returns them in their order.
 func (p *peer) buriedOrder(tube string) (found []string) {
 	p.t.Helper()
 	p.ask("use %s\r\n", tube)
@@ -186,7 +186,7 @@ func (p *peer) buriedOrder(tube string) (found []string) {
 	}
 }
 
-// same compares what two servers showed.
+// same compares the jobs of two servers.
 func same(t *testing.T, got, want map[int]string) {
 	t.Helper()
 	for id, w := range want {
@@ -201,8 +201,7 @@ func same(t *testing.T, got, want map[int]string) {
 	}
 }
 
-// A stock is a journal made by a server that was stopped, and its jobs as a
-// server on a copy of it shows them.
+// A stock is the journal of a stopped server, with the jobs that a server on a copy shows.
 type stock struct {
 	dir  string
 	last int // the highest id
@@ -244,7 +243,7 @@ func newStock(t *testing.T) *stock {
 	return s
 }
 
-// shown is what a server on a copy of dir shows.
+// shown returns the jobs that a server on a copy of dir shows.
 func (s *stock) shown(t *testing.T, dir string) map[int]string {
 	t.Helper()
 	p := keep(t, copyOf(t, dir))

@@ -159,7 +159,7 @@ func (i *inspection) sums() error {
 		size += s.Size
 	}
 	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", total.jobs, total.ready, total.delayed, total.buried, total.bytes)
-	fmt.Fprintf(i.out, "bytes: %d in segments, %d for the jobs that live\n", size, i.r.view.Live)
+	fmt.Fprintf(i.out, "bytes: %d in segments, %d for live jobs\n", size, i.r.view.Live)
 	fmt.Fprintf(i.out, "highest id: %d\n", i.v.Globals.HighID)
 	if n := i.v.Globals.Imported; n > 0 {
 		fmt.Fprintf(i.out, "imported: beanstalkd's files up to binlog.%d\n", n)

@@ -18,7 +18,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestWholeJournal takes one journal through all commands.
+// TestWholeJournal runs all commands on one journal.
 func TestWholeJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -93,7 +93,7 @@ func TestWholeJournal(t *testing.T) {
 	}
 }
 
-// flip changes the byte in the middle of a file's used part.
+// flip changes the byte in the middle of the used part of a file.
 func flip(t *testing.T, path string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -122,8 +122,8 @@ func segments(t *testing.T, dir string) []string {
 	return names
 }
 
-// TestDamagedJournal: all damages are found, and the rest is taken over.
-func TestDamagedJournal(t *testing.T) {
+// TestDamagesAreFoundAndTheRestIsSalvaged.
+func TestDamagesAreFoundAndTheRestIsSalvaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
@@ -148,7 +148,7 @@ func TestDamagedJournal(t *testing.T) {
 		}
 		places := hurt(files)
 		fresh := t.TempDir()
-		lost := make(map[int]bool) // jobs of which something may be lost
+		lost := make(map[int]bool) // jobs with records in a lost part
 		unchanged(t, dir, func() {
 			o := polystalk(t, client.Damage, "journal", "verify", dir)
 			if strings.Count(o.stdout, "damage: ") != places || !strings.Contains(o.stdout, filepath.Base(files[1])) || !strings.Contains(o.stderr, "salvage "+dir) {
@@ -204,8 +204,8 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// TestTornEnd: it is told apart from damage, and hinders nothing.
-func TestTornEnd(t *testing.T) {
+// TestATornEndIsNoDamage.
+func TestATornEndIsNoDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
@@ -236,8 +236,8 @@ func TestTornEnd(t *testing.T) {
 	})
 }
 
-// TestDamagedLogs: salvage also takes what beanstalkd wrote.
-func TestDamagedLogs(t *testing.T) {
+// TestSalvageReadsFilesOfBeanstalkd.
+func TestSalvageReadsFilesOfBeanstalkd(t *testing.T) {
 	program, _, err := conversation.Beanstalk.Reference()
 	if err != nil {
 		t.Skip(err)
@@ -274,9 +274,8 @@ func TestDamagedLogs(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be done is said in one line, and nothing is left
-// behind.
-func TestRefusals(t *testing.T) {
+// TestRefusalsLeaveNothingBehind.
+func TestRefusalsLeaveNothingBehind(t *testing.T) {
 	dir := t.TempDir()
 	p := keep(t, dir)
 	p.put("t", 1, 0, "x")
@@ -317,9 +316,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOddFunctions looks at jobs whose functions no tube can be named: each is
-// one line, with as many columns as any other.
-func TestOddFunctions(t *testing.T) {
+// TestOddNamesKeepTheColumns: a Gearman function may have tabs and line ends in its name.
+func TestOddNamesKeepTheColumns(t *testing.T) {
 	dir := t.TempDir()
 	port, err := conversation.FreePort()
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 	"polystalk/shard/wal"
 )
 
-// follows is what proposes for a server that never leads.
+// follows is the proposer of a server that never leads.
 type follows struct{}
 
 func (follows) Propose([]byte, uint64) error { return errors.New("it does not lead") }
 func (follows) End(uint64) error             { return errors.New("it does not lead") }
 func (follows) Wanted() bool                 { return false }
 
-// TestJournalOfSeveral: of a journal that is the log of one server of several the commands show
-// its own records, and take none for a job's that was replaced in the log. A file that was given
-// up below a Floor is not missing.
-func TestJournalOfSeveral(t *testing.T) {
+// TestJournalOfAClustersServer: the commands show the records of the log, and skip entries that were
+// replaced. A file that was deleted below a Floor is not missing.
+func TestJournalOfAClustersServer(t *testing.T) {
 	dir := t.TempDir()
 	j := commit.New(commit.Options{
 		Options: wal.Options{

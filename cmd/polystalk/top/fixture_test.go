@@ -15,14 +15,13 @@ import (
 	"polystalk/codec/admin"
 )
 
-// hostile are names that would do more than be shown, as the server writes them in JSON, and
-// some that are as wide as they look, or are not.
+// hostile are names with control characters, with unusual widths, or for other programs.
 var hostile = []string{
 	"mail", "\x1b[2J\x1b]0;title\x07", "a\nb\r\tc", "\u202eleft", "メール送信メール送信メール送信メール送信", "e\u0301\u0301\u0301", "👩\u200d👩\u200d👧", "\u0085\u009b31m",
 	strings.Repeat("long-", 40), `"q" 'q'`, "<script>alert(1)</script>", "", "\x00",
 }
 
-// document is what v is in JSON.
+// document returns v in JSON.
 func document(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -32,18 +31,18 @@ func document(t *testing.T, v any) []byte {
 	return b
 }
 
-// rowsOf are rows of a view, from values.
+// rowsOf returns values as rows of a view.
 func rowsOf[V any](t *testing.T, all []V) []any {
 	t.Helper()
 	v, err := client.Decode(document(t, all))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, _ := v.([]any) // of none it is null
+	rows, _ := v.([]any) // null: no rows
 	return rows
 }
 
-// tubesNamed are tubes with figures that differ.
+// tubesNamed returns tubes with different figures.
 func tubesNamed(names ...string) (all []admin.Tube) {
 	for i, name := range names {
 		all = append(all, admin.Tube{Name: name, Path: admin.PathName(name), Jobs: admin.Counts{Ready: uint64(1000 - i), Buried: uint64(i % 3)}, OldestReadySeconds: float64(i)})
@@ -51,7 +50,7 @@ func tubesNamed(names ...string) (all []admin.Tube) {
 	return all
 }
 
-// A server answers looks with what is set, and remembers what was wanted.
+// A server returns samples of its fields, and remembers the requests.
 type server struct {
 	t       *testing.T
 	whole   bool
@@ -78,7 +77,7 @@ func (s *server) read(_ context.Context, w wanted) (*Sample, error) {
 	return sample, nil
 }
 
-// screenOf is a model that has looked once.
+// screenOf returns a model with its first sample.
 func screenOf(t *testing.T, s *server, width, height int) Model {
 	t.Helper()
 	s.t = t
@@ -93,8 +92,7 @@ func screenOf(t *testing.T, s *server, width, height int) Model {
 	return update(t, m, tea.WindowSizeMsg{Width: width, Height: height})
 }
 
-// update gives a message to a model, and has it see what comes of the look that it begins,
-// if it does.
+// update gives a message to a model, and the result of the update that follows.
 func update(t *testing.T, m Model, msg tea.Msg) Model {
 	t.Helper()
 	m, cmd := begin(m, msg)
@@ -110,7 +108,7 @@ func begin(m Model, msg tea.Msg) (Model, tea.Cmd) {
 	return next.(Model), cmd
 }
 
-// key is a key by its name, or by what it types.
+// key returns a key by its name or its text.
 func key(name string) tea.KeyPressMsg {
 	named := map[string]rune{
 		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "tab": tea.KeyTab, "left": tea.KeyLeft, "right": tea.KeyRight, "up": tea.KeyUp, "down": tea.KeyDown,
@@ -133,7 +131,7 @@ func press(t *testing.T, m Model, names ...string) Model {
 	return m
 }
 
-// shown is a screen without how it looks, line by line.
+// shown returns the lines of a screen without styles.
 func shown(m Model) []string {
 	lines := m.screen()
 	for i := range lines {
@@ -150,7 +148,7 @@ func wants(t *testing.T, m Model, text string) {
 	}
 }
 
-// A fake is a server that tells what it is given.
+// A fake is a server with given answers.
 type fake struct {
 	client.Server
 	server  []byte
@@ -179,7 +177,7 @@ func (f *fake) HasAPI() bool { return f.whole }
 
 func (f *fake) Close() { f.closed++ }
 
-// cells are the texts of a column.
+// cells returns the texts of a column.
 func cells(rows []any, path string) (all []string) {
 	for _, row := range rows {
 		all = append(all, client.Column{Path: path}.Cell(row))

@@ -13,8 +13,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// TestScreenFits: whatever is on it, no line is wider than the screen, there are as many as
-// it has, and nothing of what a server says gets there that a terminal would obey.
+// TestScreenFits: no content is too wide or too high, or has control characters.
 func TestScreenFits(t *testing.T) {
 	for _, size := range [][2]int{{200, 60}, {120, 35}, {80, 24}, {40, 15}, {40, 12}, {20, 8}, {10, 5}, {3, 3}, {1, 1}, {0, 0}} {
 		s := &server{whole: true, tubes: tubesNamed(hostile...)}
@@ -52,8 +51,8 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsSeen: of many tubes as many are asked for, and shown, as are seen.
-func TestOnlyWhatIsSeen(t *testing.T) {
+// TestOnlyVisibleRowsAreRead.
+func TestOnlyVisibleRowsAreRead(t *testing.T) {
 	names := make([]string, 10000)
 	for i := range names {
 		names[i] = fmt.Sprintf("tube-%05d", i)
@@ -84,7 +83,7 @@ func TestOnlyWhatIsSeen(t *testing.T) {
 	if m.from != rowsMax-seen-(seen-1) {
 		t.Errorf("a page up from the end is row %d", m.from)
 	}
-	// There are fewer tubes by then.
+	// Now there are fewer tubes.
 	s.tubes = s.tubes[:5]
 	m = update(t, m, due{m.turn})
 	wants(t, m, "tubes 1–5 of 5")
@@ -165,7 +164,6 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestHelpHasEveryKey: each key of the help does something, and is shown.
 func TestHelpHasEveryKey(t *testing.T) {
 	m := press(t, screenOf(t, &server{whole: true}, 120, 35), "?")
 	for _, k := range keys {
@@ -177,9 +175,8 @@ func TestHelpHasEveryKey(t *testing.T) {
 	}
 }
 
-// TestOneLookAtATime: what is wanted meanwhile is looked at when the look under way has
-// ended, and waits of before begin none.
-func TestOneLookAtATime(t *testing.T) {
+// TestOneUpdateAtATime: a key during an update starts the next one after it. Old waits start none.
+func TestOneUpdateAtATime(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 80, 24)
 	old := m.turn
@@ -212,7 +209,7 @@ func TestOneLookAtATime(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestPauseStopsUpdates(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := press(t, screenOf(t, s, 120, 24), "p")
 	wants(t, m, "PAUSED")
@@ -228,9 +225,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestGoneAndBack: figures of before stay while the server is away, and it is said for how
-// long it has been.
-func TestGoneAndBack(t *testing.T) {
+// TestOldFiguresStayWhileTheServerIsAway, with the time since the last update.
+func TestOldFiguresStayWhileTheServerIsAway(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 120, 24)
 	s.err = client.Errorf(client.System, "nobody is there: start it")
@@ -250,7 +246,7 @@ func TestGoneAndBack(t *testing.T) {
 	if all := strings.Join(shown(m), "\n"); strings.Contains(all, "NO UPDATE") || m.failure != nil {
 		t.Errorf("it is back:\n%s", all)
 	}
-	// What cannot be asked for is no reason to doubt the figures.
+	// A wrong request does not make the figures old.
 	s.err = client.Errorf(client.Usage, "the pattern cannot be read: mend it")
 	m = press(t, m, "/", "[", "enter")
 	wants(t, m, "the pattern cannot be read: mend it")
@@ -259,13 +255,13 @@ func TestGoneAndBack(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
+func TestCountLimitsUpdates(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 80, 24)
 	m.left = 2
 	asked := len(s.asked)
 	m = update(t, m, due{m.turn})
-	m = press(t, m, "enter") // what somebody asks for does not count
+	m = press(t, m, "enter") // an update by hand does not count
 	m = update(t, m, due{m.turn})
 	if len(s.asked) != asked+3 {
 		t.Errorf("%d looks", len(s.asked)-asked)
@@ -275,9 +271,8 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestByTheProtocol: of a server that has no API it is said what there is not, and it is not
-// looked at all the time.
-func TestByTheProtocol(t *testing.T) {
+// TestServersWithoutTheAPI have fewer columns and updates, and a message about it.
+func TestServersWithoutTheAPI(t *testing.T) {
 	s := &server{tubes: tubesNamed("mail"), took: 700 * time.Millisecond}
 	m := screenOf(t, s, 160, 24)
 	m.every = 2 * time.Second

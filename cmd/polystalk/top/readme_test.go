@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the screen looks like into README.md; read the difference then")
 
-// TestReadmeShowsTheScreen: the picture in README.md is what the screen looks like.
+// TestReadmeShowsTheScreen, as text and as a picture.
 func TestReadmeShowsTheScreen(t *testing.T) {
 	s := &server{whole: true, tubes: []admin.Tube{
 		{Name: "mail", Jobs: admin.Counts{Ready: 18342, Delayed: 12, Reserved: 64}, OldestReadySeconds: 41, Rates: admin.Rates{Put: 1210.4, Delete: 998.1}, Wait: admin.Quantiles{P99: 33}, Run: admin.Quantiles{P99: 0.5}, Waiting: 0},
@@ -62,7 +62,7 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 	}
 }
 
-// keep compares a file with what it is to hold, or with -rewrite writes it.
+// keep compares a file with its content, or writes it with -rewrite.
 func keep(t *testing.T, file, want string) (written bool) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -80,8 +80,7 @@ func keep(t *testing.T, file, want string) (written bool) {
 	return false
 }
 
-// drawn is a screen as a picture. Each word has its place, however wide the letters of the font
-// are in which it is shown.
+// drawn returns a screen as a picture. Each word has its place in any font.
 func drawn(lines []string) string {
 	const cell, line, edge = 7.8, 19, 14 // points
 	width := 0
@@ -97,7 +96,7 @@ func drawn(lines []string) string {
 		for _, at := range word.FindAllStringIndex(l, -1) {
 			text := l[at[0]:at[1]]
 			var escaped strings.Builder
-			_ = xml.EscapeText(&escaped, []byte(text)) // a Builder takes all
+			_ = xml.EscapeText(&escaped, []byte(text)) // a Builder does not fail
 			fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
 				edge+float64(ansi.StringWidth(l[:at[0]]))*cell, edge+n*line+line*3/4, float64(ansi.StringWidth(text))*cell, &escaped)
 		}
@@ -106,5 +105,4 @@ func drawn(lines []string) string {
 	return b.String()
 }
 
-// word is what stands between spaces.
 var word = regexp.MustCompile(`[^ ]+`)

@@ -63,7 +63,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 		view: w.view, sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, match: w.match,
 	}
 	m.sorts[w.view] = w.sort
-	// A first failure ends the program with a line, like those of other verbs.
+	// A first failure ends the program with a line, like other verbs do.
 	if m.sample, err = s.read(ctx, w); err != nil {
 		return err
 	}

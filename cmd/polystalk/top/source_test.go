@@ -13,7 +13,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// sourceOf is a source of a server.
+// sourceOf returns a source of one server.
 func sourceOf(s client.Server) *Source {
 	return &Source{Dial: func(context.Context) (client.Server, error) { return s, nil }}
 }
@@ -48,8 +48,8 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestRatesByTheProtocol: what beanstalkd does not tell comes from what it counts.
-func TestRatesByTheProtocol(t *testing.T) {
+// TestRatesComeFromCounters, if the server does not tell them.
+func TestRatesComeFromCounters(t *testing.T) {
 	f := &fake{server: []byte(`{"version":"1.12","jobs":{"ready":4,"buried":1},"jobs_total":10,"job_timeouts_total":0,"connections":{"open":1}}`)}
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":10,"deletes_total":5},{"path":7},null,3],"matching":1}`)}
 	s := sourceOf(f)
@@ -70,14 +70,14 @@ func TestRatesByTheProtocol(t *testing.T) {
 	if sample, err = s.read(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
-	near := func(got, want float64) bool { return got > want*0.9 && got <= want } // it was a little more than 10 s
+	near := func(got, want float64) bool { return got > want*0.9 && got <= want } // a bit more than 10 s have passed
 	if got := sample.flow; got == nil || !near(got.put, 100) || !near(got.delete, 99.5) {
 		t.Errorf("%+v", got)
 	}
 	if put := number(sample.rows[0].(map[string]any)["rates"].(map[string]any)["put_per_second"]); !near(put, 100) {
 		t.Errorf("put/s of the tube is %v", put)
 	}
-	// A tube that was made anew counts from zero.
+	// A new tube of the same name counts from zero.
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":1,"deletes_total":0}],"matching":1}`)}
 	if sample, err = s.read(t.Context(), w); err != nil || cells(sample.rows, "rates.put_per_second")[0] != "-" {
 		t.Errorf("%v, %v", sample.rows, err)
@@ -87,8 +87,8 @@ func TestRatesByTheProtocol(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreSorted: and those that match are shown.
-func TestConnectionsAreSorted(t *testing.T) {
+// TestConnectionsAreSortedAndFiltered.
+func TestConnectionsAreSortedAndFiltered(t *testing.T) {
 	var all admin.ConnectionList
 	for i, peer := range []string{"10.0.0.9:1", "10.0.0.1:2", "unix", "10.0.0.5:3"} {
 		of := admin.NameOf(fmt.Sprint("t", i))
@@ -117,8 +117,8 @@ func TestConnectionsAreSorted(t *testing.T) {
 	}
 }
 
-// TestSourceConnectsAgain: after what is wrong with the server, and only then.
-func TestSourceConnectsAgain(t *testing.T) {
+// TestSourceConnectsAgainAfterAFailureOfTheServer, and only then.
+func TestSourceConnectsAgainAfterAFailureOfTheServer(t *testing.T) {
 	dialled := 0
 	f := &fake{server: []byte(`{}`), parts: [][]byte{[]byte(`{"tubes":[]}`)}}
 	s := &Source{Dial: func(context.Context) (client.Server, error) {
@@ -143,7 +143,7 @@ func TestSourceConnectsAgain(t *testing.T) {
 	}
 }
 
-// TestBadAnswers: what is no list is a fault, and what is in it is shown as far as it goes.
+// TestBadAnswers: a list without rows is an error; odd rows are shown as far as possible.
 func TestBadAnswers(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{}`, `{"tubes":1}`, `{"tubes":{"a":1}}`, `{"tubes":[1],"matching":"x"}`, `null`} {
 		s := sourceOf(&fake{server: []byte(`{}`), parts: [][]byte{[]byte(text)}})
@@ -165,8 +165,8 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// TestPlain: a table each time, with what is wrong between.
-func TestPlain(t *testing.T) {
+// TestPlainWritesATableForEachUpdate, and complains about failures.
+func TestPlainWritesATableForEachUpdate(t *testing.T) {
 	f := &fake{server: []byte(`{"version":"1.12"}`), parts: [][]byte{document(t, admin.Tubes{Tubes: tubesNamed(hostile...), Matching: 99})}}
 	options := Options{Server: "x", Every: EveryMin, Count: 3, Limit: 5}
 	var b strings.Builder
@@ -204,7 +204,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// A once answers one look, and is gone then.
+// A once answers one request.
 type once struct {
 	*fake
 	looked bool

@@ -88,7 +88,7 @@ func TestFullFollowerIsNamed(t *testing.T) {
 	if got := full(); len(got) != 1 || got[0] != small.name {
 		t.Errorf("full are said to be the disks of %v", got)
 	}
-	if table := operate(t, "cluster", "status", "--dir", small.dir).Stdout; !strings.Contains(table, "DISK-FULL") {
+	if table := operate(t, "cluster", "status", "--dir", small.dir).Stdout; !strings.Contains(table, "(full)") {
 		t.Errorf("status at %s:\n%s", small.name, table)
 	}
 	eventually(t, "the leader's log names it", func() bool {

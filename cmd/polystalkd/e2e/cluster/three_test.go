@@ -217,14 +217,14 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 		}
 		return out
 	}
-	if out := cluster(0, "status", "--dir", third.dir); !strings.Contains(out.Stdout, l.name+"  voter  yes") {
+	if out := cluster(0, "status", "--dir", third.dir); !strings.Contains(out.Stdout, l.name+"  leader") {
 		t.Errorf("%s", out.Stdout)
 	}
 	cluster(0, "transfer", to.name, "--dir", third.dir)
 	if now, _ := leader(t, all); now != to {
 		t.Fatalf("%s leads, want %s", now.name, to.name)
 	}
-	if out := cluster(0, "transfer", to.name, "--dir", third.dir); !strings.Contains(out.Stdout, to.name+"  voter  yes") {
+	if out := cluster(0, "transfer", to.name, "--dir", third.dir); !strings.Contains(out.Stdout, to.name+"  leader") {
 		t.Errorf("to who leads already: %s", out.Stdout)
 	}
 	cluster(1, "remove", to.name, "--dir", third.dir)

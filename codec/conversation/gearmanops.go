@@ -12,7 +12,6 @@ type request struct {
 	alone  bool        // nothing may be pipelined with it
 	ends   bool        // the server closes
 	loses  bool        // jobs lose their worker
-	list   string      // the list that it asks for
 	job    *gearmanJob // the job of the JOB_CREATED that answers it
 	cancel *gearmanJob
 }
@@ -175,10 +174,6 @@ func init() { // the closures refer to functions that refer to the table
 		}},
 		{"client id", 1, func(d gearmanDraw) (r request, ok bool) { return request{bytes: packet(22, of(d, clients))}, true }},
 		{"echo", 2, func(d gearmanDraw) (r request, ok bool) { return request{bytes: packet(16, d.body())}, true }},
-		{"list", 3, func(d gearmanDraw) (r request, ok bool) {
-			list := of(d, lists)
-			return request{bytes: list + d.end, alone: true, list: list}, !d.behind
-		}},
 		{"line", 3, func(d gearmanDraw) (r request, ok bool) {
 			text := of(d, lines)
 			if strings.HasPrefix(text, "create") {

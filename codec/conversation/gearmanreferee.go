@@ -277,11 +277,6 @@ func (r *gearmanReferee) exchange(i int, all []request, cuts []uint32) error {
 	if err := r.reach(i, last); err != nil {
 		return err
 	}
-	if list := all[0].list; list != "" {
-		for n := range r.sides {
-			r.sides[n].got[i] = r.joinList(n, list, r.sides[n].got[i])
-		}
-	}
 	r.learn(i, all)
 	cancelled := all[0].cancel
 	if cancelled != nil {
@@ -313,22 +308,6 @@ func (r *gearmanReferee) reach(i int, answer string) error {
 		}
 	}
 	return nil
-}
-
-// joinList makes the lines of a list one message that can be compared.
-func (r *gearmanReferee) joinList(n int, list string, all []string) (out []string) {
-	var lines []string
-	for _, m := range all {
-		switch {
-		case m[0] != 0 && m != ".\n":
-			lines = append(lines, m)
-		case m[0] != 0:
-			out = append(out, strings.Join(r.normalList(n, list, lines), "")+m)
-		default:
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // normalList makes the lines of a list comparable: their order is free. Of workers the
@@ -367,7 +346,7 @@ func (r *gearmanReferee) learn(i int, all []request) {
 			case 8:
 				job := *q.job
 				job.handle = m.body
-				r.k.created(i, job, !job.background)
+				r.k.created(i, job)
 			case 11, 31, 40:
 				r.k.assigned(i, m.arg())
 			}

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// SmallDisk is a file system of its own with so many bytes, of memory. The test is skipped where
-// there can be none.
+// SmallDisk mounts a file system of that size in memory, or skips the test.
 func SmallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

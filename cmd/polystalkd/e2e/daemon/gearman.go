@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,11 +19,10 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A GearmanConn is a connection to a server that speaks Gearman: a client's, a
-// worker's or an administrator's.
+// A GearmanConn is a Gearman connection of a client, a worker or an administrator.
 type GearmanConn struct {
 	*net.TCPConn
-	R *bufio.Reader // of what the server says
+	R *bufio.Reader // what the server sends
 }
 
 // StartGearman starts the daemon with a port for Gearman.
@@ -82,7 +83,7 @@ func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
 // ErrCut is the error of a connection that ends.
 var ErrCut = errors.New("the connection was killed")
 
-// Ask sends what asks and wants this packet for an answer.
+// Ask sends text and wants this packet next.
 func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body string) {
 	t.Helper()
 	if err := c.Send([]byte(text)); err != nil {
@@ -94,11 +95,7 @@ func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body str
 // Hear wants this packet next.
 func (c *GearmanConn) Hear(t *testing.T, kind gearman.Type, body string) {
 	t.Helper()
-	want := Response(kind, body)
-	got := make([]byte, len(want))
-	if n, err := io.ReadFull(c.R, got); string(got[:n]) != want {
-		t.Fatalf("got %.200q (%v), want %.200q", got[:n], err, want)
-	}
+	Hears(t, c.R, Response(kind, body))
 }
 
 // Created submits a job, and returns the number in its handle.
@@ -107,7 +104,7 @@ func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (
 	if err := c.Send([]byte(Request(kind, args...))); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody else is served on this connection: the answer ends with the mark.
+	// The answer ends with the mark: no other request is answered on this connection.
 	if err := c.Send([]byte("getpid\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +160,33 @@ func Response(t gearman.Type, args ...string) string {
 func inBytes(args []string) (list [][]byte) {
 	for _, a := range args {
 		list = append(list, []byte(a))
+	}
+	return list
+}
+
+// GearmandWith starts polystalkd in place of gearmand, and returns its address for Gearman.
+func GearmandWith(t *testing.T, args ...string) (s *Server, gear string) {
+	t.Helper()
+	s = Await(t, GearmandCommand(args...))
+	return s, s.Gearman()[0]
+}
+
+// GearmandCommand is polystalkd in place of gearmand, on one address of this machine.
+func GearmandCommand(args ...string) *exec.Cmd {
+	cmd := exec.Command(Binary, append([]string{"gearmand", "--log-format", "json", "-L", "127.0.0.1", "-p", "0", "--job-handle-prefix", "H:x", "--config-file", os.DevNull}, args...)...)
+	cmd.Env = CleanEnv()
+	return cmd
+}
+
+// Gearman returns the addresses for Gearman of a server that serves.
+func (s *Server) Gearman() (list []string) {
+	s.t.Helper()
+	line := s.WaitLog("serving Gearman")
+	if line == nil {
+		s.t.Fatal("it does not serve Gearman")
+	}
+	for _, a := range line["listen"].([]any) {
+		list = append(list, a.(string))
 	}
 	return list
 }

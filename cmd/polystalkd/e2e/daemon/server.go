@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,8 +20,8 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// A Server is a polystalkd that serves, with its log. Start is for tests that want
-// clients of the protocol and no log.
+// A Server is a polystalkd with its log. Start is for tests that need clients of the protocol
+// and no log.
 type Server struct {
 	t      *testing.T
 	Cmd    *exec.Cmd
@@ -120,11 +122,10 @@ func (s *Server) LogText() string {
 	return s.log.String()
 }
 
-// LogHas reports whether the log holds that text by now.
+// LogHas reports whether the log has the text by now.
 func (s *Server) LogHas(msg string) bool { return strings.Contains(s.LogText(), msg) }
 
-// WaitLog waits for a line with that msg and returns it, or nil if the log
-// ended without one.
+// WaitLog waits for a line with that msg and returns it, or nil if the log ended without one.
 func (s *Server) WaitLog(msg string) map[string]any {
 	s.t.Helper()
 	timer := time.AfterFunc(Hang, func() { s.Cmd.Process.Kill() })
@@ -145,15 +146,10 @@ func (s *Server) WaitLog(msg string) map[string]any {
 	}
 }
 
-// Client connects to a server with a log.
+// Client opens a connection that is closed with the test.
 func (s *Server) Client() *conversation.Client {
 	s.t.Helper()
-	c, err := conversation.Dial("tcp", s.Listen[0])
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { c.Close() })
-	return c
+	return client(s.t, s.Listen[0])
 }
 
 // Signal sends sig to the process.
@@ -164,8 +160,8 @@ func (s *Server) Signal(sig os.Signal) {
 	}
 }
 
-// Freeze stops the process by SIGSTOP. It waits until every thread stands still, where /proc tells:
-// the threads go on for a moment after the signal was sent.
+// Freeze stops the process by SIGSTOP. Where /proc tells, it waits until every thread has
+// stopped: threads continue for a moment after the signal.
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.Signal(syscall.SIGSTOP)
@@ -200,10 +196,72 @@ func (s *Server) End() int {
 	return s.Cmd.ProcessState.ExitCode()
 }
 
-// EndsWith wants the process to end by itself with that code.
+// EndsWith wants the process to end by itself with this code.
 func (s *Server) EndsWith(code int) {
 	s.t.Helper()
 	if got := s.End(); got != code {
 		s.t.Errorf("exit code %d, want %d", got, code)
+	}
+}
+
+// Start runs Program for the length of the test.
+func Start(t *testing.T, args ...string) *conversation.Server {
+	t.Helper()
+	noteSources()
+	s, err := conversation.StartServer(Program(t), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Kill ends a server as a crash of the process does.
+func Kill(s *conversation.Server) { s.Kill() }
+
+// AwaitStat waits until the server's stats show a value.
+func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
+	t.Helper()
+	d := &conversation.NetDriver{Address: s.Address}
+	defer d.Shutdown()
+	if err := d.Await(key, strconv.FormatUint(value, 10)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ShardCounts are the numbers of shards that every protocol test is run with.
+var ShardCounts = []int{1, 4, 16}
+
+// ShardArgs are the arguments for a server with n shards; $POLYSTALKD_BIN gets none.
+func ShardArgs(n int) []string {
+	if os.Getenv("POLYSTALKD_BIN") != "" {
+		return nil
+	}
+	return []string{"--shards", strconv.Itoa(n), "--log-level", "error"}
+}
+
+// The flags of tests that play random sessions.
+var (
+	Seed     = flag.Uint64("seed", 1, "seed of the first random session")
+	Sessions = flag.Int("sessions", 200, "random sessions for each number of shards")
+	Commands = flag.Int("commands", 150, "commands of a random session")
+)
+
+// Memory returns the resident size of a process in bytes, or 0 where the system does not
+// tell.
+func Memory(s *conversation.Server) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	kB := 0
+	if _, rest, ok := strings.Cut(string(status), "VmRSS:"); ok {
+		_, _ = fmt.Sscan(rest, &kB)
+	}
+	return kB << 10
+}
+
+// Bounded fails if the server has grown by more than most bytes since it had was.
+func Bounded(t *testing.T, s *conversation.Server, was, most int) {
+	t.Helper()
+	if now := Memory(s); now > was+most {
+		t.Errorf("resident memory grew from %d to %d kB", was>>10, now>>10)
 	}
 }

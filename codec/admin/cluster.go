@@ -12,16 +12,16 @@ type Cluster struct {
 	Node string `json:"node"` // the server that answers
 	Role string `json:"role"` // leader, candidate or follower
 
-	Leader *string `json:"leader"` // the name of a member; null: none is known
-	Term   uint64  `json:"term"`   // of the leader: each has one of its own
+	Leader *string `json:"leader"` // name of a member; null: unknown
+	Term   uint64  `json:"term"`   // of the leader: each leader has its own
 
 	// Lease says that no other can lead meanwhile: of the leader alone.
 	Lease bool `json:"lease"`
 
-	// Up to which entry of the common log: it is on this disk, it is on those of a majority,
-	// and this server's jobs are as it says.
+	// The last log entry that is on this disk, on the disks of a majority, and applied to
+	// this server's jobs.
 	LastIndex      uint64 `json:"last_index"`
-	LastTerm       uint64 `json:"last_term"` // of that entry: who has the higher one has more, then the higher index
+	LastTerm       uint64 `json:"last_term"` // of that entry: a higher term means a newer log, then a higher index
 	CommittedIndex uint64 `json:"committed_index"`
 	AppliedIndex   uint64 `json:"applied_index"`
 
@@ -81,7 +81,7 @@ type ClusterMember struct {
 	RoomBytes *int64 `json:"room_bytes"`
 	DiskFull  bool   `json:"disk_full"`
 
-	// ClockAheadSeconds is how far its clock is ahead of that of the server that answers.
+	// ClockAheadSeconds is how far its clock is ahead of the answering server's.
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"`
 
 	// CertificateNotAfter is until when its certificate is valid, and those that stand for it, as

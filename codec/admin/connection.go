@@ -2,7 +2,7 @@ package admin
 
 import "time"
 
-// A Connection is that of one client of a protocol, but for HTTP.
+// A Connection is the connection of one client, without HTTP.
 type Connection struct {
 	ID       uint64 `json:"id,string"` // unlike all others in the life of the process
 	Protocol string `json:"protocol"`

@@ -36,7 +36,7 @@ type Job struct {
 	Content
 }
 
-// A Holder is who has reserved a job.
+// A Holder is the connection that has reserved a job.
 type Holder struct {
 	Connection uint64 `json:"connection,string"` // its id
 	Peer       string `json:"peer"`              // its address; empty: it has gone meanwhile
@@ -58,7 +58,7 @@ type Content struct {
 	Truncated bool    `json:"body_truncated,omitempty"`
 }
 
-// NewContent is the content of a body of so many bytes, of which the first ones are shown.
+// NewContent returns the content of a body of size bytes that begins with shown.
 func NewContent(body []byte, size int) Content {
 	c := Content{Size: size, Truncated: len(body) < size}
 	if c.Truncated {

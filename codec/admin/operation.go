@@ -18,7 +18,7 @@ type NewOperation struct {
 	ExpectAtMost *uint64   `json:"expect_at_most,omitzero"` // absent: any number
 }
 
-// A Selection says which jobs are meant: those of a tube, of all tubes, or those with some
+// A Selection selects jobs: of a tube, of all tubes, or with some
 // ids; what else is given narrows that.
 type Selection struct {
 	Tube             *string  `json:"tube,omitzero"`      // byte for byte

@@ -2,7 +2,7 @@ package admin
 
 import "time"
 
-// A Server is what there is to tell about all of it.
+// A Server describes a whole server.
 type Server struct {
 	Version       string    `json:"version"`
 	GoVersion     string    `json:"go_version"`
@@ -20,10 +20,10 @@ type Server struct {
 	Jobs          Counts    `json:"jobs"`
 	JobsTotal     uint64    `json:"jobs_total"`
 	JobTimeouts   uint64    `json:"job_timeouts_total"`
-	// Events are how often what has happened to jobs, by the names that metrics have.
+	// Events counts job events, by the names that metrics have.
 	Events      map[string]uint64 `json:"events_total"`
 	Connections Connections       `json:"connections"`
-	Peers       []Peer            `json:"peers,omitempty"` // other servers that who configures it has named
+	Peers       []Peer            `json:"peers,omitempty"` // other servers, as configured
 	AsOf        time.Time         `json:"as_of"`
 }
 
@@ -42,7 +42,7 @@ type Counts struct {
 	Buried   uint64 `json:"buried"`
 }
 
-// Connections are those of clients of all protocols, but for HTTP.
+// Connections counts the connections of all protocols, without HTTP.
 type Connections struct {
 	Open      int64  `json:"open"`
 	Limit     int    `json:"limit"`
@@ -53,10 +53,10 @@ type Connections struct {
 	Sleeping  int64  `json:"sleeping"` // workers of Gearman, until there is a job
 }
 
-// A Journal is how jobs are kept.
+// A Journal describes the journal.
 type Journal struct {
 	Enabled  bool   `json:"enabled"`
-	Pressure string `json:"pressure"` // open, wait or full: whether changes are taken
+	Pressure string `json:"pressure"` // open, wait or full
 
 	Segments       int    `json:"segments"`
 	OldestSegment  uint64 `json:"oldest_segment"`
@@ -65,18 +65,18 @@ type Journal struct {
 	LiveBytes      int64  `json:"live_bytes"`
 	PendingBytes   int64  `json:"pending_bytes"`
 	PromisedBytes  int64  `json:"promised_bytes"`
-	RoomBytes      int64  `json:"room_bytes"` // which can still be written
+	RoomBytes      int64  `json:"room_bytes"` // that can still be written
 	Batches        uint64 `json:"batches_total"`
 	Records        uint64 `json:"records_total"`
 	Migrated       uint64 `json:"migrated_records_total"`
 	Commits        uint64 `json:"commits_total"`
 }
 
-// A Setting is one that is in effect.
+// A Setting is a setting in effect.
 type Setting struct {
 	Name   string `json:"name"` // of the flag
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // where it was set: a flag, a variable, a file, or default
+	Origin string `json:"origin"` // where it is set: a flag, a variable, a file, or default
 }
 
 // A Config is all settings, without secrets.
@@ -84,10 +84,10 @@ type Config struct {
 	Settings []Setting `json:"settings"`
 }
 
-// A Reloaded is what came of reading the configuration again.
+// A Reloaded is the result of a reload of the configuration.
 type Reloaded struct {
-	Applied []Change `json:"applied"` // hold from now on
-	Restart []Change `json:"restart"` // will hold after a restart
+	Applied []Change `json:"applied"` // applied now
+	Restart []Change `json:"restart"` // need a restart
 }
 
 // A Change is a setting with another value than before.
@@ -98,7 +98,7 @@ type Change struct {
 	Origin string `json:"origin"`
 }
 
-// A LogLevel is from which level on the server logs: debug, info, warn or error.
+// A LogLevel is the lowest level that is logged: debug, info, warn or error.
 type LogLevel struct {
 	Level string `json:"level"`
 }
@@ -108,12 +108,12 @@ type Drain struct {
 	Draining bool `json:"draining"`
 }
 
-// A Session is that of a browser.
+// A Session is the session of a browser.
 type Session struct {
 	Name string `json:"name"` // of the token
 	Role string `json:"role"`
 
-	Bodies string `json:"bodies"` // how much of them may be seen: none, preview or full
+	Bodies string `json:"bodies"` // none, preview or full
 }
 
 // A Login begins a session.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Tube is what there is to tell about one.
+// A Tube describes a tube.
 type Tube struct {
 	Name string `json:"name"` // as ShownName
 	Path string `json:"path"` // percent-encoded, to stand in a path of the API
@@ -23,8 +23,7 @@ type Tube struct {
 	Watching uint64 `json:"watching"`
 	Waiting  uint64 `json:"waiting"`
 
-	// What the bodies take that are there, and how long the job has been ready that has been
-	// so for longest: zero if none is.
+	// The size of the job bodies, and the age of the oldest ready job, 0 if there is none.
 	BodyBytes          uint64  `json:"job_body_bytes"`
 	OldestReadySeconds float64 `json:"oldest_ready_seconds"`
 
@@ -37,7 +36,7 @@ type Tube struct {
 	PauseLeftSeconds int64 `json:"pause_left_seconds"`
 }
 
-// Rates are how often something happens a second, as means of about a minute.
+// Rates are events per second, as means over about a minute.
 type Rates struct {
 	Put     float32 `json:"put_per_second"`
 	Reserve float32 `json:"reserve_per_second"`
@@ -45,15 +44,15 @@ type Rates struct {
 	Timeout float32 `json:"timeout_per_second"`
 }
 
-// Quantiles are of lengths of time since the tube was made: none of them is less than the
-// real one, and none more than twice that. They are zero if there was none.
+// Quantiles are quantiles of times since the tube was created. Each is at least the real one
+// and at most twice that; zero if there are no times.
 type Quantiles struct {
 	Count uint64  `json:"count"`
 	P50   float64 `json:"p50_seconds"`
 	P99   float64 `json:"p99_seconds"`
 }
 
-// Tubes are a part of a list of tubes.
+// Tubes is a part of a list of tubes.
 type Tubes struct {
 	Tubes    []Tube    `json:"tubes"`
 	Matching int       `json:"matching"`       // tubes that match, in this part or not
@@ -61,30 +60,29 @@ type Tubes struct {
 	AsOf     time.Time `json:"as_of"`
 }
 
-// A Pause is how long reserve is kept from a tube.
+// A Pause is the length of a pause of a tube.
 type Pause struct {
 	Seconds uint32 `json:"seconds"`
 }
 
-// A Kick asks for up to so many jobs of a tube to be made ready.
+// A Kick asks for at most Count jobs of a tube to be made ready.
 type Kick struct {
 	Count uint32 `json:"count"`
 }
 
-// Kicked is how many were.
+// Kicked is the result of a Kick.
 type Kicked struct {
 	Kicked uint32 `json:"kicked"`
 }
 
-// Flushed are the jobs that a flush has ended, or would end, in all and by the state that they
-// were in.
+// Flushed counts the jobs that a flush has deleted, or would delete, by their states.
 type Flushed struct {
 	Jobs    uint64 `json:"jobs"`
 	Ready   uint64 `json:"ready"`
 	Delayed uint64 `json:"delayed"`
 	Buried  uint64 `json:"buried"`
 	DryRun  bool   `json:"dry_run"`
-	AsOf    string `json:"as_of,omitempty"` // of a dry run: what as_of= takes, to end no other jobs
+	AsOf    string `json:"as_of,omitempty"` // of a dry run: with it as as_of=, a flush deletes no other jobs
 }
 
 // A TubeName is a tube's name in the two forms in which answers have it.
@@ -93,12 +91,11 @@ type TubeName struct {
 	Path string `json:"path"` // as PathName
 }
 
-// NameOf is the name of a tube.
+// NameOf returns both forms of a tube's name.
 func NameOf(name string) TubeName { return TubeName{ShownName(name), PathName(name)} }
 
-// ShownName is a tube's name as a string that can be shown, and told from every other: the
-// name itself, but for octets that are no UTF-8, or that are control characters, which are
-// written as \xNN, and a backslash before those, which is doubled where one is needed.
+// ShownName returns a tube's name as printable text, different for each name. Bytes that are
+// not UTF-8 and control characters become \xNN; then backslashes are doubled.
 func ShownName(name string) string {
 	if utf8.ValidString(name) && strings.IndexFunc(name, unicode.IsControl) < 0 && !strings.Contains(name, `\`) {
 		return name
@@ -126,7 +123,7 @@ func ShownName(name string) string {
 // Source: record.Job.AppendPut.
 const TubeNameMax = 255
 
-// PathName is a tube's name as it stands in a path.
+// PathName returns a tube's name as it stands in a path.
 func PathName(name string) string {
 	// A segment of dots alone would be taken for a way up.
 	if name == "." || name == ".." {

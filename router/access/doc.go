@@ -1,13 +1,12 @@
-// Package access says who may do what to a server from outside its protocols: roles,
-// tokens with a role each, and the sessions of browsers that have shown one.
+// Package access decides what operators may do: roles, tokens with a role each, and sessions
+// of browsers that have shown a token.
 //
 //	token ──sha256──► Tokens.Find ──► Grant ──► Role.Allows(what a route needs)
 //	cookie ─sha256──► Sessions.Find ─┘
 //
-// A token is never kept: its file holds digests, and so does a Tokens. Digests are
-// compared in constant time, all of them for each question, so the time of an answer tells
-// nothing about any of them. Tokens are random and long, so their digest needs no salt and
-// no slow function: what would be slowed down is each request, not a guess.
+// Tokens are kept as digests, in their file and in memory. Each look-up compares all digests in
+// constant time, so its duration reveals nothing. Tokens are random and long, so a digest needs
+// neither salt nor a slow hash.
 //
-// The package knows nothing of HTTP; where a token stands in a request is for who asks.
+// The package knows nothing of HTTP.
 package access

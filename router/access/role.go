@@ -2,24 +2,24 @@ package access
 
 import "fmt"
 
-// A Role is what somebody may do; each may do what the ones before it may. The zero value
-// is that of nobody, and the need of what is for everybody.
+// A Role is a set of permissions; each includes the ones before it. A route that needs the
+// zero value is open to everybody.
 type Role uint8
 
 // The roles.
 const (
-	Nobody  Role = iota // what is for everybody: whether the server lives
-	Read                // look at all but the bodies of jobs
-	Operate             // put, change and delete jobs, pause tubes; see their bodies as far as anybody may
-	Admin               // what is about the server itself: its drain, its log
+	Nobody  Role = iota // open routes, such as probes
+	Read                // read all but job bodies
+	Operate             // put, change and delete jobs, pause tubes, and see job bodies as --http-bodies allows
+	Admin               // the server itself: drain, log, cluster
 )
 
 var roleNames = [...]string{Nobody: "none", Read: "read", Operate: "operate", Admin: "admin"}
 
-// String is the role's name as ParseRole reads it.
+// String returns the name that ParseRole reads.
 func (r Role) String() string { return roleNames[r] }
 
-// ParseRole reads the name of a role. "none" is one for who may be given none.
+// ParseRole reads the name of a role; "none" is Nobody.
 func ParseRole(name string) (Role, error) {
 	for r, n := range roleNames {
 		if n == name {
@@ -29,17 +29,17 @@ func ParseRole(name string) (Role, error) {
 	return Nobody, fmt.Errorf("unknown role %q: give none, read, operate or admin", name)
 }
 
-// A Grant is what somebody may do, and how he is called in the audit.
+// A Grant is what a client may do, and its name in the audit.
 type Grant struct {
-	Name   string // of the token; empty: he showed none
+	Name   string // of the token; empty: there was none
 	Role   Role
-	Bodies bool // he may see all of the bodies of jobs, whatever his role
+	Bodies bool // the client may see whole job bodies, whatever its role
 }
 
-// May reports whether the grant is enough for what needs a role.
+// May reports whether the grant includes a role.
 func (g Grant) May(need Role) bool { return g.Role >= need }
 
-// Sees is how much of the bodies of jobs he may see where operators see as much as usual.
+// Sees returns how much of job bodies the client may see; usual is what operators see.
 func (g Grant) Sees(usual Bodies) Bodies {
 	switch {
 	case g.Bodies:
@@ -50,23 +50,23 @@ func (g Grant) Sees(usual Bodies) Bodies {
 	return None
 }
 
-// Bodies is how much of the bodies of jobs somebody may see. What stands in them may be
-// nobody's business who only keeps the queue going.
+// Bodies is how much of job bodies a client may see. Operators may have to run a queue without
+// reading its data.
 type Bodies uint8
 
-// How much that is.
+// The values of Bodies.
 const (
 	None    Bodies = iota
-	Preview        // how each of them begins
+	Preview        // the first bytes
 	Full
 )
 
 var bodiesNames = [...]string{None: "none", Preview: "preview", Full: "full"}
 
-// String is the name as ParseBodies reads it.
+// String returns the name that ParseBodies reads.
 func (b Bodies) String() string { return bodiesNames[b] }
 
-// ParseBodies reads how much somebody may see.
+// ParseBodies reads the name of a value.
 func ParseBodies(name string) (Bodies, error) {
 	for b, n := range bodiesNames {
 		if n == name {

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// pipeWithin is how long the writer of a pipe has for all of it.
+// pipeWithin is how long the writer of a pipe may take.
 const pipeWithin = 2 * time.Second
 
-// ReadSecret reads a file of at most so many bytes, at the start or when all such files are
-// read again. It may be a pipe, as a shell's <(COMMAND) is; without a writer, or with one that
-// has nothing to say, that holds up neither the start nor a reload, and with it the signals
-// that come meanwhile: it is empty then, or an error.
+// ReadSecret reads a file of at most most bytes. The file may be a pipe, such as a shell's
+// <(COMMAND). A pipe without a writer, or with a slow one, yields an empty text or an error: it
+// must not block the start or a reload.
 func ReadSecret(path string, most int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// SessionIdle ends a session that nobody uses.
+	// SessionIdle is how long an unused session lasts.
 	SessionIdle = 12 * time.Hour
-	// sessionsMax bounds the sessions of one token, and so the memory of all of them.
+	// sessionsMax bounds the sessions of one token, and so the memory of all sessions.
 	sessionsMax = 100
 )
 
-// Sessions are those of browsers, which show an id in place of the token. They are in
-// memory only: a restart ends them. They may be used by anyone at any time.
+// Sessions are the sessions of browsers, which send an id in place of the token. They are only
+// in memory: a restart ends them. All methods may be called concurrently.
 type Sessions struct {
 	tokens *Tokens
 
 	mu   sync.Mutex
-	open map[Digest]*session // by the digest of the id, so that a look-up's time tells nothing of it
+	open map[Digest]*session // by the digest of the id, so that the time of a look-up reveals nothing
 }
 
 type session struct {
-	token Digest // with which it was begun
+	token Digest // that began it
 	used  time.Time
 }
 
-// NewSessions are none yet, for the holders of tokens.
+// NewSessions returns no sessions yet, for the holders of tokens.
 func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[Digest]*session)} }
 
 // Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the one
@@ -69,8 +69,8 @@ func (s *Sessions) makeRoom(token Digest, now time.Time) {
 	}
 }
 
-// Find is what the holder of a session may do, by what the file of tokens says now: a
-// token that is gone takes its sessions with it.
+// Find returns the grant of a session, according to the current tokens: removing a token ends
+// its sessions.
 func (s *Sessions) Find(id string, now time.Time) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Sessions) End(id string) {
 	delete(s.open, DigestOf(id))
 }
 
-// Len is how many sessions there are.
+// Len returns the number of sessions.
 func (s *Sessions) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // A Digest is the SHA-256 of a token.
 type Digest [sha256.Size]byte
 
-// DigestOf is that of a token as it is shown.
+// DigestOf returns the digest of a token.
 func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
 
 // A holder is a line of the file.
@@ -23,14 +23,14 @@ type holder struct {
 	digest Digest
 }
 
-// Tokens are those of a file, as it was when it was last read without an error. They may
-// be used by anyone at any time.
+// Tokens are the tokens of a file, as of its last read without an error. All methods may be
+// called concurrently.
 type Tokens struct {
 	path    string
 	holders atomic.Pointer[[]holder]
 }
 
-// tokensMax bounds the file, since every question looks at all of it.
+// tokensMax bounds the file, since every look-up reads all of it.
 const (
 	tokensMax     = 1000
 	tokensSizeMax = 1 << 20
@@ -40,15 +40,15 @@ const (
 //
 //	NAME ROLE sha256:HEX [+bodies]
 //
-// with blanks between the words; empty lines and those that begin with # are passed over.
-// ROLE is read, operate or admin; HEX is the SHA-256 of the token, and +bodies lets its
-// holder see all of the bodies of jobs, whatever others see. An error names the line and says what to do.
+// with blanks between the words; empty lines and lines that begin with # are ignored. ROLE is
+// read, operate or admin; HEX is the SHA-256 of the token; +bodies lets its holder see whole job
+// bodies. An error names the line and a remedy.
 func OpenTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	return t, t.Reload()
 }
 
-// Reload reads the file again. On an error all stays as it was.
+// Reload reads the file again. After an error the tokens are unchanged.
 func (t *Tokens) Reload() error {
 	put, err := t.Prepare()
 	if err != nil {
@@ -58,8 +58,7 @@ func (t *Tokens) Reload() error {
 	return nil
 }
 
-// Prepare reads the file again, and returns what puts its tokens in place of those that
-// there are.
+// Prepare reads the file again; put replaces the tokens by the new ones.
 func (t *Tokens) Prepare() (put func(), err error) {
 	text, err := ReadSecret(t.path, tokensSizeMax)
 	if err != nil {
@@ -72,7 +71,7 @@ func (t *Tokens) Prepare() (put func(), err error) {
 	return func() { t.holders.Store(&list) }, nil
 }
 
-// parseTokens reads the text of a file. Its errors begin with the line's number.
+// parseTokens reads the text of a file. Its errors begin with the number of the line.
 func parseTokens(text string) ([]holder, error) {
 	var list []holder
 	names := make(map[string]int)
@@ -106,8 +105,8 @@ func parseTokens(text string) ([]holder, error) {
 	return list, nil
 }
 
-// parseHolder reads the words of a line. It must not say what the digest was: somebody may
-// have put the token itself there, and errors go to the log.
+// parseHolder reads the words of a line. Its errors must not contain the digest: it may be the
+// token itself, by mistake, and errors are logged.
 func parseHolder(words []string) (h holder, err error) {
 	if len(words) < 3 || len(words) > 4 {
 		return h, fmt.Errorf("there are %d words: give a name, a role and sha256:HEX, then perhaps +bodies", len(words))
@@ -129,13 +128,13 @@ func parseHolder(words []string) (h holder, err error) {
 	return h, nil
 }
 
-// padded is at most as much of the text as a Digest has room for.
+// padded cuts the text to the length of a Digest.
 func padded(text string) string { return text[:min(len(text), 2*sha256.Size)] }
 
-// Find is what the holder of a token may do; false: it is nobody's.
+// Find returns the grant of a token; false: it is unknown.
 func (t *Tokens) Find(token string) (Grant, bool) { return t.find(DigestOf(token)) }
 
-// find compares with all digests, whichever is right.
+// find compares all digests, for constant time.
 func (t *Tokens) find(d Digest) (Grant, bool) {
 	list := *t.holders.Load()
 	at := -1
@@ -148,10 +147,10 @@ func (t *Tokens) find(d Digest) (Grant, bool) {
 	return list[at].grant, true
 }
 
-// Len is how many tokens there are.
+// Len returns the number of tokens.
 func (t *Tokens) Len() int { return len(*t.holders.Load()) }
 
-// Exposed reports whether others than the owner of the file may read it: a warning is due.
+// Exposed reports whether users other than the owner may read the file.
 func (t *Tokens) Exposed() bool {
 	info, err := os.Stat(t.path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0

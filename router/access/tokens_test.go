@@ -136,9 +136,7 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestPipesAreNotWaitedFor: a pipe may be what was given to the start, as a shell's
-// <(COMMAND), and nobody writes to it when the file is read again; whoever reads it then must
-// be there for other signals.
+// TestPipesAreNotWaitedFor: the file may be a shell's <(COMMAND), which has no writer at a reload.
 func TestPipesAreNotWaitedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

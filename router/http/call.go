@@ -14,7 +14,7 @@ import (
 	"polystalk/router/access"
 )
 
-// A call is one request whose client is known.
+// A call is one request of an identified client.
 type call struct {
 	W        http.ResponseWriter
 	R        *http.Request

@@ -29,8 +29,8 @@ import (
 //	                │     └─► jobs, act, body, graph: parts of several pages
 //	                └─► state, live, api: the page's state, events, requests
 //
-// There is no build step: modules are sent as they are written, those of the first page as
-// one. console/vendor has libraries with their licences; vendor.sh brings them there.
+// There is no build step: modules are sent as they are written, and the first ones as
+// one module. console/vendor has libraries with their licences; vendor.sh brings them there.
 //
 //go:embed console
 var consoleFS embed.FS

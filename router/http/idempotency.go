@@ -99,7 +99,7 @@ func (k *keyStore) remove(a *keptAnswer) {
 	k.charge(a.key.name, -a.size())
 }
 
-// forget removes an answer whose request did nothing.
+// forget removes the answer of a request that did nothing.
 func (k *keyStore) forget(a *keptAnswer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +119,7 @@ func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 	close(a.done)
 }
 
-// copied writes an answer, and keeps a copy.
+// copied writes an answer and keeps a copy.
 type copied struct {
 	http.ResponseWriter
 	status int

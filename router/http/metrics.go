@@ -17,8 +17,8 @@ import (
 	"polystalk/router/admin"
 )
 
-// metrics serves /metrics: constant metrics over one sample, the counters of HTTP itself, and
-// those of the process and of Go's runtime.
+// metrics serves /metrics: constant metrics over one sample, and counters of HTTP itself, the
+// process and Go's runtime.
 type metrics struct {
 	api      *API
 	handler  http.Handler

@@ -36,8 +36,8 @@ const (
 	guardEvery = time.Second
 )
 
-// private headers are for this server and not for the leader. httputil.ReverseProxy removes
-// those of the connection.
+// private headers are for this server and not for the leader. httputil.ReverseProxy removes the
+// headers of the connection.
 var private = []string{"Authorization", "Cookie", "Origin", "Referer", "Te", "Upgrade", "Expect"}
 
 // A roundTripper is a function as http.RoundTripper.

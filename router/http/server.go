@@ -60,7 +60,7 @@ type serverOptions struct {
 // Rules say which names and addresses are trusted, and what clients may see; see API.Prepare.
 type Rules struct {
 	Hosts   []string       // allowed host names, besides localhost and addresses
-	Origins []string       // sites whose pages may make changes, as https://HOST:PORT
+	Origins []string       // sites with pages that may make changes, as https://HOST:PORT
 	Proxies []netip.Prefix // trusted proxies: their X-Forwarded-For and -Proto are believed
 	Prefix  string         // removed from the paths that begin with it
 	Bodies  access.Bodies  // how much of job bodies operators see

@@ -76,7 +76,7 @@ func eventSeries() []tubeSeries {
 	return list
 }
 
-// value returns a series of a tube; those of the group age are seconds.
+// value returns a series of a tube; the group age is in seconds.
 func (f *tubeFamily) value(s *tubeSeries, t *core.TubeRow) float64 {
 	n := float64(s.of(t))
 	if f.group == "age" {

@@ -22,15 +22,15 @@ export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(a
   const [verb, done] = verbs[action];
   const counted = await settled(await request('POST', 'operations', { json: { action, select, dry_run: true, ...more } }), `Counting …`);
   if (!counted) return false;
-  if (counted.state !== 'done') throw new Problem(409, counted.problem || { title: 'The jobs could not be counted', remedy: 'try again' });
+  if (counted.state !== 'done') throw new Problem(409, counted.problem || { title: 'Counting the jobs failed', remedy: 'try again' });
   const n = counted.matched;
   if (n === 0) {
-    notify('Nothing matches: there is no such job now');
+    notify('No job matches now');
     return false;
   }
   const ok = await confirm({
     title: `${verb} ${plural(n, 'job')}?`,
-    text: html`${select.all_tubes ? 'Of all tubes' : html`Of the tube <b class="name">${name}</b>`}. Jobs that come from now on are left alone${action === 'delete' ? '; what is deleted is gone for good' : ''}.`,
+    text: html`${select.all_tubes ? 'Of all tubes' : html`Of the tube <b class="name">${name}</b>`}. Jobs that are added from now on are not affected${action === 'delete' ? '; deleted jobs cannot be restored' : ''}.`,
     verb: `${verb} ${group(n)}`, danger: action === 'delete', typed: n > typedAbove ? name : undefined,
   });
   if (!ok) return false;
@@ -73,10 +73,10 @@ function Progress({ op: first, title, of, close }) {
   return html`
     <h2 id="dialog-title">${title}</h2>
     <progress max=${of || undefined} value=${of ? n : undefined} aria-label="progress"></progress>
-    <p class="num">${op.state === 'waiting' ? 'Waiting for another operation' : of ? `${group(n)} of ${group(of)}` : `${group(n)} looked at, ${group(op.matched)} match`}</p>
+    <p class="num">${op.state === 'waiting' ? 'Waiting for another operation' : of ? `${group(n)} of ${group(of)}` : `${group(n)} scanned, ${group(op.matched)} match`}</p>
     <div class="buttons">
-      <${Button} onClick=${() => request('DELETE', 'operations/' + op.id).catch(complain)}>Cancel it</${Button}>
-      <${Button} onClick=${() => close()}>Leave it running</${Button}>
+      <${Button} onClick=${() => request('DELETE', 'operations/' + op.id).catch(complain)}>Cancel</${Button}>
+      <${Button} onClick=${() => close()}>Close</${Button}>
     </div>`;
 }
 
@@ -90,7 +90,7 @@ export const flush = (path, name, states) => attempt(async () => {
   }
   const ok = await confirm({
     title: `Flush ${plural(counted.jobs, 'job')}?`, verb: `Flush ${group(counted.jobs)}`, typed: name,
-    text: html`All ${states.join(', ').replace(/, (?=\w+$)/, ' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. What workers hold is left alone.`,
+    text: html`All ${states.join(', ').replace(/, (?=\w+$)/, ' and ')} jobs of the tube <b class="name">${name}</b> are deleted at once. Reserved jobs are not affected.`,
   });
   if (!ok) return false;
   const v = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, as_of: counted.as_of } });

@@ -53,10 +53,10 @@ export async function request(method, path, { params, json, body, headers, signa
     answer = await fetch('api/v1/' + path + query(params, path), init);
   } catch (err) {
     if (err.name === 'AbortError') throw err;
-    throw new Problem(0, { title: 'The server does not answer', remedy: 'see whether it runs, and whether this machine reaches it' });
+    throw new Problem(0, { title: 'The server does not answer', remedy: 'check that it runs and can be reached from this machine' });
   }
   if (!answer.ok) {
-    const about = await answer.json().catch(() => ({ title: 'The answer cannot be read', detail: `it has the status ${answer.status}`, remedy: 'see whether a proxy stands between this page and the server' }));
+    const about = await answer.json().catch(() => ({ title: 'The answer cannot be read', detail: `it has the status ${answer.status}`, remedy: 'check for a proxy between this page and the server' }));
     if (answer.status === 401) onRefused();
     throw new Problem(answer.status, about);
   }

@@ -28,7 +28,7 @@ function usePage(name) {
     if (loaded[name]) return;
     import(`./${name}.mjs`).then(
       (m) => { loaded[name] = { view: m.default }; draw((n) => n + 1); },
-      () => { loaded[name] = { problem: { title: 'This page cannot be loaded', remedy: 'reload the console: the server may have been replaced by another version' } }; draw((n) => n + 1); },
+      () => { loaded[name] = { problem: { title: 'This page cannot be loaded', remedy: 'reload the console: the server may run another version now' } }; draw((n) => n + 1); },
     );
   }, [name]);
   return loaded[name];
@@ -46,7 +46,7 @@ function App() {
   if (who.state === 'loading') return null;
   if (who.state !== 'in') return html`<${Login} who=${who} />`;
   return html`
-    <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus(); }}>To the page</a>
+    <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus(); }}>Skip to content</a>
     <${Bar} here=${parts[name] || name} who=${who} />
     <main id="main" tabindex="-1" class="page">
       ${page && page.view ? html`<${page.view} key=${name + '/' + where.args.join('/')} args=${where.args} params=${where.params} />` : page && html`<${Trouble} problem=${page.problem} />`}
@@ -89,7 +89,7 @@ function Liveness() {
   const held = [paused.use(), dialogs.use(), selecting.use()] && still();
   useEffect(() => { document.body.classList.toggle('stale', since > 0); }, [since]);
   const text = held ? 'paused' : since ? `stale since ${clock(since)}` : 'live';
-  return html`<button type="button" class=${'live ' + (held ? 'held' : since ? 'lost' : 'on')} aria-pressed=${held} title="p: figures stand still, or go on"
+  return html`<button type="button" class=${'live ' + (held ? 'held' : since ? 'lost' : 'on')} aria-pressed=${held} title="p: pause or resume updates"
     onClick=${() => paused.set(!paused.get())}>${text}</button>`;
 }
 
@@ -125,7 +125,7 @@ function Login({ who }) {
 
 const keys = [
   ['/', 'filter'], ['j, k', 'next row, row before'], ['x', 'select the row'], ['Enter', 'open the row'],
-  ['g, then o t b c p s', 'overview, tubes, buried, connections, operations, server'], ['p', 'figures stand still, or go on'], ['?', 'these keys'],
+  ['g, then o t b c p s', 'overview, tubes, buried, connections, operations, server'], ['p', 'pause or resume updates'], ['?', 'these keys'],
 ];
 
 function help() {

@@ -23,7 +23,7 @@ export default function Buried({ params }) {
   return html`
     <h1>Buried</h1>
     <${Trouble} problem=${tubes.problem} />
-    ${tubes.value && list.length === 0 && html`<${Empty}>No job is buried. Workers bury what they cannot do; it waits here until somebody kicks or deletes it.</${Empty}>`}
+    ${tubes.value && list.length === 0 && html`<${Empty}>No job is buried. Workers bury jobs that they cannot process; these wait here until somebody kicks or deletes them.</${Empty}>`}
     ${list.length > 0 && html`
       <div class="chips" role="group" aria-label="tubes"><a class="chip" aria-current=${all ? 'true' : undefined} href=${link('buried')}>all tubes</a>
         ${list.slice(0, 30).map((t) => html`<a class="chip" aria-current=${t.path === params.tube ? 'true' : undefined} href=${link('buried', [], { tube: t.path })}><span class="name">${t.name}</span> <${Num} n=${t.jobs.buried} /></a>`)}
@@ -62,5 +62,5 @@ function Kinds({ params, of }) {
   if (!wanted || !v || v.kinds.length < 2) return null;
   return html`<details class="kinds"><summary>${plural(v.kinds.length, 'kind')}${v.all ? '' : ` among the first ${group(v.n)}`}, by tube and the beginning of the body</summary>
     <ul>${v.kinds.slice(0, 20).map((k) => html`<li><b class="num">${group(k.n)}</b> <a class="name" href=${link('buried', [], { tube: k.path })}>${k.tube}</a> <code>${k.prefix || '(no text)'}</code>
-      ${k.literal.length > 3 && sees() === 'full' && html`<${Button} kind="small" onClick=${() => setParams({ tube: k.path, contains: k.literal })}>Show those</${Button}>`}</li>`)}</ul></details>`;
+      ${k.literal.length > 3 && sees() === 'full' && html`<${Button} kind="small" onClick=${() => setParams({ tube: k.path, contains: k.literal })}>Show these</${Button}>`}</li>`)}</ul></details>`;
 }

@@ -8,9 +8,9 @@ import { once } from './act.mjs';
 const columns = [
   { key: 'peer', title: 'Client', render: (c) => html`<span class="num">${c.peer || 'unix'}</span>${c.client_id && html` <span class="name">${c.client_id}</span>`}` },
   { key: 'protocol', title: 'Protocol', wide: true, render: (c) => c.protocol },
-  { key: 'since', title: 'For', right: true, render: (c) => html`<${Age} s=${c.open_seconds} />` },
-  { key: 'does', title: 'Does', render: (c) => does(c) },
-  { key: 'holds', title: 'Holds', right: true, render: (c) => html`<${Num} n=${c.holding} />` },
+  { key: 'since', title: 'Connected', right: true, render: (c) => html`<${Age} s=${c.open_seconds} />` },
+  { key: 'does', title: 'Activity', render: (c) => does(c) },
+  { key: 'holds', title: 'Reserved', right: true, render: (c) => html`<${Num} n=${c.holding} />` },
   { key: 'last', title: 'Last command', wide: true, render: (c) => html`${c.last_command || '–'}${c.last_command && html` <span class="dim"><${Age} s=${c.last_command_seconds} /> ago</span>`}` },
   { key: 'in', title: 'Received', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.received_bytes_total} />` },
   { key: 'out', title: 'Sent', right: true, wide: true, render: (c) => html`<${Bytes} n=${c.sent_bytes_total} />` },
@@ -57,7 +57,7 @@ function List({ params }) {
 </div>
     <${Trouble} problem=${list.problem} />
     <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${list.of}
-      more=${list.next && list.of === fresh ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No client is connected${params.holding || params.tube || params.protocol ? ' to which that applies' : ''}.</${Empty}>`} />`;
+      more=${list.next && list.of === fresh ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No ${params.holding || params.tube || params.protocol ? 'connected client matches' : 'client is connected'}.</${Empty}>`} />`;
 }
 
 function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
@@ -67,7 +67,7 @@ const jobColumns = [
   { key: 'tube', title: 'Tube', render: (j) => html`<span class="name">${j.tube}</span>` },
   { key: 'state', title: 'State', wide: true, render: (j) => html`<${State} state=${j.state} />` },
   { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
-  { key: 'left', title: 'Left', right: true, render: (j) => html`<${Age} s=${j.left_seconds} />` },
+  { key: 'left', title: 'Time left', right: true, render: (j) => html`<${Age} s=${j.left_seconds} />` },
 ];
 
 function Connection({ id }) {
@@ -77,8 +77,8 @@ function Connection({ id }) {
     return html`<h1>Connection ${id}</h1>${v.problem && (v.problem.status === 404 ? html`<${Empty}>It is closed. <a href=${link('connections')}>All connections</a></${Empty}>` : html`<${Trouble} problem=${v.problem} />`)}`;
   }
   const kill = async () => {
-    const held = c.holding ? ` It holds ${c.holding === 1 ? 'a job, which is' : c.holding + ' jobs, which are'} ready again then.` : '';
-    if (await confirm({ title: 'Close this connection?', text: `The client sees it closed, and may connect again.${held}`, verb: 'Close it' })
+    const held = c.holding ? ` ${c.holding === 1 ? 'Its reserved job becomes' : `Its ${c.holding} reserved jobs become`} ready.` : '';
+    if (await confirm({ title: 'Close this connection?', text: `The client sees it closed, and may connect again.${held}`, verb: 'Close' })
       && await once('The connection was closed', () => request('DELETE', 'connections/' + id))) go('connections');
   };
   const names = (list) => (list && list.length ? list.map((t) => html`<a class="chip name" href=${link('tube', [t.path])}>${t.name}</a>`) : '–');
@@ -88,13 +88,13 @@ function Connection({ id }) {
       ${may('admin') && html`<div class="buttons"><${Button} kind="danger" onClick=${kill}>Close …</${Button}></div>`}</div>
     <dl class="facts">
       <${Fact} name="protocol">${c.protocol}</${Fact}><${Fact} name="connected for"><${Age} s=${c.open_seconds} /></${Fact}>
-      <${Fact} name="does">${does(c)}</${Fact}>
+      <${Fact} name="activity">${does(c)}</${Fact}>
       <${Fact} name="last command">${c.last_command || '–'}${c.last_command && html`, <${Age} s=${c.last_command_seconds} /> ago`}</${Fact}>
       <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes_total} /> / <${Bytes} n=${c.sent_bytes_total} /></${Fact}>
       ${c.used_tube && html`<${Fact} name="uses">${names([c.used_tube])}</${Fact}>`}
       <${Fact} name=${c.protocol === 'Gearman' ? 'functions' : 'watches'}>${names(c.watched_tubes)}${c.watching > c.watched_tubes.length && ` and ${c.watching - c.watched_tubes.length} more`}</${Fact}>
       ${c.unsent_bytes > 0 && html`<${Fact} name="not read yet"><${Bytes} n=${c.unsent_bytes} /></${Fact}>`}
     </dl>
-    <h2>Jobs it holds</h2>
+    <h2>Reserved jobs</h2>
     <${Table} label="jobs it holds" columns=${jobColumns} rows=${c.jobs || []} keyOf=${(j) => j.id} open=${(j) => link('job', [j.id])} empty=${html`<${Empty}>None.</${Empty}>`} />`;
 }

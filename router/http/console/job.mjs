@@ -18,7 +18,7 @@ export default function Job({ args: [id] }) {
   const body = usePolled((signal) => (size === undefined || how === 'none' ? Promise.resolve(undefined) : get('jobs/' + id, { body: how }, { signal })), 0, [id, size, how, answer.value && answer.value.etag]);
   const gone = answer.problem && answer.problem.status === 404;
   if (!j || gone) {
-    return html`<h1>Job ${id}</h1>${gone ? html`<${Empty}>There is no job ${id} now: it was deleted, or never was.</${Empty}>` : html`<${Trouble} problem=${answer.problem} />`}`;
+    return html`<h1>Job ${id}</h1>${gone ? html`<${Empty}>There is no job ${id}: it was deleted or never existed.</${Empty}>` : html`<${Trouble} problem=${answer.problem} />`}`;
   }
   return html`
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a> / <a class="name" href=${link('tube', [j.tube_path], { state: j.state === 'ready' ? '' : j.state })}>${j.tube}</a></p>
@@ -41,7 +41,7 @@ export default function Job({ args: [id] }) {
       <${Fact} name="kicked"><span class="num">${j.kicks_total} ×</span></${Fact}>
     </dl>
     <section aria-labelledby="body"><h2 id="body">Body</h2>
-      ${sees() === 'none' ? html`<p class="dim">Bodies are not shown to you: that takes a token of the role operate, or one with +bodies, and --http-bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
+      ${sees() === 'none' ? html`<p class="dim">You may not see job bodies: that needs a token with the role operate or with +bodies, and --http-bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
 }
 
 function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }
@@ -56,9 +56,9 @@ function Left({ seconds, at, name }) {
 function Deeds({ j }) {
   const held = j.state === 'reserved';
   const post = (verb, more = {}) => request('POST', `jobs/${j.id}/${verb}`, more);
-  const sure = (verb) => (held ? confirm({ title: `${verb} a job that a worker has?`, text: 'What the worker says of it from then on is answered as for a job that is not there.', verb, danger: true }) : Promise.resolve(true));
+  const sure = (verb) => (held ? confirm({ title: `${verb} a reserved job?`, text: 'Later commands of its worker for this job get NOT_FOUND.', verb, danger: true }) : Promise.resolve(true));
   const remove = async () => {
-    const ok = await confirm({ title: `Delete job ${j.id}?`, text: held ? 'A worker has it: its own delete will be answered by NOT_FOUND. It is gone for good.' : 'It is gone for good.', verb: 'Delete' });
+    const ok = await confirm({ title: `Delete job ${j.id}?`, text: held ? 'A worker has reserved it: its own delete will get NOT_FOUND. Deleted jobs cannot be restored.' : 'Deleted jobs cannot be restored.', verb: 'Delete' });
     if (ok && await once(`Job ${j.id} was deleted`, () => request('DELETE', 'jobs/' + j.id, { params: held ? { force: true } : {} }))) go('tube', [j.tube_path]);
   };
   // The form is of one answer: with the tag of another, what others change would be lost.
@@ -76,9 +76,9 @@ function Deeds({ j }) {
       if (verb === 'move') go('job', [v.id]);
     });
   };
-  return html`<div class="buttons" role="group" aria-label="what to do">
+  return html`<div class="buttons" role="group" aria-label="actions">
     ${(j.state === 'buried' || j.state === 'delayed') && html`<${Button} kind="main" onClick=${() => once(`Job ${j.id} is ready`, () => post('kick'))}>Kick</${Button}>`}
-    ${held && html`<${Button} onClick=${async () => { if (await sure('Take back')) once(`Job ${j.id} is ready again`, () => post('release')); }}>Take back …</${Button}>`}
+    ${held && html`<${Button} onClick=${async () => { if (await sure('Release')) once(`Job ${j.id} is ready again`, () => post('release')); }}>Release …</${Button}>`}
     ${j.state !== 'buried' && html`<${Button} onClick=${async () => { if (await sure('Bury')) once(`Job ${j.id} is buried`, () => post('bury', { params: held ? { force: true } : {} })); }}>${held ? 'Bury …' : 'Bury'}</${Button}>`}
     ${!held && html`<${Button} onClick=${edit}>Edit</${Button}>`}
     ${!held && html`<${Button} onClick=${() => elsewhere('move', 'moved')}>Move …</${Button}>`}
@@ -108,9 +108,9 @@ function Edit({ j, etag, close }) {
   };
   return html`<form onSubmit=${done}>
     <h2 id="dialog-title">Edit job ${j.id}</h2>
-    <div class="fields">${field('pri', 'Priority, 0 first', 0)}${j.state !== 'buried' && field('delay_seconds', 'Delay from now, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
+    <div class="fields">${field('pri', 'Priority (0 is first)', 0)}${j.state !== 'buried' && field('delay_seconds', 'Delay from now, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
     ${text !== undefined && html`<label>Body<textarea rows="12" spellcheck=${false} value=${form.body} onInput=${(e) => set({ ...form, body: e.target.value })}></textarea></label>`}
-    ${j.body !== undefined && !lines && html`<p class="dim">The lines of the body end in ways that a form would change: <code>polystalk edit ${j.id} --editor</code> keeps them.</p>`}
+    ${j.body !== undefined && !lines && html`<p class="dim">A form would change the line endings of this body: <code>polystalk edit ${j.id} --editor</code> keeps them.</p>`}
     <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main" disabled=${Object.keys(change).length === 0}>Save</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }

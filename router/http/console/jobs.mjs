@@ -8,7 +8,7 @@ import { group } from './format.mjs';
 
 // What applies to jobs of a state: others' buttons are not there.
 const applies = { ready: ['bury', 'move', 'delete'], delayed: ['kick', 'bury', 'move', 'delete'], reserved: ['release'], buried: ['kick', 'move', 'delete'] };
-const words = { kick: 'Kick', bury: 'Bury', release: 'Take back', move: 'Move …', delete: 'Delete …' };
+const words = { kick: 'Kick', bury: 'Bury', release: 'Release', move: 'Move …', delete: 'Delete …' };
 
 const columns = [
   { key: 'id', title: 'Job', render: (j) => j.id },
@@ -16,9 +16,9 @@ const columns = [
   { key: 'state', title: 'State', render: (j) => html`<${State} state=${j.state} />` },
   { key: 'pri', title: 'Priority', right: true, wide: true, render: (j) => html`<${Num} n=${j.pri} />` },
   { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
-  { key: 'left', title: 'Left', right: true, wide: true, render: (j) => (j.left_seconds ? html`<${Age} s=${j.left_seconds} />` : '–') },
+  { key: 'left', title: 'Time left', right: true, wide: true, render: (j) => (j.left_seconds ? html`<${Age} s=${j.left_seconds} />` : '–') },
   { key: 'runs', title: 'Runs', right: true, wide: true, render: (j) => html`<${Num} n=${j.reserves_total} />` },
-  { key: 'holder', title: 'Held by', wide: true, render: (j) => (j.holder ? html`<a class="num" href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
+  { key: 'holder', title: 'Reserved by', wide: true, render: (j) => (j.holder ? html`<a class="num" href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
   { key: 'size', title: 'Size', right: true, wide: true, render: (j) => html`<${Bytes} n=${j.body_bytes} />` },
   { key: 'body', title: 'Body', render: (j) => html`<span class="preview">${j.body ?? (j.body_base64 !== undefined ? 'octets that are no text' : '')}</span>` },
 ];
@@ -93,7 +93,7 @@ export function Jobs({ of, empty }) {
       open=${(j) => link('job', [j.id])} more=${list.more}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
       empty=${list.done && html`<${Empty}>${empty}</${Empty}>`} />
-    ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}><span class="dim">there are more</span></div>`}`;
+    ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}></div>`}`;
 }
 
 // Deeds are what can be done. chosen are the ids of those that are selected, in the list or not
@@ -110,7 +110,7 @@ function Deeds({ of, verbs, chosen, done }) {
     const select = n ? { ...of.select, ids: [...chosen] } : of.select;
     if (await actOnMany(verb, select, { name: of.name, more })) done();
   };
-  return html`<div class="buttons" role="group" aria-label="what to do">
+  return html`<div class="buttons" role="group" aria-label="actions">
     <span class="num">${n ? `${group(n)} selected` : 'All that match'}</span>
     ${verbs.map((v) => html`<${Button} kind=${v === 'delete' ? 'danger' : ''} onClick=${() => act(v)}>${words[v]}</${Button}>`)}
     ${n > 0 && html`<${Button} kind="quiet" onClick=${done}>None</${Button}>`}</div>`;

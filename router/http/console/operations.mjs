@@ -21,15 +21,15 @@ function of({ asked: { select: s, to }, ids_given: n }) {
 
 const columns = [
   { key: 'id', title: 'Number', render: (o) => o.id },
-  { key: 'action', title: 'Does', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
+  { key: 'action', title: 'Activity', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
   { key: 'of', title: 'Of', wide: true, render: (o) => of(o) },
   { key: 'name', title: 'Who', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },
   { key: 'state', title: 'State', render: (o) => html`<span class=${'flag ' + o.state}>${o.state}</span>${o.problem && html` <span class="dim" title=${o.problem.detail}>${o.problem.title}</span>`}` },
   { key: 'began', title: 'Begun', wide: true, render: (o) => html`<span class="num">${clock(o.began)}</span>` },
   { key: 'matched', title: 'Matched', right: true, render: (o) => html`<${Num} n=${o.matched} />` },
   { key: 'done', title: 'Done', right: true, render: (o) => html`<${Num} n=${o.done} />` },
-  { key: 'skipped', title: 'Left alone', wide: true, render: (o) => Object.entries(o.skipped).map(([why, n]) => `${group(n)} ${why}`).join(', ') || '–' },
-  { key: 'cancel', title: 'Cancel', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('It is being cancelled', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
+  { key: 'skipped', title: 'Skipped', wide: true, render: (o) => Object.entries(o.skipped).map(([why, n]) => `${group(n)} ${why}`).join(', ') || '–' },
+  { key: 'cancel', title: 'Cancel', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('Cancelling', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
 ];
 
 function List() {
@@ -37,7 +37,7 @@ function List() {
   const rows = v.value ? [...v.value.operations].sort((a, b) => Number(b.id) - Number(a.id)) : [];
   return html`<${Trouble} problem=${v.problem} />
     <${Table} label="operations" columns=${columns} rows=${rows} keyOf=${(o) => o.id}
-      empty=${v.value && html`<${Empty}>Nothing was done to many jobs since the server was started. Lists of jobs have buttons for it.</${Empty}>`} />`;
+      empty=${v.value && html`<${Empty}>No bulk operation since the server started. Lists of jobs have buttons for them.</${Empty}>`} />`;
 }
 
 const auditColumns = [
@@ -64,5 +64,5 @@ function Audit() {
   };
   return html`<${Trouble} problem=${v.problem} />
     <${Table} label="audit" columns=${auditColumns} rows=${rows} keyOf=${(e) => e.number} more=${rows.length >= 200 ? more : undefined}
-      empty=${v.value && html`<${Empty}>Nobody has changed anything since the server was started.</${Empty}>`} />`;
+      empty=${v.value && html`<${Empty}>No changes since the server started.</${Empty}>`} />`;
 }

@@ -24,7 +24,7 @@ export default function Tube({ args: [path], params }) {
   if (!t) {
     return html`<h1 class="name">${shown(path)}</h1>
       ${tube.problem && (tube.problem.status === 404
-        ? html`<${Empty}>There is no such tube now: it has neither jobs nor clients. ${may('operate') && html`<${Button} onClick=${() => putDialog(path, shown(path))}>Put a job</${Button}>`}</${Empty}>`
+        ? html`<${Empty}>This tube does not exist: it has neither jobs nor clients. ${may('operate') && html`<${Button} onClick=${() => putDialog(path, shown(path))}>Put a job</${Button}>`}</${Empty}>`
         : html`<${Trouble} problem=${tube.problem} />`)}`;
   }
   const of = {
@@ -38,22 +38,22 @@ export default function Tube({ args: [path], params }) {
       ${t.pause_left_seconds > 0 && html`<span class="flag paused">paused for <${Age} s=${t.pause_left_seconds} /> more</span>`}
       ${may('operate') && html`<div class="buttons">
         <${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>
-        ${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} goes on`, () => request('DELETE', `tubes/${path}/pause`))}>Go on</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
+        ${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} is resumed`, () => request('DELETE', `tubes/${path}/pause`))}>Resume</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
         ${t.jobs.buried > 0 && html`<${Button} onClick=${() => actOnMany('kick', { tube_path: path, states: ['buried'] }, { name: t.name })}>Kick buried …</${Button}>`}
         ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}</div>`}</div>
-    ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait until one does.</p>`}
+    ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait for one.</p>`}
     <dl class="facts">
       <${Fact} name="oldest ready">${t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–'}</${Fact}>
-      <${Fact} name="wait, half / 99 %">${t.wait.count ? html`<span class="num" title="since the tube was made; right to a factor of two">${age(t.wait.p50_seconds)} / ${age(t.wait.p99_seconds)}</span>` : '–'}</${Fact}>
-      <${Fact} name="run, half / 99 %">${t.run.count ? html`<span class="num">${age(t.run.p50_seconds)} / ${age(t.run.p99_seconds)}</span>` : '–'}</${Fact}>
+      <${Fact} name="wait, p50 / p99">${t.wait.count ? html`<span class="num" title="since the tube was created; within a factor of two">${age(t.wait.p50_seconds)} / ${age(t.wait.p99_seconds)}</span>` : '–'}</${Fact}>
+      <${Fact} name="run, p50 / p99">${t.run.count ? html`<span class="num">${age(t.run.p50_seconds)} / ${age(t.run.p99_seconds)}</span>` : '–'}</${Fact}>
       <${Fact} name="bodies"><${Bytes} n=${t.job_body_bytes} /></${Fact}>
       <${Fact} name="put so far"><${Num} n=${t.jobs_total} /></${Fact}>
       <${Fact} name="timeouts"><${Num} n=${t.events_total.timeout} /></${Fact}>
       <${Fact} name="using / watching / waiting"><a class="num" href=${link('connections', [], { tube: path })}>${count(t.using)} / ${count(t.watching)} / ${count(t.waiting)}</a></${Fact}>
     </dl>
     ${history.value && html`<div class="line"><${Spans} span=${span} /></div><div class="graphs">
-      <${Graph} title="Jobs a second" data=${history} write=${rate} height=${110} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
-      <${Graph} title="Wait for a worker" data=${history} write=${age} height=${110} lines=${[{ name: 'wait_p50_seconds', text: 'half', tone: 'reserved' }, { name: 'wait_p99_seconds', text: '99 %', tone: 'delayed' }]} /></div>`}
+      <${Graph} title="Jobs per second" data=${history} write=${rate} height=${110} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
+      <${Graph} title="Wait for a worker" data=${history} write=${age} height=${110} lines=${[{ name: 'wait_p50_seconds', text: 'p50', tone: 'reserved' }, { name: 'wait_p99_seconds', text: 'p99', tone: 'delayed' }]} /></div>`}
     <${Tabs} label="states" items=${states.map((s) => ({ text: s, n: t.jobs[s], here: s === state, href: link('tube', [path], { ...params, state: s === 'ready' ? '' : s }) }))} />
     <div class="line"><${Search} params=${params} key=${state} />
       ${state !== 'reserved' && !searching && html`<select aria-label="order" value=${order} onChange=${(e) => setParams({ order: e.target.value === 'oldest' ? '' : e.target.value })}>${Object.entries(orders).slice(0, 3).map(([k, text]) => html`<option value=${k}>${text}</option>`)}</select>`}</div>
@@ -96,7 +96,7 @@ function Put({ path, name, close }) {
     <h2 id="dialog-title">Put a job into <span class="name">${name}</span></h2>
     ${Object.keys(saved).length > 0 && html`<div class="chips" role="group" aria-label="saved jobs">${Object.keys(saved).map((k) => html`<span class="chip"><button type="button" onClick=${() => set(saved[k])}>${k}</button><button type="button" aria-label=${'forget ' + k} onClick=${() => forget(k)}>×</button></span>`)}</div>`}
     <label>Body<textarea rows="8" data-first spellcheck=${false} value=${job.body} onInput=${(e) => set({ ...job, body: e.target.value })}></textarea></label>
-    <div class="fields">${field('pri', 'Priority, 0 first', 0)}${field('delay_seconds', 'Delay, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
+    <div class="fields">${field('pri', 'Priority (0 is first)', 0)}${field('delay_seconds', 'Delay, s', 0)}${field('ttr_seconds', 'Time to run, s', 1)}</div>
     <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main">Put</button><${Button} onClick=${() => close()}>Cancel</${Button}>
       <label class="inline">save as<input value=${as} onInput=${(e) => setAs(e.target.value)} /></label><${Button} disabled=${!as} onClick=${remember}>Save</${Button}></div>
@@ -121,7 +121,7 @@ function Pause({ path, name, close }) {
   };
   return html`<form onSubmit=${done}>
     <h2 id="dialog-title">Pause <span class="name">${name}</span></h2>
-    <p>No job of it is given to a worker meanwhile. Jobs that workers have, and puts, go on.</p>
+    <p>Workers get no job of it meanwhile. Reserved jobs and puts are not affected.</p>
     <label>Seconds<input type="number" min="1" max="4294967295" required data-first value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
     <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main">Pause</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
@@ -139,5 +139,5 @@ function Flush({ path, t, close }) {
   return html`<form onSubmit=${(e) => { e.preventDefault(); close(); flush(path, t.name, all.filter((s) => which.has(s))); }}>
     <h2 id="dialog-title">Flush <span class="name">${t.name}</span>: which jobs?</h2>
     ${all.map((s) => html`<label class="check"><input type="checkbox" checked=${which.has(s)} onChange=${() => toggle(s)} /><span>${s} (<${Num} n=${t.jobs[s]} />)</span></label>`)}
-    <div class="buttons"><button type="submit" class="danger" disabled=${which.size === 0}>Count them</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
+    <div class="buttons"><button type="submit" class="danger" disabled=${which.size === 0}>Count</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }

@@ -17,9 +17,9 @@ const columns = [
   { key: 'reserve', title: 'Reserved/s', right: true, off: true, render: (t) => html`<${Rate} x=${t.rates.reserve_per_second} />` },
   { key: 'delete', title: 'Deleted/s', right: true, wide: true, render: (t) => html`<${Rate} x=${t.rates.delete_per_second} />` },
   { key: 'timeout', title: 'Timeouts/s', right: true, off: true, render: (t) => html`<${Rate} x=${t.rates.timeout_per_second} />` },
-  { key: 'p99', title: 'Wait 99 %', right: true, wide: true, render: (t) => html`<span class="num">${t.wait.count ? age(t.wait.p99_seconds) : '–'}</span>` },
-  { key: 'run', title: 'Run 99 %', right: true, off: true, render: (t) => html`<span class="num">${t.run.count ? age(t.run.p99_seconds) : '–'}</span>` },
-  { key: 'total', title: 'Put so far', sort: 'total', right: true, off: true, render: (t) => html`<${Num} n=${t.jobs_total} />` },
+  { key: 'p99', title: 'Wait p99', right: true, wide: true, render: (t) => html`<span class="num">${t.wait.count ? age(t.wait.p99_seconds) : '–'}</span>` },
+  { key: 'run', title: 'Run p99', right: true, off: true, render: (t) => html`<span class="num">${t.run.count ? age(t.run.p99_seconds) : '–'}</span>` },
+  { key: 'total', title: 'Total put', sort: 'total', right: true, off: true, render: (t) => html`<${Num} n=${t.jobs_total} />` },
   { key: 'using', title: 'Using', sort: 'using', right: true, off: true, render: (t) => html`<${Num} n=${t.using} />` },
   { key: 'oldest', title: 'Oldest', sort: 'oldest', right: true, render: (t) => (t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–') },
   { key: 'bytes', title: 'Bodies', sort: 'bytes', right: true, wide: true, render: (t) => html`<${Bytes} n=${t.job_body_bytes} />` },
@@ -97,14 +97,14 @@ export default function Tubes({ params }) {
     <div class="line"><h1>Tubes</h1>
       <input type="search" aria-label="filter by name" placeholder="filter: part of a name, or m*" value=${text} onInput=${typed} />
       <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}${list.rows.length > toldMost && `, from the ${toldMost + 1}st on as of ${clock(list.at)}`}</span>
-      ${list.rows.length > toldMost && html`<${Button} kind="small" onClick=${() => load()}>Look again</${Button}>`}
+      ${list.rows.length > toldMost && html`<${Button} kind="small" onClick=${() => load()}>Refresh</${Button}>`}
       <${Columns} shown=${shown} />
       ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
     <${Trouble} problem=${list.problem} />
     <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} onSeen=${(n) => tell((was) => Math.max(was, Math.min(toldMost, Math.ceil(n / toldStep) * toldStep)))} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
       open=${(t) => link('tube', [t.path])} fresh=${list.of} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
       selected=${selected} onSelect=${may('operate') ? select : undefined}
-      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube's name has <b class="name">${match}</b> in it.` : html`No tube yet: <${FirstJob} />`}</${Empty}>`} />`;
+      empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube name contains <b class="name">${match}</b>.` : html`No tube yet: <${FirstJob} />`}</${Empty}>`} />`;
 }
 
 const sorts = {
@@ -141,14 +141,14 @@ function Chosen({ tubes, done }) {
     refresh();
   };
   const pause = async () => {
-    if (await confirm({ title: `Pause ${plural(tubes.length, 'tube')}?`, text: 'No job of theirs is given to a worker for an hour, or until somebody has them go on.', verb: 'Pause for an hour', danger: false })) {
+    if (await confirm({ title: `Pause ${plural(tubes.length, 'tube')}?`, text: 'Workers get none of their jobs for an hour, or until somebody resumes them.', verb: 'Pause for an hour', danger: false })) {
       each('paused', (t) => request('PUT', `tubes/${t.path}/pause`, { json: { seconds: 3600 } }));
     }
   };
   const resume = () => each('go on', (t) => request('DELETE', `tubes/${t.path}/pause`));
   return html`<div class="buttons" role="group" aria-label="selected tubes"><span class="num">${group(tubes.length)} selected</span>
     <${Button} onClick=${pause}>Pause …</${Button}>
-    ${tubes.some((t) => t.pause_left_seconds > 0) && html`<${Button} onClick=${resume}>Go on</${Button}>`}
+    ${tubes.some((t) => t.pause_left_seconds > 0) && html`<${Button} onClick=${resume}>Resume</${Button}>`}
     ${tubes.length === 1 && html`<${Button} kind="danger" onClick=${async () => { if (await flush(tubes[0].path, tubes[0].name, ['ready', 'delayed', 'buried'])) done(); }}>Flush …</${Button}>`}
     <${Button} kind="quiet" onClick=${done}>None</${Button}></div>`;
 }

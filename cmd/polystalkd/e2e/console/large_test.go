@@ -217,7 +217,7 @@ func TestManyJobs(t *testing.T) {
 	b.reads(all + " jobs buried")
 	b.visit("tube/mail?state=buried")
 	b.press("Flush …")
-	b.press("Count them")
+	b.press("Count")
 	b.reads("Flush " + all + " jobs?")
 	b.answer("mail")
 	b.press("Flush " + all)

@@ -115,7 +115,7 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 	s.fill()
 	f := newFront(t, "", s.base)
 	b := open(t, f.URL, "", look{})
-	b.reads("Needs a look")
+	b.reads("Attention")
 	b.reads("live")
 	b.shows("graphs", "document.querySelectorAll('.plot canvas').length === 4")
 	f.mu.Lock()

@@ -11,7 +11,7 @@ func TestUnknownPages(t *testing.T) {
 	s.put("mail", "one", "")
 	for _, page := range []string{"constructor", "__proto__", "?span=constructor", "toString/1"} {
 		b := open(t, s.base, page, look{})
-		b.reads("Needs a look")
+		b.reads("Attention")
 		b.drawn()
 		b.quiet()
 	}

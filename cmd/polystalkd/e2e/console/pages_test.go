@@ -142,7 +142,7 @@ const readToken = "console-read-0123456789"
 // pages are all pages, and what can be read on each once it is complete.
 func (s *server) pages() map[string]string {
 	return map[string]string{
-		"overview": "Needs a look", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
+		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
 		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
 		"buried": "all tubes", "connections": "that hold jobs", "operations": "Nothing was done to many jobs", "server": "gearman-listen",
 	}
@@ -214,5 +214,5 @@ func (b *tab) login(token string) {
 	b.t.Helper()
 	b.shows("the field for the token", "document.activeElement.type === 'password'")
 	b.keys(token, "\r")
-	b.reads("Needs a look")
+	b.reads("Attention")
 }

@@ -2,35 +2,35 @@ package ops
 
 import "polystalk/shard/core"
 
-// A Handle is a client as one shard knows it.
+// A Handle is a client in one shard.
 type Handle struct {
 	Client   core.ClientID
 	Watching int32  // tubes that it watches there, or functions that it works for
-	Held     uint32 // jobs that it has reserved there, as last heard: too high when one ran out
-	shard    int16  // see Shard
-	Waiting  bool   // it is in the queues there, for the Reserve under way
+	Held     uint32 // reserved jobs there, by the last reply: too high if a time to run has ended
+	shard    int16
+	Waiting  bool // it is in the queues there, for the current Reserve
 }
 
-// Shard is the index of that shard.
+// Shard returns the index of the shard.
 func (k *Handle) Shard() int { return int(k.shard) }
 
-// Handles are those of one client, in the order in which shards have come to know it.
-// The zero value has none.
+// Handles has the handles of one client, in the order in which it came to the shards. The zero
+// value has none.
 type Handles struct {
 	list    []Handle
-	byShard []int32 // positions in list plus one, once that is long
+	byShard []int32 // positions in a long list, plus one
 }
 
-// handlesScan is the number of handles up to which walking them is cheapest.
+// handlesScan is the number of handles up to which a scan is cheapest.
 const handlesScan = 8
 
-// Len is the number of shards that know the client.
+// Len returns the number of shards that know the client.
 func (h *Handles) Len() int { return len(h.list) }
 
-// At is handle number i. It is good until the next Learn or Drop.
+// At returns handle number i, which is valid until the next Learn.
 func (h *Handles) At(i int) *Handle { return &h.list[i] }
 
-// Hold reports whether any shard was last heard of as having jobs reserved for the client.
+// Hold reports whether the client has reserved jobs, by the last replies.
 func (h *Handles) Hold() bool {
 	for i := range h.list {
 		if h.list[i].Held > 0 {
@@ -40,7 +40,7 @@ func (h *Handles) Hold() bool {
 	return false
 }
 
-// In is the client's handle in a shard, nil when it has none; good as At's is.
+// In returns the client's handle in a shard, valid as in At; nil if it has none.
 func (h *Handles) In(shard int) *Handle {
 	if h.byShard != nil {
 		if i := h.byShard[shard]; i > 0 {
@@ -56,7 +56,7 @@ func (h *Handles) In(shard int) *Handle {
 	return nil
 }
 
-// Client is the client's id in a shard, zero when it has none.
+// Client returns the client's id in a shard, zero if it has none.
 func (h *Handles) Client(shard int) core.ClientID {
 	if k := h.In(shard); k != nil {
 		return k.Client
@@ -64,8 +64,8 @@ func (h *Handles) Client(shard int) core.ClientID {
 	return 0
 }
 
-// Learn notes what a reply from a shard, one of so many, tells about the client there. It
-// returns the handle, or nil when the reply was about no client.
+// Learn updates the handle in a shard, one of shards, by its reply. It returns the handle, or nil
+// if the reply has no client.
 func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 	if r.Client == 0 {
 		return nil
@@ -88,7 +88,7 @@ func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 	return k
 }
 
-// drop forgets the last handle: its shard does not know the client any more.
+// drop forgets the last handle, after its shard has forgotten the client.
 func (h *Handles) drop() {
 	n := len(h.list) - 1
 	if h.byShard != nil {

@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// PageIDs is how many ids a page of the table covers, with two bytes each: a Finisher
-	// that ends ids in their order tells IDs of it once in so many.
+	// PageIDs is how many ids a page covers, with two bytes each. A Finisher that ends ids in
+	// their order updates IDs once a page.
 	PageIDs = 256
 	// regionPages is how many pages a region has.
 	regionPages = 4096
 	regionIDs   = PageIDs * regionPages
 )
 
-// IDs gives out job ids, 1, 2, 3 … over the whole server, and tells in
-// which shard a job lives, so that a command that names a job visits one
-// shard. Two bytes per live job when ids are dense; a page whose ids are all
-// finished is dropped, a region with its last page.
+// IDs gives out job ids 1, 2, 3 … over the whole server, and knows the shard of each job, so
+// that a command that names a job visits one shard. It takes two bytes per live job if ids are
+// dense. It drops a page whose ids are all finished, and a region with its last page.
 //
-// Every id that was given out is finished exactly once: when its job is
-// deleted, or when no job came of it. That is what lets a page count down.
+// Every id that was given out is finished exactly once: when its job is deleted, or when no
+// job was made. So a page can count its finished ids.
 type IDs struct {
 	last    atomic.Uint64
 	_       [56]byte // every put writes last, every command reads regions
@@ -41,17 +40,17 @@ type idPage struct {
 	shards   [PageIDs / 2]atomic.Uint32
 }
 
-// idPlace is where a page keeps an id: which word, and how far up in it. Ids follow each
-// other by eights on the same cache line of 64 bytes, so that those that a loop takes at
-// once are on few; the next eight are on another, so that loops which put at the same time
-// are on different ones.
+// idPlace returns where a page keeps an id: the word, and the shift in it. Eight consecutive
+// ids share a cache line of 64 bytes, so the ids that a loop takes at once are on few lines.
+// The next eight ids are on another line, so loops that put at the same time use different
+// lines.
 func idPlace(id uint64) (word, shift uint64) {
 	const lines, run = PageIDs * 2 / 64, 8
 	at := id/run%lines*(PageIDs/lines) + id%PageIDs/(run*lines)*run + id%run
 	return at / 2, at % 2 * 16
 }
 
-// newIDs are ids of which none was given out.
+// newIDs returns IDs that have given out none.
 func newIDs() *IDs {
 	m := new(IDs)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
@@ -60,30 +59,27 @@ func newIDs() *IDs {
 	return m
 }
 
-// Take gives out n ids that follow each other, and returns the first. Each is to be
-// noted or finished.
+// Take gives out n consecutive ids, and returns the first. The caller must note or finish each.
 func (m *IDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
 
-// GiveBack takes back the last n of what Take gave out, from the id first on. It
-// reports false when others have taken ids since.
+// GiveBack takes back n ids from first on, the last that Take gave out. It returns false if
+// other ids were taken since.
 func (m *IDs) GiveBack(first core.JobID, n int) bool {
 	before := uint64(first) - 1
 	return m.last.CompareAndSwap(before+uint64(n), before)
 }
 
-// Note notes the shard of an id that was given out. The job must not be visible to
-// anyone before.
+// Note notes the shard of an id that was given out, before any client can know the job.
 func (m *IDs) Note(jid core.JobID, sh int) {
 	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 }
 
-// Last is the highest id that was given out; zero: none.
+// Last returns the highest id that was given out; zero: none.
 func (m *IDs) Last() core.JobID { return core.JobID(m.last.Load()) }
 
-// Find returns the index of the shard of a live job; ok is false if there is none of that
-// id.
+// Find returns the index of the shard of a live job; ok is false if there is no such job.
 func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
 	p := m.livePage(id)
@@ -95,29 +91,29 @@ func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
 	return sh - 1, sh != 0
 }
 
-// Finish forgets an id for ever: its job is deleted, or never came to be.
+// Finish forgets an id for ever: its job is deleted, or was never made.
 func (m *IDs) Finish(jid core.JobID) {
 	m.clear(jid)
 	m.count(uint64(jid)/PageIDs, 1)
 }
 
-// Forget undoes Note for who only follows what is given out and finished elsewhere, and calls
-// Resume before anyone else uses the ids: that counts what is finished.
+// Forget undoes Note on a follower, where the leader gives out and finishes ids. Resume, which
+// counts finished ids, must come before any other use.
 func (m *IDs) Forget(jid core.JobID) { m.clear(jid) }
 
-// clear is the part of Finish that others see at once; count is to follow.
+// clear is the part of Finish that other goroutines see at once; count must follow.
 func (m *IDs) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))
 	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
 }
 
-// count counts n ids of a page that were cleared.
+// count counts n cleared ids of a page.
 func (m *IDs) count(page uint64, n uint32) {
 	switch done := m.page(page * PageIDs).finished.Add(n); {
 	case done < PageIDs:
 		return
 	case done > PageIDs:
-		panic(fmt.Sprintf("placement: %d ids are finished of the %d from %d on", done, PageIDs, page*PageIDs))
+		panic(fmt.Sprintf("ops: %d ids are finished of the %d from %d on", done, PageIDs, page*PageIDs))
 	}
 	rs := *m.regions.Load()
 	at := page / regionPages
@@ -130,8 +126,8 @@ func (m *IDs) count(page uint64, n uint32) {
 	}
 }
 
-// Resume goes on behind the highest id that was ever given out; all ids up to
-// it are finished but for those that were noted. Nobody else may use the ids meanwhile.
+// Resume goes on after the highest id that was ever given out. All ids up to it are finished,
+// except those that were noted. No other goroutine may use the ids meanwhile.
 func (m *IDs) Resume(high uint64) {
 	m.last.Store(high)
 	for n := uint64(0); n <= high/regionIDs; n++ {
@@ -142,7 +138,7 @@ func (m *IDs) Resume(high uint64) {
 		}
 		if r == nil {
 			if n < high/regionIDs {
-				continue // all of it is finished
+				continue // all ids of the region are finished
 			}
 			r = m.region(high)
 		}
@@ -152,8 +148,8 @@ func (m *IDs) Resume(high uint64) {
 	}
 }
 
-// resumeRegion counts what is finished in the region that starts at first. It
-// reports whether that is all of it.
+// resumeRegion counts the finished ids in the region that starts at first. It reports whether
+// all are.
 func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	pages := uint32(0)
 	for k := range r.pages {
@@ -190,7 +186,7 @@ func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	return pages == regionPages
 }
 
-// livePage is the page of an id; nil: all of its ids are finished, or none was given out.
+// livePage returns the page of an id; nil: all of its ids are finished, or none was given out.
 func (m *IDs) livePage(id uint64) *idPage {
 	rs := *m.regions.Load()
 	if id/regionIDs >= uint64(len(rs)) {
@@ -203,8 +199,8 @@ func (m *IDs) livePage(id uint64) *idPage {
 	return r.pages[id/PageIDs%regionPages].Load()
 }
 
-// page returns the page of an id that was given out and is not finished, so
-// neither the page nor its region can go meanwhile.
+// page returns the page of an id that was given out and is not finished, so the page and its
+// region stay meanwhile.
 func (m *IDs) page(id uint64) *idPage {
 	if p := m.livePage(id); p != nil {
 		return p
@@ -214,6 +210,7 @@ func (m *IDs) page(id uint64) *idPage {
 	return at.Load()
 }
 
+// region returns the region of an id, as page does.
 func (m *IDs) region(id uint64) *idRegion {
 	n := id / regionIDs
 	if rs := *m.regions.Load(); n < uint64(len(rs)) {
@@ -225,8 +222,8 @@ func (m *IDs) region(id uint64) *idRegion {
 	defer m.grow.Unlock()
 	rs := *m.regions.Load()
 	if n >= uint64(len(rs)) {
-		// The list is copied once per million ids; old copies may still be
-		// read, never written, which is why regions are dropped under grow.
+		// The list is copied once per million ids. Old copies may still be read, but are never
+		// written: regions are dropped under grow.
 		bigger := make([]atomic.Pointer[idRegion], n+1)
 		for i := range rs {
 			bigger[i].Store(rs[i].Load())
@@ -241,3 +238,43 @@ func (m *IDs) region(id uint64) *idRegion {
 	}
 	return r
 }
+
+// A Finisher finishes ids for one owner. It counts the ids of a page itself until it meets
+// another page, so that cores that delete jobs of the same page need not write its counter in
+// turns. IDs keeps the page as long. Not safe for concurrent use.
+type Finisher struct {
+	ids     *IDs
+	pending [2]pendingCount // by page: one may end when the next begins
+	adds    uint64
+}
+
+type pendingCount struct {
+	page uint64
+	n    uint32
+}
+
+// Finish is IDs.Finish: the id is not found any more when it returns.
+func (f *Finisher) Finish(jid core.JobID) {
+	f.ids.clear(jid)
+	page := uint64(jid) / PageIDs
+	p := &f.pending[page%uint64(len(f.pending))]
+	if p.page != page {
+		f.report(p)
+		p.page = page
+	}
+	if p.n++; p.n == PageIDs {
+		f.report(p)
+	}
+}
+
+// report adds a count to its page.
+func (f *Finisher) report(p *pendingCount) {
+	if p.n > 0 {
+		f.adds++
+		f.ids.count(p.page, p.n)
+		p.n = 0
+	}
+}
+
+// Adds returns how often a page was updated: a write to memory that all owners share.
+func (f *Finisher) Adds() uint64 { return f.adds }

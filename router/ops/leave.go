@@ -4,12 +4,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Leave gives back all that a client has, and has the shards forget it. The order is
-// the reference's (conn.c, connclose), which list-tubes shows: its jobs are ready again,
-// the watch list is emptied, the used tube is let go.
+// A Leave gives back everything that a client has, and makes the shards forget it. The order is
+// beanstalkd's (conn.c, connclose), and shows in list-tubes: first the jobs become ready again,
+// then the watch list is emptied, then the used tube is released.
 //
-// A client of one shard only is forgotten in one visit, or as many as the work there is
-// bounded to.
+// A client of one shard takes one visit, or several bounded ones if there is much to do.
 type Leave struct {
 	m       *Map
 	handles *Handles
@@ -21,21 +20,21 @@ type Leave struct {
 	step leaving
 }
 
-// leaving is what a visit of a Leave is for.
+// leaving is the purpose of a visit.
 type leaving uint8
 
 const (
-	leaveJobs  leaving = iota // those that are reserved in one shard become ready again
-	leaveTube                 // one entry of the watch list
-	leaveUsed                 // the used tube
+	leaveJobs  leaving = iota // the reserved jobs of one shard become ready again
+	leaveTube                 // remove one entry of the watch list
+	leaveUsed                 // release the used tube
 	leaveShard                // one shard forgets the client
 )
 
-// leaveMax tubes of the watch list are taken off in one turn.
+// leaveMax tubes of the watch list are removed in one turn.
 const leaveMax = 1024
 
-// Start fills op for the first visit. list may be nil, and used the zero Tube, of clients
-// that have none.
+// Start fills op for the first visit. A client may have no list (nil) and no used tube (the zero
+// Tube).
 func (l *Leave) Start(m *Map, h *Handles, list *WatchList, used Tube, op *core.Op) Hop {
 	*l = Leave{m: m, handles: h, list: list, used: used}
 	switch {
@@ -68,8 +67,7 @@ func (l *Leave) Next(r *core.Reply, op *core.Op) Hop {
 	return l.shard(0, op)
 }
 
-// giveBack is for the next shard in which the client holds jobs, or waits: that ends
-// with it.
+// giveBack goes to the next shard in which the client holds jobs or waits. A wait ends there, too.
 func (l *Leave) giveBack(op *core.Op) Hop {
 	for l.next < l.handles.Len() {
 		k := l.handles.At(l.next)
@@ -83,7 +81,7 @@ func (l *Leave) giveBack(op *core.Op) Hop {
 	return l.unwatch(op)
 }
 
-// unwatch takes the first entry off the watch list, or else lets go of the used tube.
+// unwatch removes the first entry of the watch list, or else releases the used tube.
 func (l *Leave) unwatch(op *core.Op) Hop {
 	if l.list.Len() > 0 {
 		l.step, l.at = leaveTube, l.list.Remove(l.m, l.handles, 0, op)
@@ -97,7 +95,7 @@ func (l *Leave) unwatch(op *core.Op) Hop {
 	return Hop{Shard: l.at}
 }
 
-// shard has the shard of the last handle forget the client, and its used tube with it.
+// shard makes the shard of the last handle forget the client and its used tube.
 func (l *Leave) shard(used core.TubeID, op *core.Op) Hop {
 	k := l.handles.At(l.handles.Len() - 1)
 	l.step, l.at = leaveShard, k.Shard()

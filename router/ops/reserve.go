@@ -10,36 +10,36 @@ import (
 // A Reserve takes the best ready job of all tubes on a client's watch list, and waits for
 // one if there is none.
 //
-// A watch list within one shard is one visit: the shard picks, or queues the client. A
+// A watch list within one shard takes one visit: the shard serves or queues the client. A
 // list over several shards goes like this:
 //
-//	probe     survey the shards, visit the one with the best job. It serves it if
-//	          that is still the best of all; else survey them again.
-//	margin    nothing anywhere and no wish to wait: ask the shards where the
-//	          client holds jobs whether DEADLINE_SOON is due.
-//	register  else queue in every shard with watched tubes or held jobs, with a wait
-//	          that is closed (core.Waiter). Each looks for a ready job while it
-//	          queues the client. Once queued in all, open the wait: one claim
-//	          decides which shard serves it.
-//	cancel    leave the queues of the others.
+//	probe     survey the shards, and visit the one with the best job. It serves the job
+//	          if it is still the best of all; else survey the shards again.
+//	margin    if nothing is ready and the client does not want to wait: ask the shards
+//	          where it holds jobs whether DEADLINE_SOON is due.
+//	register  else queue the client in every shard with watched tubes or held jobs, with a
+//	          closed wait (core.Waiter). Each shard looks for a ready job while it queues
+//	          the client. When it is queued in all shards, open the wait: one claim decides
+//	          which shard serves it.
+//	cancel    leave the queues of the other shards.
 //
-// The proof that who waits has nothing ready: the wait was closed at a moment C, or
+// The proof that a waiting client has nothing ready: the wait was closed at a moment C, or
 // reset; then each shard was visited, had nothing for the client, and left it in the
-// queues of its tubes. A job that a shard was to keep since, after its visit, met the
-// client in the queue and called. So when the wait is opened without having been
-// called, at O, no watched tube has a job; and what is made ready from then on meets
-// an open wait in the queue, and claims it before it is anybody else's. Thus
-// who is served by a claim gets the best job there is, and a wait that ends with
-// TIMED_OUT or DEADLINE_SOON by a claim ends when there is none. Called instead, the
-// client surveys the shards again, and its place in the queues stays.
+// queues of its tubes. A job that became ready in a shard after its visit met the client in
+// the queue and called it. So if the wait is opened at O without a call, no watched tube has
+// a job; and a job that becomes ready later meets an open wait in the queue, and claims it
+// before another client gets the job. Thus a client that is served by a claim gets the best
+// job there is, and a wait that a claim ends with TIMED_OUT or DEADLINE_SOON ends when there
+// is none. A client that was called surveys the shards again, and keeps its place in the
+// queues.
 //
-// Who watches tubes of one shard only and holds jobs in others is a case apart: the
-// margin of those is asked for one moment, and the ready job for another.
+// There is one exception. If a client watches tubes of one shard only and holds jobs in other
+// shards, the margin is as of another moment than the ready job.
 //
-// One is made for a client by NewReserve and used for all of its reserves, one after the other.
+// NewReserve makes one for a client, which uses it for all its reserves, one after the other.
 type Reserve struct {
-	// Waiter is what the shards know of the wait. Its Msg is the wake-up, whose Home
-	// and Owner are the client's to set, and which goes to Woken when it has come.
+	// Waiter is the wait as the shards know it. Its Msg is the wake-up: the client sets its
+	// Home and Owner, and passes it to Woken.
 	Waiter core.Waiter
 
 	m       *Map
@@ -49,68 +49,65 @@ type Reserve struct {
 	handles *Handles
 
 	survey  *survey // nil: no reserve has reached over several shards
-	purpose purpose // what the visit under way is for
-	early   bool    // the wake-up has come before Took has said Wait; see Woken
-	shard   int     // that is being visited
-	next    int     // index into handles: who is to be asked next
+	purpose purpose // of the current visit
+	early   bool    // the wake-up came before Took has returned Wait; see Early
+	shard   int     // of the current visit
+	next    int     // index of the next handle to ask
 	seq     uint64  // the wait's number; zero: none is armed
 
-	wait core.Time // that was asked for: zero, some seconds, or core.Never
-	end  core.Time // the same as a moment in time awake
+	wait core.Time // the wanted wait: zero, some seconds, or core.Never
+	end  core.Time // the end of the wait in time awake
 }
 
-// A Pace says how much may be done before others have their turn. It is counted in the
-// units of session.Loop, about half a microsecond each.
+// A Pace limits the work of a turn. It counts in the units of session.Loop, about half a
+// microsecond each.
 type Pace interface {
-	// Spend counts so many units.
 	Spend(units int)
 	// SpendOne counts one unit, and reports whether the turn may go on.
 	SpendOne() (goOn bool)
-	// LookMost is how many tubes of a long list are looked at before a unit is spent.
+	// LookMost is how many tubes of a long list a survey reads before it spends a unit.
 	LookMost() int
 }
 
-// A purpose says what a visit is for.
+// A purpose is what a visit is for.
 type purpose uint8
 
 const (
-	alone    purpose = iota // all is in one shard
-	probe                   // the shard with the best published key
+	alone    purpose = iota // everything is in one shard
+	probe                   // of the shard with the best published key
 	margin                  // is DEADLINE_SOON due? Asked before TIMED_OUT
-	register                // one of several shards to wait in
-	cancel                  // one of those that did not serve
+	register                // wait in one of several shards
+	cancel                  // leave a shard that did not serve the client
 )
 
-// Next says what a Reserve needs to go on.
+// Next is what a Reserve needs next.
 type Next uint8
 
 const (
 	// Done: it is over. The next one may start.
 	Done Next = iota
-	// Visit: the op is filled; run it on Step.Shard and give the reply to Took.
+	// Visit: the op is filled. Run it on Step.Shard and pass the reply to Took.
 	Visit
 	// Look: call Look as soon as no shard is owned.
 	Look
 	// Later: call Look in a later turn.
 	Later
-	// Wait: the client is in the queues. The wake-up will come, unless GiveUp is
-	// quicker.
+	// Wait: the client is in the queues. The wake-up will come, unless GiveUp is quicker.
 	Wait
 )
 
-// A Step is what is next in a Reserve.
+// A Step is the next step of a Reserve.
 type Step struct {
 	Next  Next
 	Shard int // of Visit
 
-	// Said is what the client is to be told now, before anything else: StatusReserved
-	// (the job is in the reply that was just given), StatusTimedOut or
-	// StatusDeadlineSoon. StatusOK: nothing yet.
+	// Said is the reply that the client gets now, before anything else: StatusReserved (the
+	// job is in the last reply), StatusTimedOut or StatusDeadlineSoon. StatusOK: none yet.
 	Said core.Status
 }
 
-// NewReserve makes a Reserve for the client that has these handles and watches that list.
-// b is the batch with which its shards are visited.
+// NewReserve makes a Reserve for the client with these handles and that list. b is the batch
+// with which its shards are visited.
 func NewReserve(m *Map, b *shard.Batch, p Pace, list *WatchList, h *Handles) *Reserve {
 	return &Reserve{m: m, batch: b, pace: p, list: list, handles: h}
 }
@@ -136,8 +133,8 @@ func (r *Reserve) Start(d core.Time, op *core.Op) Step {
 	if !spread {
 		return r.visit(&r.handles.list[watching], alone, op)
 	}
-	// A reserve within one shard that was served at once has left its wait armed, and open.
-	// Forget it: this reserve needs one that is closed.
+	// A reserve within one shard that was served at once has left its wait armed and open.
+	// This reserve needs a closed one.
 	r.seq = 0
 	return r.lookAnew(op)
 }
@@ -175,8 +172,8 @@ func (r *Reserve) lookAnew(op *core.Op) Step {
 	return r.Look(op)
 }
 
-// lookAgain is lookAnew when a shard did not serve what the survey had found. The caller may
-// own that shard.
+// lookAgain is lookAnew after a shard did not serve the job that the survey has found. The
+// caller may own that shard.
 func (r *Reserve) lookAgain() Step {
 	r.surveyed().stale = true
 	return Step{Next: Look}
@@ -211,7 +208,7 @@ func (r *Reserve) Look(op *core.Op) Step {
 	}
 }
 
-// noneReady goes on when nothing can be reserved anywhere.
+// noneReady goes on when no shard has a job.
 func (r *Reserve) noneReady(op *core.Op) Step {
 	r.next = 0
 	if r.wait == 0 {
@@ -220,8 +217,8 @@ func (r *Reserve) noneReady(op *core.Op) Step {
 	return r.register(op)
 }
 
-// askMargin asks the next shard in which the client holds jobs whether one is about to
-// run out.
+// askMargin asks the next shard in which the client holds jobs whether a time to run is about
+// to end.
 func (r *Reserve) askMargin(op *core.Op) Step {
 	for r.next < r.handles.Len() {
 		k := r.handles.At(r.next)
@@ -250,7 +247,7 @@ func (r *Reserve) register(op *core.Op) Step {
 	return Step{Next: Wait}
 }
 
-// Took takes the reply of the visit, and what the handle of its shard is since.
+// Took takes the reply of a visit, and the shard's handle after it.
 func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 	if r.purpose == cancel {
 		return r.cancel(op)
@@ -270,7 +267,7 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 			return Step{Said: core.StatusTimedOut}
 		case r.purpose == margin:
 			return r.askMargin(op)
-		case r.purpose == register: // the time was over meanwhile
+		case r.purpose == register: // the time is over
 			r.wait = 0
 			return r.lookAgain()
 		case r.list.Spread: // another client was quicker
@@ -288,7 +285,7 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 	panic(fmt.Sprintf("ops: shard %d answers a reserve with status %d, asked for purpose %d", r.shard, reply.Status, r.purpose))
 }
 
-// say answers the client, which is then taken out of the queues.
+// say replies to the client, and takes it out of the queues.
 func (r *Reserve) say(s core.Status, op *core.Op) Step {
 	r.seq = 0
 	n := r.cancel(op)
@@ -296,7 +293,7 @@ func (r *Reserve) say(s core.Status, op *core.Op) Step {
 	return n
 }
 
-// cancel leaves the queue of the next shard in which the client still is.
+// cancel leaves the queues of the next shard in which the client waits.
 func (r *Reserve) cancel(op *core.Op) Step {
 	r.purpose = cancel
 	for i := range r.handles.list {
@@ -310,18 +307,18 @@ func (r *Reserve) cancel(op *core.Op) Step {
 	return Step{}
 }
 
-// Early notes that the wake-up has come before the answer that the client waits: it goes
-// to Woken once that answer has said Wait.
+// Early notes a wake-up that came before the reply that the client waits. Pass it to Woken once
+// Took has returned Wait.
 func (r *Reserve) Early() { r.early = true }
 
-// TakeEarly reports whether Early was called since.
+// TakeEarly reports whether Early was called since the last TakeEarly.
 func (r *Reserve) TakeEarly() (was bool) {
 	was, r.early = r.early, false
 	return was
 }
 
-// Woken takes the wake-up of a client that waits; k is the handle of the shard that has
-// served it, nil if it has none.
+// Woken takes the wake-up of a waiting client. k is its handle in the shard that has served it,
+// nil if it has none.
 func (r *Reserve) Woken(reply *core.Reply, k *Handle, op *core.Op) Step {
 	if k != nil {
 		k.Waiting = false
@@ -329,8 +326,8 @@ func (r *Reserve) Woken(reply *core.Reply, k *Handle, op *core.Op) Step {
 	return r.say(reply.Status, op)
 }
 
-// GiveUp ends the wait from the client's side: it has timed out. It reports false when a
-// shard was quicker; then the wake-up is under way.
+// GiveUp ends the wait: it has timed out. It returns false if a shard was quicker; then the
+// wake-up is under way.
 func (r *Reserve) GiveUp(op *core.Op) (_ Step, ok bool) {
 	if !r.Waiter.Claim(r.seq) {
 		return Step{}, false
@@ -338,7 +335,7 @@ func (r *Reserve) GiveUp(op *core.Op) (_ Step, ok bool) {
 	return r.say(core.StatusTimedOut, op), true
 }
 
-// Abandon has the wait served by nobody any more: the client leaves, and a Leave does the
-// rest. A wake-up that is under way already is to be thrown away, as the job goes back
-// with the client.
+// Abandon keeps all shards from serving the wait: the client leaves, and a Leave does the rest.
+// The caller discards a wake-up that is under way, since the job goes back when the client
+// leaves.
 func (r *Reserve) Abandon() { r.Waiter.Claim(r.seq) }

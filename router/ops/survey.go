@@ -8,61 +8,57 @@ import (
 )
 
 const (
-	// surveyShort is the length of a watch list up to which a survey looks at all
-	// of it, each time.
+	// surveyShort is the length of a watch list up to which each survey reads all of it.
 	surveyShort = 32
-	// LookMost entries are looked at at a time, unless a test says otherwise.
+	// LookMost entries are read at a time, unless a test sets another number.
 	LookMost = 1024
 	// standMax entries of logs are read while a shard is owned.
 	standMax = 256
-	// logCost is how many entries of a list are looked at in the time in which an
-	// entry of a log is looked up in it.
+	// logCost is how many entries of a list are read in the time in which an entry of a log
+	// is found in it.
 	logCost = 8
 )
 
-// A survey is what a client whose watch list reaches over several shards knows of
-// the ready jobs on it: which shard has the best, and up to where it has followed
-// each shard's ReadyLog. It is what makes a reserve take place at one moment,
-// although the tubes are looked at one after the other.
+// A survey has what a client knows of the ready jobs on a watch list over several shards:
+// which shard has the best job, and how far it has read each shard's ReadyLog. It makes a
+// reserve happen at one moment, although the tubes are read one after the other.
 //
-// The proof. A survey notes the heads of the logs, then looks at tubes, each at its
-// own moment, and takes the best key it finds. It is put before the shard A of that
-// key, with the best key of the other shards as a bound. The shard is owned; J is
-// the best job that it has for the client now. If J is behind the bound it is not
-// served. Else Stands reads in the logs of the other shards what came since, and J
-// is not served if an entry for a tube on the list goes before it. Served, it was the
-// best job of all at the moment T at which Stands began: were K better and ready
-// then, in a tube of another shard, its tube would have published K or better (a)
-// before it was looked at, and until then, so the bound would be K or better; or (b)
-// with an entry that the survey has not seen, which Stands would have found. And
-// from T to the end of the visit A was owned, so J was there. That nothing is ready
-// anywhere is proved alike: an empty survey, then a look at all logs that finds
-// nothing; T is when that look begins.
+// The proof. A survey notes the heads of the logs, then reads tubes, each at its own
+// moment, and takes the best key. It visits the shard A of that key, with the best key of
+// the other shards as a bound. The shard is owned; J is the best job that it has for the
+// client now. If J is behind the bound it is not served. Else Stands reads the new entries
+// in the logs of the other shards, and J is not served if an entry for a tube on the list
+// is before it. If J is served, it was the best job of all at the moment T at which Stands
+// began: if a better job K was ready then, in a tube of another shard, its tube had
+// published K or better (a) before the survey read the tube, and until then, so the bound
+// would be K or better; or (b) with an entry that the survey has not seen, which Stands
+// would have found. And A was owned from T to the end of the visit, so J was there. That no
+// shard has a job is proved in the same way: an empty survey, then a read of all logs that
+// finds nothing; T is when that read begins.
 //
-// So every job that goes away, and every answer that there is none, has a moment
-// between its command's beginning and its end; and so has every job that comes,
-// namely when its entry is added or when a waiting client is given it. In the order of
-// these moments each answer is that of a single queue. What registering does for
-// those who wait is in Reserve.
+// So every job that goes away, and every reply that there is none, has a moment between the
+// beginning and the end of its command. So has every job that comes: when its entry is
+// added, or when a waiting client gets it. In the order of these moments, every reply is
+// the reply of a single queue. Reserve says how this holds for waiting clients.
 //
-// A wait for the right moment has no end only while others get on: each further
-// look is owed to a better job that came, or to one that another client took. A turn's
-// looks are bounded; the client goes on in a later turn.
+// The search for the right moment repeats only while other clients make progress: each
+// further look follows a better job that came, or a job that another client took. The looks
+// of a turn are bounded; the client goes on in a later turn.
 //
-// A long list is looked at in full once. From then on the logs tell which tubes may
-// have something, and the others are not looked at, unless the session falls behind
-// a log's end or the list changes. It is the client's, but Stands is called by
-// whoever runs the visit, while the client waits for its answer.
+// A long list is read in full once. From then on the logs name the tubes that may have a
+// job, and only these are read, unless the session falls behind the end of a log or the
+// list changes. The survey belongs to the client, but the shard that runs the visit calls
+// Stands, while the client waits for the reply.
 type survey struct {
 	r      *Reserve
-	shards []followed // those with tubes on the list
-	stale  bool       // it is to begin again
+	shards []followed // shards with tubes on the list
+	stale  bool       // it must begin again
 
 	best, bound core.Key
 	where       int // the shard of best, -1: nothing is ready; bound is the best of the others
 
-	// Of a long list. While live is not known to hold all entries that may have a job,
-	// at is the number of those that were looked at so far.
+	// Of a long list. known means that live has all entries that may have a job. Until then,
+	// at is the number of entries that were read.
 	known bool
 	at    int
 	live  []int32  // positions in the list
@@ -70,14 +66,14 @@ type survey struct {
 	next  int      // how many of live were considered
 }
 
-// A followed is a shard whose log a survey reads.
+// A followed shard has a log that a survey reads.
 type followed struct {
 	*shard.Shard
 	log  *core.ReadyLog
-	seen uint64 // entries that are accounted for
+	seen uint64 // entries that were read
 }
 
-// surveyed is the client's survey.
+// surveyed returns the client's survey.
 func (r *Reserve) surveyed() *survey {
 	if r.survey == nil {
 		r.survey = &survey{r: r}
@@ -87,7 +83,7 @@ func (r *Reserve) surveyed() *survey {
 	return r.survey
 }
 
-// begin starts anew to look for the best job.
+// begin starts the search for the best job again.
 func (v *survey) begin() {
 	r := v.r
 	v.clear()
@@ -110,12 +106,12 @@ func (v *survey) begin() {
 
 func (v *survey) clear() { v.best, v.bound, v.where, v.next = core.MaxKey, core.MaxKey, -1, 0 }
 
-// look goes on looking. It reports false when the rest may be for a later turn.
+// look goes on with the search. It returns false when the rest may wait for a later turn.
 func (v *survey) look() bool {
 	r := v.r
 	switch {
 	case !r.list.Spread:
-		// All of the list is in one shard, which must be asked.
+		// The whole list is in one shard, which must be asked.
 		v.where = r.m.OfFace(r.list.faces[0])
 		return true
 	case len(r.list.faces) <= surveyShort:
@@ -148,7 +144,7 @@ func (v *survey) look() bool {
 	return v.next == len(v.live)
 }
 
-// explore looks at a part of a long list.
+// explore reads a part of a long list.
 func (v *survey) explore() bool {
 	r := v.r
 	n := len(r.list.faces)
@@ -180,7 +176,7 @@ func (v *survey) explore() bool {
 	return v.look()
 }
 
-// noteHeads: what the logs have up to here is seen in the Faces.
+// noteHeads counts all log entries up to now as read: the Faces show them.
 func (v *survey) noteHeads() {
 	for i := range v.shards {
 		w := &v.shards[i]
@@ -188,7 +184,7 @@ func (v *survey) noteHeads() {
 	}
 }
 
-// consider looks at an entry of the list. It reports whether there is a job.
+// consider reads an entry of the list. It reports whether there is a job.
 func (v *survey) consider(at int) bool {
 	k, ok := v.r.list.faces[at].Load()
 	if !ok {
@@ -210,6 +206,7 @@ func (v *survey) consider(at int) bool {
 	return true
 }
 
+// enlist adds an entry of the list to live.
 func (v *survey) enlist(at int) {
 	if bit := uint64(1) << (at % 64); v.isIn[at/64]&bit == 0 {
 		v.isIn[at/64] |= bit
@@ -217,9 +214,8 @@ func (v *survey) enlist(at int) {
 	}
 }
 
-// follow accounts for what the logs of a long list's shards have told since. It
-// reports false when it cannot, or when looking at all of it is less work than most
-// entries.
+// follow reads the new entries of the logs of a long list. It returns false if it cannot, or if
+// there are more than most: then reading the whole list is less work.
 func (v *survey) follow(most int) bool {
 	r := v.r
 	for i := range v.shards {
@@ -242,7 +238,7 @@ func (v *survey) follow(most int) bool {
 			}
 			v.enlist(at)
 			if v.next > 0 {
-				v.consider(at) // it may have been one of the first of live
+				v.consider(at) // it may be before next in live
 			}
 		}
 	}
@@ -252,9 +248,9 @@ func (v *survey) follow(most int) bool {
 // Stands implements core.Guard for the shard that the Reserve visits.
 func (v *survey) Stands(k core.Key) bool { return v.quiet(k, v.r.shard) }
 
-// quiet reports that no tube on the list has got a job before k since it was looked
-// at, those of one shard excepted; then there was a moment, when it began, at which
-// none of them had one, if the survey found none.
+// quiet reports that no tube on the list, except those in one shard, has got a job before k
+// since it was read. Then, if the survey found no job, there was a moment at which none of
+// them had one: when quiet began.
 func (v *survey) quiet(k core.Key, except int) bool {
 	r := v.r
 	if !r.list.Spread {

@@ -2,41 +2,39 @@ package ops
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
 )
 
-// Naming is what protocols think of the names of tubes. Its functions depend on the name
-// alone. They are called with a shard owned and the names locked: they must not block.
+// Naming has the protocols' rules for names of tubes. Its functions depend on the name only.
+// They are called with a shard owned and the names locked, and must not block.
 type Naming struct {
-	// Fold is the same for names that differ by the case of letters only, which FindFolded
-	// takes for one another. It is the name itself if that has no letter to fold.
+	// Fold returns the same for names that differ only by the case of letters, which FindFolded
+	// takes for one another; the name itself if it has no letter to fold.
 	Fold func(name string) string
-	// Shown tells how many bytes a list of tubes shows a name with, and whether it is
-	// foreign: a name that not every protocol can say.
+	// Shown returns the length of a name in a list of tubes, and whether the name is foreign: not
+	// every protocol can use it.
 	Shown func(name string) (n int, foreign bool)
 }
 
-// Tubes are the names of the server's tubes in the order that list-tubes shows: as
-// created, except that the last one takes a removed one's place. Clients have
-// met that order, so it is kept (source: the reference's ms.c, ms_delete).
-// Shards report what comes and goes.
+// Tubes has the names of the server's tubes in the order of list-tubes: as created, except that
+// the last one takes a removed one's place. Clients know that order from beanstalkd (source: its
+// ms.c, ms_delete). Shards report new and removed tubes.
 type Tubes struct {
 	naming Naming
 
-	n atomic.Int64 // names.n, to be read without mu
+	n atomic.Int64 // names.n, for readers without mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards all fields below
 	names   NameList
-	foreign int            // how many of them are foreign
-	at      map[string]int // their positions
-	most    int            // how many there were at a time since at was made
-	// folded are the names that Fold changes, by what it makes of them.
-	folded map[string][]string
+	foreign int                 // how many names are foreign
+	at      map[string]int      // positions
+	most    int                 // the largest number of names since at was made
+	folded  map[string][]string // the names that Fold changes, by their folded name
 }
 
-// newTubes makes an empty list.
 func newTubes(n Naming) *Tubes { return &Tubes{naming: n, at: make(map[string]int)} }
 
 // TubeAdded implements core.Directory.
@@ -44,7 +42,7 @@ func (t *Tubes) TubeAdded(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i, ok := t.at[name]; ok {
-		panic(fmt.Sprintf("placement: tube %q is added, and is there at %d", name, i))
+		panic(fmt.Sprintf("ops: tube %q is added, and is there at %d", name, i))
 	}
 	shown, foreign := t.naming.Shown(name)
 	if foreign {
@@ -69,7 +67,7 @@ func (t *Tubes) TubeRemoved(name string) {
 	defer t.mu.Unlock()
 	i, ok := t.at[name]
 	if !ok {
-		panic(fmt.Sprintf("placement: tube %q is removed, and is not there", name))
+		panic(fmt.Sprintf("ops: tube %q is removed, and is not there", name))
 	}
 	shown, foreign := t.naming.Shown(name)
 	if foreign {
@@ -91,9 +89,9 @@ func (t *Tubes) TubeRemoved(name string) {
 	t.shrink()
 }
 
-// FindFolded is the name of a tube: the given one if there is such a tube, or else one that
-// differs from it by the case of letters only, those without an upper case letter first.
-// If there is none, it is the name that was given.
+// FindFolded returns name if there is such a tube, or else the name of a tube that differs from
+// it only by the case of letters, first one without upper case letters. If there is none, it
+// returns name.
 func (t *Tubes) FindFolded(name string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,8 +106,7 @@ func (t *Tubes) FindFolded(name string) string {
 	return name
 }
 
-// shrink makes the maps anew when they hold a small part of what they once did: no map
-// gives memory back by itself.
+// shrink makes new maps when the old ones are nearly empty: a map never returns memory.
 func (t *Tubes) shrink() {
 	const part, least = 16, 1024
 	n := t.names.n
@@ -117,7 +114,7 @@ func (t *Tubes) shrink() {
 		return
 	}
 	t.most = n
-	t.at = make(map[string]int, n) // maps.Clone's is as large as the old one
+	t.at = make(map[string]int, n) // maps.Clone would be as large as the old one
 	for i := range n {
 		t.at[t.names.At(i)] = i
 	}
@@ -126,18 +123,18 @@ func (t *Tubes) shrink() {
 	}
 }
 
-// Names are the names as they are now, and whether some of them are foreign: see Naming.
+// Names returns the names as they are now, and whether some are foreign: see Naming.
 func (t *Tubes) Names() (names *NameList, foreign bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.names.snapshot(), t.foreign > 0
 }
 
-// Len is the number of tubes.
+// Len returns the number of tubes.
 func (t *Tubes) Len() int { return int(t.n.Load()) }
 
-// Check reports whether all that is known of the names fits together. It walks all of
-// them, with the lock held.
+// Check returns an error if the names contradict each other. It walks all names with the lock
+// held.
 func (t *Tubes) Check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,4 +164,81 @@ func (t *Tubes) Check() error {
 			n, foreign, shown, len(t.at), t.Len(), t.foreign, t.names.shown, folded)
 	}
 	return nil
+}
+
+// A NameList is the names of tubes in the order of list-tubes. It has blocks, and a snapshot
+// only copies their addresses: a block of a snapshot is copied before it changes. So neither
+// waits for the other, however long the list is. A snapshot never changes, and any goroutine
+// may read it.
+type NameList struct {
+	blocks []*nameBlock
+	n      int
+	taken  uint64 // snapshots
+	shown  int    // see ShownBytes
+}
+
+type nameBlock struct {
+	names [nameBlockLen]string
+	taken uint64 // of the list, when the block was made or copied
+}
+
+const nameBlockLen = 256
+
+// Len returns the number of names.
+func (l *NameList) Len() int { return l.n }
+
+// At returns name i, from 0 on.
+func (l *NameList) At(i int) string { return l.blocks[i/nameBlockLen].names[i%nameBlockLen] }
+
+// ShownBytes returns the length of all names in a list of tubes; see Naming.
+func (l *NameList) ShownBytes() int { return l.shown }
+
+// All returns the names in their order.
+func (l *NameList) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range l.n {
+			if !yield(l.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// place returns where to write name i.
+func (l *NameList) place(i int) *string {
+	b := &l.blocks[i/nameBlockLen]
+	if (*b).taken != l.taken {
+		c := **b
+		c.taken = l.taken
+		*b = &c
+	}
+	return &(*b).names[i%nameBlockLen]
+}
+
+func (l *NameList) add(name string) {
+	if l.n == len(l.blocks)*nameBlockLen {
+		l.blocks = append(l.blocks, &nameBlock{taken: l.taken})
+	}
+	*l.place(l.n) = name
+	l.n++
+}
+
+// remove moves the last name to the place of name i.
+func (l *NameList) remove(i int) {
+	l.n--
+	last := l.place(l.n)
+	*l.place(i) = *last
+	*last = ""
+	if used := (l.n + nameBlockLen - 1) / nameBlockLen; len(l.blocks) > used+1 {
+		l.blocks[used+1] = nil
+		l.blocks = l.blocks[:used+1]
+	}
+}
+
+// snapshot returns the list as it is now, only to be read.
+func (l *NameList) snapshot() *NameList {
+	s := *l
+	s.blocks = append([]*nameBlock(nil), l.blocks...)
+	l.taken++
+	return &s
 }

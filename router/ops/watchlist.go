@@ -8,35 +8,34 @@ import (
 	"polystalk/shard/listindex"
 )
 
-// A WatchList is the tubes that a client watches, in the order that list-tubes-watched
-// shows: as they came, except that the last one takes the place of one that goes (source:
-// the reference's ms.c, ms_delete). The zero value is empty.
+// A WatchList has the tubes that a client watches, in the order of list-tubes-watched: as added,
+// except that the last one takes a removed one's place (source: beanstalkd's ms.c, ms_delete).
+// The zero value is empty.
 type WatchList struct {
 	faces  []*core.Face
-	byName listindex.Index // of faces, once that is long
+	byName listindex.Index // of a long list
 	asked  int             // faces before it were asked for their keys; see Publish
 
-	// Spread says that the faces publish their best keys: they are, or were, in
-	// several shards.
-	Spread bool
-	// changed says that the list is another than the Reserve's survey has last seen.
-	changed bool
+	// Spread means that the faces publish their best keys: they are, or were, in several
+	// shards.
+	Spread  bool
+	changed bool // since the Reserve's survey has last read the list
 }
 
 // watchScan is the length of a list up to which comparing names beats an index.
 const watchScan = 8
 
-// Seed is of the hashes of names that clients choose, so that none finds names that
-// collide.
+// Seed makes hashes of names that clients choose unpredictable, so that no client can choose
+// colliding names.
 var Seed = maphash.MakeSeed()
 
-// Len is the number of tubes.
+// Len returns the number of tubes.
 func (w *WatchList) Len() int { return len(w.faces) }
 
-// Face is tube number i.
+// Face returns tube number i.
 func (w *WatchList) Face(i int) *core.Face { return w.faces[i] }
 
-// Find is the position of the tube of that name, or -1.
+// Find returns the position of a tube by name, or -1.
 func (w *WatchList) Find(name []byte) int {
 	if w.byName.Len() == 0 {
 		for i, f := range w.faces {
@@ -53,7 +52,7 @@ func (w *WatchList) Find(name []byte) int {
 	return i
 }
 
-// findFace is the position of a tube that may have been on the list, or -1.
+// findFace returns the position of a tube, or -1 if it is not on the list.
 func (w *WatchList) findFace(f *core.Face) int {
 	if w.byName.Len() == 0 {
 		for i, g := range w.faces {
@@ -72,7 +71,7 @@ func (w *WatchList) findFace(f *core.Face) int {
 
 func (w *WatchList) hash(at int) uint64 { return maphash.String(Seed, w.faces[at].Name()) }
 
-// Add puts a tube at the end that is not on the list, in the shard of that handle.
+// Add appends a tube, which must not be on the list. h is the handle in the tube's shard.
 func (w *WatchList) Add(f *core.Face, h *Handle) {
 	h.Watching++
 	w.changed = true
@@ -84,8 +83,8 @@ func (w *WatchList) Add(f *core.Face, h *Handle) {
 	}
 }
 
-// Watch fills op for the visit that adds a tube to the list, and returns the shard. The
-// reply goes to Add unless it says that there is no memory, and then Publish goes on.
+// Watch fills op for the visit that adds a tube to the list, and returns the shard. Pass the
+// reply to Add, unless the shard is out of memory, and then call Publish.
 func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard int) {
 	shard = m.OfTube(name)
 	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.OfFace(w.faces[0]) != shard)
@@ -93,10 +92,9 @@ func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard i
 	return shard
 }
 
-// Publish fills op for the next visit that the tube which was added last makes necessary,
-// mirror being what the reply about it or the last of these visits has brought: once a
-// list reaches over several shards all of its tubes publish their keys. It returns None
-// when they do.
+// Publish fills op for the next visit that the last added tube makes necessary: when a list
+// begins to reach over several shards, all its tubes must publish their keys. mirror is from
+// the reply to Watch, or to the last of these visits. Publish returns None when it is done.
 func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int) {
 	if w.Spread || mirror == nil {
 		return None
@@ -111,8 +109,8 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 	return None
 }
 
-// Remove takes tube number i off the list, and fills op for the visit that tells its
-// shard, which is returned.
+// Remove takes tube number i off the list, fills op for the visit to its shard, and returns the
+// shard.
 func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	f := w.faces[i]
 	shard = m.OfFace(f)
@@ -133,7 +131,7 @@ func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	return shard
 }
 
-// Check looks for contradictions in the list.
+// Check returns an error if the list contradicts itself.
 func (w *WatchList) Check(m *Map) error {
 	for i, f := range w.faces {
 		if at := w.Find([]byte(f.Name())); at != i {
@@ -146,7 +144,7 @@ func (w *WatchList) Check(m *Map) error {
 	return nil
 }
 
-// Check looks for contradictions in the handles.
+// Check returns an error if the handles contradict themselves.
 func (h *Handles) Check() error {
 	for i := range h.list {
 		if k := &h.list[i]; h.In(k.Shard()) != k {

@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// Records are the jobs of a log of beanstalkd's as records that make them; each
-// is good until the next.
+// Records returns the jobs of beanstalkd's files as records that make them. Each is valid until
+// the next.
 func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var buf []byte
@@ -40,7 +40,7 @@ func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 			case binlog.Delayed:
 				r.Job.State, r.Due = record.Delayed, max(1, j.Deadline)
 			case binlog.Buried:
-				// When it was buried is not known; their order is that of the log.
+				// The time of the bury is unknown; the order is as in the files.
 				buried++
 				r.Job.State, r.Due = record.Buried, buried
 			}

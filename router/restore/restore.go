@@ -1,3 +1,13 @@
+// Package restore recovers the jobs of a server that starts: it opens the journal, replays it
+// into the shards, and imports a directory that beanstalkd wrote.
+//
+//	Recover ─► the journal was read, and nothing was written but its files
+//	Follow  ─► the shards are in its state, and every id leads to its job
+//	           Apply, Settle: the shards apply what the leader writes
+//	Lead    ─► changes of the shards are recorded; imported jobs are written to the journal
+//
+// A server that is alone runs these stages in a row. A server of a cluster may stay between
+// Follow and Lead for any time: the time that Lead takes does not depend on the number of jobs.
 package restore
 
 import (
@@ -5,102 +15,99 @@ import (
 	"time"
 
 	"polystalk/router/ops"
+	"polystalk/shard"
 	"polystalk/shard/commit"
+	"polystalk/shard/core"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 )
 
-// Config says how jobs are kept across restarts.
+// Config has the settings of the journal.
 type Config struct {
 	Dir         string // locked by the caller
 	SegmentSize int64  // bytes
 	Sync        wal.SyncPolicy
 	Every       time.Duration
-	Disk        wal.Disk // nil: that of Dir
+	Disk        wal.Disk // nil: the disk of Dir
 
-	// Proposer has the journal be the log of a server that is one of several, whose number
-	// among them is Node; nil: it is alone. See journal.Options.
+	// Proposer makes the journal the log of a server of a cluster, with the number Node; nil: the
+	// server is alone. See commit.Options.
 	Proposer commit.Proposer
 	Node     uint64
 }
 
-// Descriptors is how many descriptors an open journal has at most, with those of its
-// directory and of the lock on that.
+// Descriptors is how many descriptors an open journal has at most, with its directory and lock.
 const Descriptors = wal.Descriptors + 2
 
-// A Target is what jobs are brought back into. All of it must be given.
+// A Target is what jobs are restored into. All fields but the functions must be given.
 type Target struct {
-	Places  *ops.Map // whose shards nobody has used
+	Places  *ops.Map // nothing has used its shards yet
 	Clock   *ops.Clock
 	Log     *slog.Logger
 	Workers int // how many goroutines may read at a time
 
-	// Progress hears how many bytes of the journal were read so far, of how many; nil:
-	// nobody wants to know. It is called by the goroutine that calls Recover.
+	// Progress gets the bytes of the journal that were read, and its size, from the goroutine
+	// that calls Recover.
 	Progress func(read, all int64)
-	// Failed hears of the error that ends the journal, before it is delivered; nil: only
-	// the channel does. It must not block.
+	// Failed gets the error that ends the journal, before Recovery.Failed delivers it. It must
+	// not block.
 	Failed func(*commit.Failure)
 }
 
-// Recover reads the journal of a directory, which may take its time. notify is that of
-// journal.Options. After an error nothing may be used any more, and the directory holds what
-// it held.
+// Recover reads the journal of a directory, which may take long. notify is Notify of
+// commit.Options. After an error nothing may be used, and the directory is as before.
 func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
-	o := t.options(cfg)
-	o.Now, o.Notify = time.Now, notify
-	if err := t.resumeExchange(o.Disk); err != nil {
+	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: time.Now}, Notify: notify})
+	if err == nil && cfg.Dir != "" {
+		r.importing, err = t.findImport(cfg.Dir, r.j)
+	}
+	if err != nil {
 		return nil, err
 	}
-	r := t.newRecovery(cfg, o)
-	if cfg.Dir != "" {
-		var err error
-		if r.importing, err = t.findImport(cfg.Dir, r.j); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.read(); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, r.read()
 }
 
-// RecoverByHand is Recover for a journal without goroutines: the caller has it commit and tend.
-// So nothing happens in it but what the caller says, at the time that now tells. Files of
-// beanstalkd's are not taken over.
+// RecoverByHand is Recover for a journal without goroutines: the caller makes it commit and
+// tend, and now is its time. Files of beanstalkd are not imported.
 func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func()) (*Recovery, error) {
-	o := t.options(cfg)
-	o.Now, o.Notify, o.Manual = now, notify, true
+	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: now, Manual: true}, Notify: notify})
+	if err != nil {
+		return nil, err
+	}
+	return r, r.read()
+}
+
+// RecoverFrom is Recover for a journal that the caller has made, and will tend.
+func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
+	r := &Recovery{t: t, j: j}
+	return r, r.read()
+}
+
+// newRecovery makes a recovery whose journal has these options and those of cfg.
+func (t *Target) newRecovery(cfg *Config, o commit.Options) (*Recovery, error) {
+	if o.Disk = cfg.Disk; o.Disk == nil {
+		o.Disk = wal.Dir(cfg.Dir)
+	}
 	if err := t.resumeExchange(o.Disk); err != nil {
 		return nil, err
 	}
-	r := t.newRecovery(cfg, o)
-	if err := r.read(); err != nil {
-		return nil, err
+	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
+	keeper := t.newCopier()
+	o.SegmentSize, o.Sync, o.Every, o.Logger = cfg.SegmentSize, cfg.Sync, cfg.Every, t.Log
+	o.Copy, o.CopyPause, o.Lives = keeper.jobs, keeper.tubePause, keeper.lives
+	o.Fail = func(f *commit.Failure) {
+		if t.Failed != nil {
+			t.Failed(f)
+		}
+		r.failure <- f
 	}
+	o.Shards, o.Proposer, o.Node = len(t.Places.Shards()), cfg.Proposer, cfg.Node
+	r.j = commit.New(o)
 	return r, nil
 }
 
-// options are those of a journal whose jobs are in the shards.
-func (t *Target) options(cfg *Config) commit.Options {
-	disk := cfg.Disk
-	if disk == nil {
-		disk = wal.Dir(cfg.Dir)
-	}
-	keeper := t.newCopier()
-	return commit.Options{
-		Options: wal.Options{
-			Disk: disk, SegmentSize: cfg.SegmentSize, Sync: cfg.Sync, Every: cfg.Every, Logger: t.Log,
-			Copy: keeper.jobs, CopyPause: keeper.tubePause, Lives: keeper.lives,
-		},
-		Shards:   len(t.Places.Shards()),
-		Proposer: cfg.Proposer,
-		Node:     cfg.Node,
-	}
-}
-
-// resumeExchange finishes the exchange of the journal for another, if the process has ended
-// within one, or removes what it had of another.
+// resumeExchange finishes the exchange of the journal for another server's, if the process has
+// ended within one, or removes a journal that was only received in part.
 func (t *Target) resumeExchange(d wal.Disk) error {
 	switch found, err := exchange.Resume(d); {
 	case err != nil:
@@ -111,4 +118,38 @@ func (t *Target) resumeExchange(d wal.Disk) error {
 		t.Log.Info("the journal of another server is in the place of the one that was here: the exchange had begun when the server ended")
 	}
 	return nil
+}
+
+// A copier makes shards record existing jobs again: for a journal that frees old segments, and
+// for imported jobs. It waits for a shard as long as needed. One goroutine at a time uses it.
+type copier struct {
+	places *ops.Map
+	clock  *ops.Clock
+	batch  shard.Batch
+}
+
+func (t *Target) newCopier() *copier {
+	return &copier{places: t.Places, clock: t.Clock, batch: shard.Batch{Home: nobody{}}}
+}
+
+// nobody is the Home of a batch without messages.
+type nobody struct{}
+
+func (nobody) Post(*core.Message) {}
+
+// at returns the shard of a slot, with the present moment in the batch.
+func (c *copier) at(slot uint16) *shard.Shard {
+	c.clock.Stamp(&c.batch)
+	return c.places.Shard(c.places.OfSlot(slot))
+}
+
+// jobs, tubePause and lives are Copy, CopyPause and Lives of wal.Options.
+func (c *copier) jobs(slot uint16, ids []uint64, after uint64) {
+	c.at(slot).Recopy(&c.batch, ids, after, nil)
+}
+
+func (c *copier) tubePause(slot uint16, tube []byte) { c.at(slot).Recopy(&c.batch, nil, 0, tube) }
+
+func (c *copier) lives(slot uint16, id, after uint64) bool {
+	return c.at(slot).NeedsCopy(&c.batch, id, after)
 }

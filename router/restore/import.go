@@ -13,28 +13,27 @@ import (
 	"polystalk/shard/wal"
 )
 
-// importMark is there while beanstalkd's files are being taken over: a journal
-// beside it is not whole, nobody has been told of anything in it, and it is
-// made anew.
+// importMark exists while beanstalkd's files are imported. A journal beside it is incomplete,
+// no client knows anything in it, and it is made again.
 const importMark = "importing"
 
-// An importing takes over the jobs of a directory that beanstalkd wrote. Its
-// files stay as they are.
+// An importing imports the jobs of a directory that beanstalkd wrote. Its files stay as they
+// are.
 type importing struct {
 	t    *Target
 	j    *commit.Journal
 	dir  string
 	last uint64 // number of beanstalkd's last file
 
-	// jobs is what the files hold, nil if they were taken over before. ids and slots are
-	// those of the jobs, one by one.
+	// jobs is the content of the files, nil if they were imported before. ids and slots are of
+	// the jobs, one by one.
 	jobs  *binlog.Contents
 	ids   []uint64
 	slots []uint16
 }
 
-// findImport looks for files of beanstalkd's, before the journal is read. It
-// gives nil when there are none.
+// findImport looks for beanstalkd's files, before the journal is read. It returns nil if there
+// are none.
 func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 	files, err := binlog.Files(dir)
 	if err != nil {
@@ -59,31 +58,21 @@ func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 	return &importing{t: t, j: j, dir: dir, last: files[len(files)-1].Number}, nil
 }
 
-// wanted reports whether the files are still to be taken over, once the journal
-// was read.
-func (m *importing) wanted(fresh bool) (bool, error) {
+// readIfWanted reads the files if they were not imported before. fresh means that the journal,
+// which was read, is empty.
+func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
 	switch done := m.j.Imported(); {
 	case done >= m.last:
 		m.t.Log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
 			"dir", m.dir, "files", fmt.Sprintf("binlog.1 to binlog.%d", m.last))
-		return false, nil
+		return nil
 	case !fresh:
-		return false, fmt.Errorf("it holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: move one of the two elsewhere", m.last)
-	}
-	return true, nil
-}
-
-// readIfWanted is read for files that are still to be taken over, once the journal was
-// read; fresh says that it was empty.
-func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
-	wanted, err := m.wanted(fresh)
-	if err != nil || !wanted {
-		return err
+		return fmt.Errorf("it holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: move one of the two elsewhere", m.last)
 	}
 	return m.read(replays)
 }
 
-// read brings the jobs into the shards' replays.
+// read reads the jobs into the shards' replays.
 func (m *importing) read(replays []*core.Replay) error {
 	var err error
 	if m.jobs, err = binlog.ReadDir(m.dir, binlog.Options{}); err != nil {
@@ -105,14 +94,14 @@ func (m *importing) read(replays []*core.Replay) error {
 	if err := os.WriteFile(filepath.Join(m.dir, importMark), nil, 0o600); err != nil {
 		return err
 	}
-	// It is there before the journal is.
+	// The mark exists before the journal does.
 	return wal.Dir(m.dir).Sync()
 }
 
-// importStep jobs are written between two looks at how far the disk is.
+// importStep jobs are written between two checks of the disk.
 const importStep = 256
 
-// write has the jobs written to the journal, which was started and fails as failed says.
+// write writes the jobs to the journal, which leads. failed delivers its failure.
 func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 	j := m.j
 	for i := range m.ids {
@@ -140,7 +129,7 @@ func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 		return err
 	}
 	if err := wal.Dir(m.dir).Sync(); err != nil {
-		return err // with the mark back, the next start would begin again
+		return err // if the mark came back, the next start would begin again
 	}
 	m.t.Log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
 		"files", m.jobs.Files, "last", fmt.Sprintf("binlog.%d", m.last), "jobs", len(m.ids))

@@ -11,57 +11,27 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A Recovery brings a server's jobs back in stages, one after the other:
-//
-//	Recover ─► what the journal holds is read, and nothing was written but its files
-//	Follow  ─► the shards are as it says, and every id leads to its job
-//	           Apply, Settle: the same of what others have written since
-//	Lead    ─► what happens in the shards from now on is recorded
-//
-// A server that is alone goes through them in a row. One that follows another may stay
-// between Follow and Lead for as long as it likes, so that it leads soon once it has to:
-// nothing then depends on how many jobs there are.
-//
-// One goroutine uses it, and owns all shards until Lead has returned.
+// A Recovery restores a server's jobs in the stages of the package comment. One goroutine uses
+// it, and owns all shards until Lead has returned.
 type Recovery struct {
 	t         *Target
 	dir       string // for the log
 	j         *commit.Journal
 	failure   chan *commit.Failure
-	importing *importing // nil: there are no files of beanstalkd's
+	importing *importing // nil: there are no files of beanstalkd
 	found     *wal.Recovered
 	replays   []*core.Replay // by shard
 }
 
-// newRecovery begins one, of a journal with these options.
-func (t *Target) newRecovery(cfg *Config, o commit.Options) *Recovery {
-	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
-	o.Fail = func(f *commit.Failure) {
-		if t.Failed != nil {
-			t.Failed(f)
-		}
-		r.failure <- f
-	}
-	r.j = commit.New(o)
-	return r
-}
-
-// RecoverFrom is Recover of a journal that the caller made, and will look after.
-func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
-	r := &Recovery{t: t, j: j}
-	return r, r.read()
-}
-
-// Journal is that which is brought back. It takes what happens once it leads.
+// Journal returns the journal. It records changes once Lead has returned.
 func (r *Recovery) Journal() *commit.Journal { return r.j }
 
-// Failed delivers the error that ends the journal: nothing more is acknowledged then, and the
-// process should end, or begin anew, as its cause says.
+// Failed returns a channel that delivers the error that has ended the journal. Nothing is
+// acknowledged any more; the process should end or restart, as the cause says.
 func (r *Recovery) Failed() <-chan *commit.Failure { return r.failure }
 
-// read has all that the journal holds in the replays, or what is to be taken over, whose jobs
-// are left to be written once it leads. A worker has whole shards, so that each hears of its
-// tubes in order.
+// read reads the journal, or the files to import, into the replays. A worker has whole shards,
+// so that each shard gets its tubes in order.
 func (r *Recovery) read() error {
 	t, shards := r.t, r.t.Places.Shards()
 	workers := r.workers()
@@ -90,10 +60,10 @@ func (r *Recovery) read() error {
 	return r.j.Open()
 }
 
-// workers is how many goroutines work at a time. Worker w has the shards w, w+workers, ….
+// workers returns the number of goroutines. Worker w has the shards w, w+workers, ….
 func (r *Recovery) workers() int { return min(r.t.Workers, len(r.t.Places.Shards())) }
 
-// eachShard calls f for every shard, from the goroutine of its worker.
+// eachShard calls f for every shard, in the goroutine of its worker.
 func (r *Recovery) eachShard(f func(i int)) {
 	var wait sync.WaitGroup
 	workers := r.workers()
@@ -107,13 +77,13 @@ func (r *Recovery) eachShard(f func(i int)) {
 	wait.Wait()
 }
 
-// Follow has the shards be as the journal says, and the ids of all jobs lead to them. From then
-// on both follow what Apply is told.
+// Follow brings the shards to the state of the journal, and makes the ids of all jobs lead to
+// them. From then on both follow Apply.
 func (r *Recovery) Follow() {
 	shards, ids := r.t.Places.Shards(), r.t.Places.IDs()
 	now := r.t.Clock.Now()
 	for i, sh := range shards {
-		sh.Record(r.j.Log(i)) // whose sums then follow as well
+		sh.Record(r.j.Log(i)) // its sums then follow, too
 	}
 	r.eachShard(func(i int) {
 		r.replays[i].Settle(now)
@@ -130,8 +100,7 @@ func (r *Recovery) Follow() {
 	r.report()
 }
 
-// applyFrom takes a record for a worker of so many: one that concerns no slot is for all shards
-// of its.
+// applyFrom applies a record for one of the workers: an Epoch concerns all its shards.
 func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
 	if rec.Kind != record.Epoch {
 		return r.Apply(rec)
@@ -144,9 +113,9 @@ func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
 	return nil
 }
 
-// Apply takes a record that another server has written. Records of one slot come in order, and
-// those of different shards may come from different goroutines, but for an Epoch: that is for
-// all of them, so all that came before must have been applied.
+// Apply applies a record that another server has written. Records of one slot come in order.
+// Different goroutines may apply records of different shards. An Epoch is for all shards, so
+// all earlier records must be applied before.
 func (r *Recovery) Apply(rec *record.Record) error {
 	if rec.Kind == record.Epoch {
 		return r.applyFrom(0, 1, rec)
@@ -154,15 +123,15 @@ func (r *Recovery) Apply(rec *record.Record) error {
 	return r.replays[r.t.Places.OfSlot(rec.Slot)].Apply(rec)
 }
 
-// Settle brings into order what was applied; a follower calls it now and then, since its cost
-// is linear in what has changed. See core.Replay.
+// Settle sorts what was applied. A follower calls it now and then, since its cost is linear in
+// what has changed. See core.Replay.
 func (r *Recovery) Settle() {
 	now := r.t.Clock.Now()
 	r.eachShard(func(i int) { r.replays[i].Settle(now) })
 	r.resumeIDs()
 }
 
-// resumeIDs has ids go on behind the highest that was ever given out.
+// resumeIDs makes ids go on after the highest that was ever given out.
 func (r *Recovery) resumeIDs() {
 	high := r.j.HighID()
 	for i := range r.replays {
@@ -171,16 +140,16 @@ func (r *Recovery) resumeIDs() {
 	r.t.Places.IDs().Resume(high)
 }
 
-// Lead has the shards go on by themselves from this moment, and the journal commit what they
-// record. After an error nothing may be used any more.
+// Lead makes the shards go on by themselves, and the journal commit what they record. After an
+// error nothing may be used any more.
 func (r *Recovery) Lead() error {
 	now := r.t.Clock.Now()
 	for _, p := range r.replays {
-		p.Done(now) // one after the other: list-tubes shows in which order
+		p.Done(now) // one after the other: list-tubes shows the order
 	}
 	r.resumeIDs()
 	if err := r.j.Lead(); err != nil {
-		r.j.Close() // the error is what there is to tell
+		r.j.Close() // the first error counts
 		return err
 	}
 	if m := r.importing; m != nil && m.jobs != nil {
@@ -189,7 +158,7 @@ func (r *Recovery) Lead() error {
 	return nil
 }
 
-// report logs what was found, if anything was.
+// report logs what the journal had.
 func (r *Recovery) report() {
 	log, found := r.t.Log, r.found
 	if found.Segments == 0 {

@@ -1,10 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
-	"time"
 
 	"polystalk/router/session"
 )
@@ -18,121 +19,66 @@ const (
 	showUnits = 4
 )
 
-// A connectionMerge merges the connections of all loops into a page, sorted by number. Each
-// loop contributes a bounded number in each turn, all loops at the same time.
-type connectionMerge struct {
-	q     *ConnectionQuery
-	loops []stream
-	rows  []session.Snapshot
+// A loopPage has connections of one loop.
+type loopPage struct {
+	rows   []session.Snapshot // to list
+	looked []uint64           // the numbers of all that were looked at
+	upTo   uint64             // no number up to it is left out
+	done   chan struct{}      // closed when the loop has filled the page
 }
 
-// A stream has the connections of one loop to list.
-type stream struct {
-	loop   *session.Loop
-	rows   []session.Snapshot // not yet on the page
-	upTo   uint64             // the number of the last connection that was looked at
-	looked int
-	over   bool // no connections follow upTo
-}
-
-// run fills the page until it has all connections, or the limit, or the time is over. It
-// returns the number above which the list goes on; zero: this is the end.
-func (m *connectionMerge) run(ctx context.Context, o *Operator, until time.Time) (next uint64, err error) {
-	for {
-		start := time.Now()
-		if err := m.fill(ctx, o); err != nil {
-			return 0, err
+// fill adds the next connections. The caller must hold the loop.
+func (p *loopPage) fill(l *session.Loop, q *ConnectionQuery, above uint64) {
+	for s := range l.Sessions(above) {
+		l.Spend(1)
+		p.looked = append(p.looked, s.Number())
+		if q.wants(s) {
+			p.rows = append(p.rows, s.Snapshot(namesShown))
+			l.Spend(showUnits)
 		}
-		last, ended := m.take()
-		switch {
-		case ended:
-			return 0, nil
-		case len(m.rows) == m.q.Limit || time.Now().After(until):
-			return last, nil
-		}
-		o.rest(start)
-	}
-}
-
-// fill asks all loops without rows for more.
-func (m *connectionMerge) fill(ctx context.Context, o *Operator) error {
-	type reply struct {
-		s    *stream
-		got  *stream // the loop writes it, until done is closed
-		done chan struct{}
-	}
-	var asked []reply
-	for i := range m.loops {
-		s := &m.loops[i]
-		if len(s.rows) > 0 || s.over {
-			continue
-		}
-		a := reply{s, &stream{loop: s.loop, upTo: s.upTo, looked: s.looked}, make(chan struct{})}
-		asked = append(asked, a)
-		s.loop.Do(func() {
-			a.got.read(m.q)
-			close(a.done)
-		})
-	}
-	for _, a := range asked {
-		if !o.await(ctx, a.done) {
-			return loopsBusy()
-		}
-		*a.s = *a.got
-	}
-	return nil
-}
-
-// read looks at the next sessions. The caller must hold the loop.
-func (s *stream) read(q *ConnectionQuery) {
-	n := 0
-	for k := range s.loop.Sessions(s.upTo) {
-		s.loop.Spend(1)
-		s.upTo = k.Number()
-		s.looked++
-		if q.wants(k) {
-			s.rows = append(s.rows, k.Snapshot(namesShown))
-			s.loop.Spend(showUnits)
-		}
-		if n++; n == turnLooks || len(s.rows) == turnShows {
+		if len(p.looked) == turnLooks || len(p.rows) == turnShows {
+			p.upTo = s.Number()
 			return
 		}
 	}
-	s.over = true
+	p.upTo = math.MaxUint64
 }
 
-// take moves rows to the page, in order, as long as no unknown connection can belong between
-// them. It returns the number up to which the page is complete, and whether the list ends.
-func (m *connectionMerge) take() (upTo uint64, ended bool) {
-	for {
-		first := -1
-		bound := ^uint64(0) // all connections below are known
-		left := 0           // streams that may have more
-		for i := range m.loops {
-			s := &m.loops[i]
-			if len(s.rows) > 0 {
-				if first < 0 || s.rows[0].Number < m.loops[first].rows[0].Number {
-					first = i
-				}
-			} else if !s.over {
-				bound = min(bound, s.upTo)
-			} else {
-				continue
-			}
-			left++
-		}
-		switch {
-		case len(m.rows) > 0 && len(m.rows) == m.q.Limit:
-			return m.rows[len(m.rows)-1].Number, left == 0
-		case first < 0:
-			return bound, bound == ^uint64(0)
-		case m.loops[first].rows[0].Number > bound:
-			return bound, false
-		}
-		s := &m.loops[first]
-		m.rows = append(m.rows, s.rows[0])
-		s.rows = s.rows[1:]
+// nextConnections returns connections above a number, sorted by number: all up to the number
+// next that q wants, where MaxUint64 is the end of the list. It takes a bounded number from
+// each loop, all loops at the same time.
+func (o *Operator) nextConnections(ctx context.Context, q *ConnectionQuery, above uint64) (rows []session.Snapshot, looked int, next uint64, err error) {
+	loops := o.opts.Host.Loops()
+	pages := make([]loopPage, len(loops))
+	for i, l := range loops {
+		p := &pages[i]
+		p.done = make(chan struct{})
+		l.Do(func() {
+			p.fill(l, q, above)
+			close(p.done)
+		})
 	}
+	next = math.MaxUint64
+	for i := range pages {
+		if !o.await(ctx, pages[i].done) {
+			return nil, 0, 0, loopsBusy()
+		}
+		next = min(next, pages[i].upTo)
+	}
+	for i := range pages {
+		for _, r := range pages[i].rows {
+			if r.Number <= next {
+				rows = append(rows, r)
+			}
+		}
+		for _, n := range pages[i].looked {
+			if n <= next {
+				looked++
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b session.Snapshot) int { return cmp.Compare(a.Number, b.Number) })
+	return rows, looked, next, nil
 }
 
 // peers returns the addresses of connections by number. Closed connections are missing, and

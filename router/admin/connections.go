@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -119,19 +120,29 @@ func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above ui
 	if err := o.Ready(); err != nil {
 		return nil, err
 	}
-	m := connectionMerge{q: q, loops: make([]stream, len(o.opts.Host.Loops()))}
-	for i, l := range o.opts.Host.Loops() {
-		m.loops[i] = stream{loop: l, upTo: above}
-	}
 	p = &ConnectionPart{At: time.Now(), Rows: []Connection{}}
-	if p.Next, err = m.run(ctx, o, p.At.Add(listWithin)); err != nil {
-		return nil, err
-	}
-	for _, s := range m.rows {
-		p.Rows = append(p.Rows, o.connection(s))
-	}
-	for i := range m.loops {
-		p.Looked += m.loops[i].looked
+	for more := true; more; {
+		start := time.Now()
+		rows, looked, next, err := o.nextConnections(ctx, q, above)
+		if err != nil {
+			return nil, err
+		}
+		p.Looked += looked
+		if left := q.Limit - len(p.Rows); len(rows) > left {
+			rows = rows[:left]
+			next = rows[left-1].Number
+		}
+		for _, s := range rows {
+			p.Rows = append(p.Rows, o.connection(s))
+		}
+		if next == math.MaxUint64 {
+			break
+		}
+		above, p.Next = next, next
+		if more = len(p.Rows) < q.Limit && time.Since(p.At) < listWithin; more {
+			p.Next = 0
+			o.rest(start)
+		}
 	}
 	err = o.read(ctx, func(c *direct.Caller) error {
 		askHeld(c, p.Rows)

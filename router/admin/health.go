@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -19,13 +18,6 @@ const (
 	// aliveFor is how long a result is used again: any client may probe as often as it likes.
 	aliveFor = 500 * time.Millisecond
 )
-
-// alive is the last result of Alive.
-type alive struct {
-	mu     sync.Mutex // held while the checks run
-	at     time.Time
-	checks []wire.Check
-}
 
 // The statuses of a check.
 const (
@@ -55,15 +47,9 @@ func (o *Operator) Alive() *wire.Health {
 	if life.Phase() != Serving {
 		return h
 	}
-	a := &o.alive
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.at.IsZero() || time.Since(a.at) > aliveFor {
-		a.checks = o.probe()
-		a.at = time.Now()
-	}
-	h.Checks = a.checks
-	for _, c := range a.checks {
+	checks, _ := o.checks.get(aliveFor, func(*[]wire.Check) (*[]wire.Check, error) { return o.probe(), nil })
+	h.Checks = *checks
+	for _, c := range h.Checks {
 		if c.Status != ok {
 			h.Status = fail
 		}
@@ -72,7 +58,7 @@ func (o *Operator) Alive() *wire.Health {
 }
 
 // probe checks that the loops turn and the shards can be owned.
-func (o *Operator) probe() []wire.Check {
+func (o *Operator) probe() *[]wire.Check {
 	ctx, cancel := context.WithTimeout(context.Background(), aliveWithin)
 	defer cancel()
 	loops := make(chan string, 1)
@@ -85,7 +71,7 @@ func (o *Operator) probe() []wire.Check {
 	}()
 	shards := o.stuckShards(ctx)
 	detail := <-loops
-	return []wire.Check{check("loops", detail == "", detail), check("shards", shards == "", shards)}
+	return &[]wire.Check{check("loops", detail == "", detail), check("shards", shards == "", shards)}
 }
 
 // stuckShards owns each shard for a moment, and names those that it could not own before ctx

@@ -57,8 +57,9 @@ type Operator struct {
 	opts    Options
 	started time.Time
 	callers chan *direct.Caller // the free ones
-	samples samples
-	alive   alive
+	samples cached[Sample]
+	tubes   cached[TubeSample]
+	checks  cached[[]wire.Check]
 	counts  counts
 	steps   stats.Histogram
 }

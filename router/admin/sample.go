@@ -66,12 +66,25 @@ func counted(names []string, n []uint64) (list []Count, rest []uint64) {
 // a second.
 const sampleFor = time.Second
 
-// samples holds the newest samples.
-type samples struct {
-	mu     sync.Mutex // held while a sample is made
-	server *Sample
-	tubes  *TubeSample
-	number uint64
+// A cached value is made again when it is too old.
+type cached[T any] struct {
+	mu sync.Mutex // held while the value is made
+	at time.Time
+	v  *T // nil: not made yet
+}
+
+// get returns a value younger than age. make gets the last value.
+func (c *cached[T]) get(age time.Duration, make func(last *T) (*T, error)) (*T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := time.Now(); c.v == nil || at.Sub(c.at) >= age {
+		v, err := make(c.v)
+		if err != nil {
+			return nil, err
+		}
+		c.v, c.at = v, at
+	}
+	return c.v, nil
 }
 
 // Sample returns the figures of the last second.
@@ -81,33 +94,26 @@ func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
 
 // SampleWithin returns a sample younger than age, for callers that sample regularly.
 func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample, error) {
-	v, err := o.takeSample(ctx, age)
+	v, err := o.samples.get(age, func(last *Sample) (v *Sample, err error) {
+		err = o.run(ctx, func(c *direct.Caller) error {
+			v = o.sample(c)
+			return nil
+		})
+		if err == nil && last != nil {
+			v.Number = last.Number + 1
+		}
+		return v, err
+	})
 	if err == nil {
 		err = o.Confirm(ctx) // without the lock, since Confirm may wait
 	}
 	return v, err
 }
 
-func (o *Operator) takeSample(ctx context.Context, age time.Duration) (*Sample, error) {
-	s := &o.samples
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.server != nil && time.Since(s.server.At) < age {
-		return s.server, nil
-	}
-	err := o.run(ctx, func(c *direct.Caller) error {
-		s.number++
-		s.server = o.sample(c)
-		s.server.Number = s.number
-		return nil
-	})
-	return s.server, err
-}
-
 func (o *Operator) sample(c *direct.Caller) *Sample {
 	h := o.opts.Host
 	v := &Sample{
-		At: time.Now(), Started: o.started, Draining: o.Draining(),
+		Number: 1, At: time.Now(), Started: o.started, Draining: o.Draining(),
 		Jobs: c.Counts(), Tubes: h.Map.Tubes().Len(), Loops: len(h.Loops()), Sums: h.Sums(),
 	}
 	var x core.OperatorOp

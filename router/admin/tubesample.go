@@ -50,34 +50,20 @@ func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
 
 // TubesWithin returns a sample younger than age, for callers that sample regularly.
 func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
-	v, err := o.takeTubes(ctx, age)
+	v, err := o.tubes.get(age, func(last *TubeSample) (v *TubeSample, err error) {
+		err = o.run(ctx, func(c *direct.Caller) error {
+			if v = o.sampleTubes(ctx, c); v == nil {
+				return wire.Busy.Problem("to look at all tubes takes too long")
+			}
+			v.follow(last)
+			return nil
+		})
+		return v, err
+	})
 	if err == nil {
 		err = o.Confirm(ctx) // without the lock, since Confirm may wait
 	}
 	return v, err
-}
-
-func (o *Operator) takeTubes(ctx context.Context, age time.Duration) (*TubeSample, error) {
-	s := &o.samples
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tubes != nil && time.Since(s.tubes.At) < age {
-		return s.tubes, nil
-	}
-	err := o.run(ctx, func(c *direct.Caller) error {
-		v := o.sampleTubes(ctx, c)
-		if v == nil {
-			return wire.Busy.Problem("to look at all tubes takes too long")
-		}
-		v.follow(s.tubes, s.number+1)
-		s.number = max(s.number, v.Number)
-		s.tubes = v
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.tubes, nil
 }
 
 // tubesMore tubes may be made while the others are listed, without a larger list.
@@ -116,10 +102,14 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 	return v
 }
 
-// follow sets the rates and what has changed since the last sample, which may be nil. The number
-// of v is next, unless nothing has changed. A shard's rows are sorted by id, so one pass over
-// both samples is enough. The same id with another name is another tube.
-func (v *TubeSample) follow(old *TubeSample, next uint64) {
+// follow sets the rates, what has changed since the last sample, which may be nil, and the number.
+// A shard's rows are sorted by id, so one pass over both samples is enough. The same id with
+// another name is another tube.
+func (v *TubeSample) follow(old *TubeSample) {
+	next := uint64(1)
+	if old != nil {
+		next = old.Number + 1
+	}
 	v.Number = next
 	v.Rates = make([]Rates, len(v.Rows))
 	v.Changed = make([]uint64, len(v.Rows))
@@ -190,15 +180,11 @@ type TubeView struct {
 // View adds the present histograms of its tube to a row, by a visit to the shard. They are empty
 // if the tube is gone.
 func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
-	t.TubeRow, t.Rates = v.Rows[i], v.Rates[i]
-	if t.Events == ([stats.Events]uint64{}) {
-		return t, nil // nothing was ever reserved
+	var f [1]core.Flow
+	if v.Rows[i].Events != ([stats.Events]uint64{}) { // something was reserved
+		err = o.Flows(ctx, v, []int{i}, f[:])
 	}
-	err = o.read(ctx, func(c *direct.Caller) error {
-		t.Flow, _ = flowOf(c, new(core.OperatorOp), t.Name)
-		return nil
-	})
-	return t, err
+	return TubeView{v.Rows[i], v.Rates[i], f[0]}, err
 }
 
 // flowOf returns what has passed through a tube; false: it does not exist. x can be used again.

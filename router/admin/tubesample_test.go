@@ -14,7 +14,7 @@ func tubeRow(id core.TubeID, name string, puts uint64) core.TubeRow {
 	return core.TubeRow{TubeStats: core.TubeStats{Name: name, Total: puts}, ID: id}
 }
 
-// TestRatesFollowTheTube: by shard, id and name, whatever comes and goes between.
+// TestRatesFollowTheTube: a tube keeps its rates by shard, id and name, whatever tubes come and go.
 func TestRatesFollowTheTube(t *testing.T) {
 	at := time.Now()
 	sample := func(after time.Duration, shards ...[]core.TubeRow) *TubeSample {
@@ -27,8 +27,8 @@ func TestRatesFollowTheTube(t *testing.T) {
 	}
 	first := sample(0, []core.TubeRow{tubeRow(1, "a", 10), tubeRow(2, "gone", 10), tubeRow(5, "b", 10)}, []core.TubeRow{tubeRow(1, "c", 10)})
 	second := sample(10*time.Second, []core.TubeRow{tubeRow(1, "a", 20), tubeRow(2, "new", 30), tubeRow(3, "newer", 30), tubeRow(5, "b", 5)}, []core.TubeRow{tubeRow(1, "c", 110)})
-	first.follow(nil, 1)
-	second.follow(first, 2)
+	first.follow(nil)
+	second.follow(first)
 	part := 1 - math.Exp(-10.0/60)
 	for i, want := range []float64{1 * part, 0, 0, 0, 10 * part} {
 		if got := float64(second.Rates[i].Put); math.Abs(got-want) > 1e-6 {
@@ -36,26 +36,25 @@ func TestRatesFollowTheTube(t *testing.T) {
 		}
 	}
 	late := sample(10*time.Second+ratesForgotten+1, []core.TubeRow{tubeRow(1, "a", 9999)}, nil)
-	late.follow(second, 3)
+	late.follow(second)
 	if late.Rates[0] != (Rates{}) {
 		t.Errorf("after a long time without a sample: %+v", late.Rates[0])
 	}
 	other := sample(11*time.Second, []core.TubeRow{tubeRow(1, "a", 9999)})
-	other.follow(second, 3)
+	other.follow(second)
 	if other.Rates[0] != (Rates{}) {
 		t.Errorf("with another number of shards: %+v", other.Rates[0])
 	}
 }
 
-// TestRatesComeNearTheTruth: a steady flow of all four kinds is what is shown in the end,
-// and rest is shown as rest.
-func TestRatesComeNearTheTruth(t *testing.T) {
+// TestRatesConverge: rates become those of a steady flow, and zero when it ends.
+func TestRatesConverge(t *testing.T) {
 	row := tubeRow(1, "a", 0)
 	v := &TubeSample{At: time.Now(), Rows: []core.TubeRow{row}, ends: []int{1}}
-	v.follow(nil, 1)
+	v.follow(nil)
 	step := func() {
 		next := &TubeSample{At: v.At.Add(5 * time.Second), Rows: []core.TubeRow{row}, ends: []int{1}}
-		next.follow(v, v.Number+1)
+		next.follow(v)
 		v = next
 	}
 	for range 100 {
@@ -91,14 +90,15 @@ func TestRatesComeNearTheTruth(t *testing.T) {
 	}
 }
 
-// TestRowsThatChange: each knows the sample in which it did, and the sample has another number
-// if a row has, or has come or gone; time alone changes nothing.
+// TestRowsThatChange: a row has the number of the sample in which it last changed. The sample has
+// a new number if a row has changed, is new or is gone. Time alone changes nothing.
 func TestRowsThatChange(t *testing.T) {
 	v := &TubeSample{At: time.Now(), ends: []int{0}}
-	v.follow(nil, 6)
+	v.follow(nil)
+	v.Number = 6
 	step := func(rows ...core.TubeRow) {
 		next := &TubeSample{At: v.At.Add(time.Second), Rows: rows, ends: []int{len(rows)}}
-		next.follow(v, v.Number+1)
+		next.follow(v)
 		v = next
 	}
 	wants := func(number uint64, changed ...uint64) {

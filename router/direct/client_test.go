@@ -27,32 +27,29 @@ func (k *client) visit(shard int) (*core.Reply, *ops.Handle) {
 	return r, k.handles.Learn(shard, len(k.m.Shards()), r)
 }
 
-// client makes a client that watches some of the tubes t0, t1 and so on.
-func (h *house) client(tubes int, watches func(tube int) bool) *client {
+// client makes a client that watches the tubes t0, t1 and so on for which watches is true.
+func (h *house) client(watches []bool) *client {
 	k := &client{Caller: h.caller()}
 	k.reserve = ops.NewReserve(k.m, &k.batch, k, &k.watched, &k.handles)
 	k.reserve.Waiter.Msg.Home, k.reserve.Waiter.Msg.Owner = k.Caller, k
-	for i := range tubes {
-		if watches(i) {
-			k.watch(h, tubeName(i))
-		}
-	}
+	k.watchAll(h, watches)
 	return k
 }
 
-func (k *client) watch(h *house, name string) {
-	r, handle := k.visit(k.watched.Watch(k.m, &k.handles, []byte(name), k.Op()))
-	if r.Status != core.StatusOK {
-		h.t.Errorf("watch: status %d", r.Status)
-		return
-	}
-	k.watched.Add(r.Face, handle)
-	for {
-		shard := k.watched.Publish(k.m, r.Mirror, k.Op())
-		if shard == ops.None {
+func (k *client) watchAll(h *house, watches []bool) {
+	for i, watch := range watches {
+		if !watch {
+			continue
+		}
+		r, handle := k.visit(k.watched.Watch(k.m, &k.handles, []byte(tubeName(i)), k.Op()))
+		if r.Status != core.StatusOK {
+			h.t.Errorf("watch: status %d", r.Status)
 			return
 		}
-		r, _ = k.visit(shard)
+		k.watched.Add(r.Face, handle)
+		for shard := k.watched.Publish(k.m, r.Mirror, k.Op()); shard != ops.None; shard = k.watched.Publish(k.m, r.Mirror, k.Op()) {
+			r, _ = k.visit(shard)
+		}
 	}
 }
 

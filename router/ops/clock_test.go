@@ -12,8 +12,8 @@ import (
 
 const hour = core.Time(time.Hour)
 
-// TestIdleServerAfterSuspend: what was due in a suspend is done within watchEvery of its
-// end, though nobody sends anything and timers have stood still.
+// TestIdleServerAfterSuspend: jobs that were due in a suspend become ready within watchEvery of its
+// end, although no client sends anything and timers stood still.
 func TestIdleServerAfterSuspend(t *testing.T) {
 	for _, dayStoodStill := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 	}
 }
 
-// TestDriftingClock: while the time of day drifts, translated moments move with it in
-// steps: two that were made one after the other keep their order.
+// TestDriftingClock: while the time of day drifts, translated moments follow it in steps, and keep
+// their order.
 func TestDriftingClock(t *testing.T) {
 	now, day := core.Time(1000), core.Time(1000)
 	k := GivenClock(func() core.Time { return now })
@@ -87,7 +87,7 @@ func TestDriftingClock(t *testing.T) {
 	}
 }
 
-// TestSystemClock: the system's clocks are read as the server needs them.
+// TestSystemClock: the system's clock goes forward, and knows the time of day and suspends.
 func TestSystemClock(t *testing.T) {
 	k := SystemClock()
 	var a, b shard.Batch

@@ -8,7 +8,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// pages counts the pages and regions that are kept.
+// pages counts the pages and regions in memory.
 func (m *IDs) pages() (pages, regions int) {
 	rs := *m.regions.Load()
 	for i := range rs {
@@ -32,48 +32,7 @@ func next(m *IDs, sh int) core.JobID {
 	return n.NextID()
 }
 
-func TestIDsFindWhatIsNotFinished(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	m := newIDs()
-	live := map[core.JobID]int{}
-	var order []core.JobID
-	for i := range 20_000 {
-		if rng.IntN(3) > 0 || len(order) == 0 {
-			sh := rng.IntN(core.Slots)
-			id := next(m, sh)
-			if want := core.JobID(i); len(live) == 0 && id > want+1 {
-				t.Fatalf("id %d after %d puts", id, i)
-			}
-			live[id] = sh
-			order = append(order, id)
-		} else {
-			n := rng.IntN(len(order))
-			id := order[n]
-			order[n] = order[len(order)-1]
-			order = order[:len(order)-1]
-			m.Finish(id)
-			delete(live, id)
-		}
-	}
-	last := core.JobID(m.last.Load())
-	for id := core.JobID(0); id <= last+10; id++ {
-		sh, ok := m.Find(id)
-		want, lives := live[id]
-		if ok != lives || ok && sh != want {
-			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, want, lives)
-		}
-	}
-	if _, ok := m.Find(1<<64 - 1); ok {
-		t.Error("found the largest id")
-	}
-	for _, id := range order {
-		m.Finish(id)
-	}
-	if pages, _ := m.pages(); pages > 1 {
-		t.Errorf("%d pages are kept for no job", pages)
-	}
-}
-
+// TestIDsDropPagesAndRegions: pages and regions are dropped when all their ids are finished.
 func TestIDsDropPagesAndRegions(t *testing.T) {
 	m := newIDs()
 	survivors := []core.JobID{3 * PageIDs, regionIDs + 5}
@@ -101,6 +60,8 @@ func TestIDsDropPagesAndRegions(t *testing.T) {
 	}
 }
 
+// TestIDsAreSharedByManyLoops: loops that take, find and finish ids at the same time find what
+// is not finished, in its shard, and nothing else.
 func TestIDsAreSharedByManyLoops(t *testing.T) {
 	m := newIDs()
 	const loops, each = 8, 50_000
@@ -140,6 +101,9 @@ func TestIDsAreSharedByManyLoops(t *testing.T) {
 		t.Errorf("%d ids given out, want %d", got, loops*each)
 	}
 	found := 0
+	if _, ok := m.Find(1<<64 - 1); ok {
+		t.Error("found the largest id")
+	}
 	for id := range core.JobID(loops*each + 1) {
 		sh, ok := m.Find(id)
 		if g, lives := kept[id]; ok != lives || ok && sh != g {
@@ -158,8 +122,8 @@ func TestIDsAreSharedByManyLoops(t *testing.T) {
 	}
 }
 
-// TestIDPlaces: every id of a page has a place of its own, and those that are taken at
-// once are on few cache lines.
+// TestIDPlaces: every id of a page has its own place, and ids that are taken at once are on few
+// cache lines.
 func TestIDPlaces(t *testing.T) {
 	const wordsPerLine = 16
 	taken := map[[2]uint64]uint64{}
@@ -182,8 +146,8 @@ func TestIDPlaces(t *testing.T) {
 	}
 }
 
-// TestIDsThatAreFollowed: who only follows what others give out and finish has, after each
-// Resume, as many pages as there are jobs for, and goes on as they would.
+// TestIDsThatAreFollowed: after each Resume, a follower has only pages with jobs, and goes on as
+// the leader would.
 func TestIDsThatAreFollowed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := newIDs()
@@ -193,7 +157,7 @@ func TestIDsThatAreFollowed(t *testing.T) {
 		for range 2000 {
 			high++
 			id := core.JobID(high)
-			if rng.IntN(10) > 0 { // others come to nothing
+			if rng.IntN(10) > 0 { // no job is made of others
 				m.Note(id, 3)
 				m.Note(id, 3) // and again, as a copy
 				live[id] = 3
@@ -206,7 +170,7 @@ func TestIDsThatAreFollowed(t *testing.T) {
 				break
 			}
 		}
-		// One that was left out so far is told of late.
+		// A job that was left out so far is noted late.
 		late := core.JobID(1 + rng.Uint64N(high))
 		m.Note(late, 3)
 		live[late] = 3

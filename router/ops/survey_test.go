@@ -8,14 +8,14 @@ import (
 	"polystalk/shard/core"
 )
 
-// A bench is some shards without goroutines, and clients that visit them one at a time.
+// A bench has shards without goroutines, and clients that visit them one at a time.
 type bench struct {
 	t     *testing.T
 	m     *Map
 	batch shard.Batch
 }
 
-// nobody is the Home of who has no messages.
+// nobody is the Home of a batch without messages.
 type nobody struct{}
 
 func (nobody) Post(*core.Message) { panic("a message came to nobody") }
@@ -84,7 +84,7 @@ func (c *client) watch(name string) {
 	}
 }
 
-// put puts a job into a tube that somebody watches.
+// put puts a job into a tube that a client watches.
 func (b *bench) put(name string, id core.JobID, pri, delay uint32) {
 	b.t.Helper()
 	var op core.Op
@@ -106,9 +106,9 @@ func (b *bench) delete(name string, id core.JobID) {
 	}
 }
 
-// TestSurveySeesWhatCameSince: the moment at which nothing was ready, or nothing better,
-// has to be shown.
-func TestSurveySeesWhatCameSince(t *testing.T) {
+// TestSurveySeesNewJobs: a survey stands only if there was a moment at which nothing, or nothing
+// better, was ready.
+func TestSurveySeesNewJobs(t *testing.T) {
 	for _, n := range []int{3, 40} {
 		b := newBench(t, 8)
 		c, other := b.client(), b.client()
@@ -130,7 +130,7 @@ func TestSurveySeesWhatCameSince(t *testing.T) {
 		}
 		id := core.JobID(0)
 		for i, name := range append(names, "stranger") {
-			other.watch(name) // so that it is noted
+			other.watch(name) // so that its jobs are logged
 			at := b.m.OfTube([]byte(name))
 			for _, delay := range []uint32{0, 1} {
 				v := look(None)
@@ -159,7 +159,7 @@ func TestSurveySeesWhatCameSince(t *testing.T) {
 	}
 }
 
-// meddling is a Pace by which something happens in the middle of a look: after so many calls.
+// meddling is a Pace that makes something happen in the middle of a look: at call number at.
 type meddling struct {
 	*bench
 	calls, at int
@@ -172,9 +172,9 @@ func (m *meddling) Spend(int) {
 	}
 }
 
-// TestLookBeginsAnewIfSomethingCame: all tubes were looked at, and had nothing, but there was
-// no moment at which none of them had a job.
-func TestLookBeginsAnewIfSomethingCame(t *testing.T) {
+// TestLookStartsAgainAfterANewJob: a survey read all tubes and found nothing, but there was no
+// moment at which none of them had a job.
+func TestLookStartsAgainAfterANewJob(t *testing.T) {
 	b := newBench(t, 8)
 	c := b.client()
 	pace := &meddling{bench: b}
@@ -193,12 +193,12 @@ func TestLookBeginsAnewIfSomethingCame(t *testing.T) {
 		}
 		return s
 	}
-	for range 2 { // first it gets to know the list
+	for range 2 { // first it explores the list
 		if s := reserve(); s.Said != core.StatusTimedOut {
 			t.Fatalf("of nothing: %+v", s)
 		}
 	}
-	// The last call is when all was looked at.
+	// The last call comes when all tubes were read.
 	at := b.m.OfTube([]byte(names[3]))
 	pace.at, pace.then = pace.calls, func() { b.put(names[3], 1, 7, 0) }
 	if s := reserve(); s.Next != Visit || s.Shard != at || c.r.purpose != probe {

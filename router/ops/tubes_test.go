@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// plain naming: letters fold, a name with a blank is foreign, and shown in quotes.
+// In plain naming, letters fold, and a name with a blank is foreign and shown in quotes.
 var plain = Naming{
 	Fold: strings.ToLower,
 	Shown: func(name string) (n int, foreign bool) {
@@ -20,146 +20,141 @@ var plain = Naming{
 	},
 }
 
-// all are the names.
+// all returns the names.
 func all(d *Tubes) []string {
 	l, _ := d.Names()
 	return slices.Collect(l.All())
 }
 
-func TestTubesFillAGapWithTheLastTube(t *testing.T) {
+// TestTubesAreAsANaiveList: after random changes, names have the order of list-tubes, their
+// length and foreign names are known, folded names are found, and snapshots stay as they were.
+func TestTubesAreAsANaiveList(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
 	d := newTubes(plain)
-	for _, name := range []string{"default", "a", "b", "c"} {
-		d.TubeAdded(name)
+	var model []string
+	type pair struct {
+		got  *NameList
+		want []string
 	}
-	steps := []struct {
-		remove string
-		want   []string
-	}{
-		{"a", []string{"default", "c", "b"}},
-		{"b", []string{"default", "c"}},
-		{"default", []string{"c"}},
-		{"c", nil},
-	}
-	for _, s := range steps {
-		d.TubeRemoved(s.remove)
-		if got := all(d); !slices.Equal(got, s.want) || d.Len() != len(s.want) {
-			t.Errorf("without %q: %q (%d), want %q", s.remove, got, d.Len(), s.want)
-		}
-	}
-}
-
-func TestTubeNamesAreACopy(t *testing.T) {
-	d := newTubes(plain)
-	d.TubeAdded("a")
-	d.TubeAdded("b")
-	list := all(d)
-	d.TubeRemoved("a")
-	list[1] = "x"
-	if got := all(d); !slices.Equal(got, []string{"b"}) || list[0] != "a" {
-		t.Errorf("the tubes are %q, the list %q", got, list)
-	}
-}
-
-func TestTubesHearOfManyShards(t *testing.T) {
-	d := newTubes(plain)
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(g), 1))
-			mine := map[string]bool{}
-			for range 5000 {
-				name := fmt.Sprintf("%d-%d", g, rng.IntN(50))
-				if mine[name] {
-					d.TubeRemoved(name)
-				} else {
-					d.TubeAdded(name)
-				}
-				mine[name] = !mine[name]
-				if rng.IntN(100) == 0 {
-					all(d)
-				}
+	var taken []pair
+	for i := range 20_000 {
+		if grow := i%8000 < 4000; rng.IntN(10) < 4 != grow || len(model) == 0 {
+			name := fmt.Sprint([]string{"a", "A", "b c", "B c", ""}[rng.IntN(5)], i/4)
+			if slices.Contains(model, name) {
+				continue
 			}
-			for n := range 50 {
-				if name := fmt.Sprintf("%d-%d", g, n); mine[name] != (n%2 == 0) {
-					if mine[name] {
-						d.TubeRemoved(name)
-					} else {
-						d.TubeAdded(name)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := d.Check(); err != nil {
-		t.Error(err)
-	}
-	var want []string
-	for g := range 8 {
-		for n := 0; n < 50; n += 2 {
-			want = append(want, fmt.Sprintf("%d-%d", g, n))
+			d.TubeAdded(name)
+			model = append(model, name)
+		} else {
+			at := rng.IntN(len(model))
+			d.TubeRemoved(model[at])
+			model[at] = model[len(model)-1]
+			model = model[:len(model)-1]
 		}
-	}
-	got := all(d)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) || d.Len() != len(want) {
-		t.Errorf("%d tubes (%d), want %d: %q", len(got), d.Len(), len(want), got)
-	}
-}
-
-// A name is found by another case of its letters, unless there is one of its own; what is
-// gone leaves nothing.
-func TestTubesFindFolded(t *testing.T) {
-	d := newTubes(plain)
-	wants := func(name, want string) {
-		t.Helper()
-		if got := d.FindFolded(name); got != want {
-			t.Errorf("%q is taken for %q, want %q", name, got, want)
+		if rng.IntN(400) > 0 && i < 19_900 {
+			continue
+		}
+		l, foreign := d.Names()
+		taken = append(taken, pair{l, slices.Clone(model)})
+		shown := 0
+		for _, name := range model {
+			n, _ := plain.Shown(name)
+			shown += n
+		}
+		isForeign := slices.ContainsFunc(model, func(name string) bool { return strings.Contains(name, " ") })
+		if l.ShownBytes() != shown || foreign != isForeign || d.Len() != len(model) || l.Len() != len(model) {
+			t.Fatalf("%d (%d) names of %d bytes, foreign %v; want %d of %d, %v", d.Len(), l.Len(), l.ShownBytes(), foreign, len(model), shown, isForeign)
 		}
 		if err := d.Check(); err != nil {
-			t.Error(err)
+			t.Fatal(err)
+		}
+		for _, k := range []int{i, i - 40} {
+			name := fmt.Sprint("A", k/4)
+			folds := slices.DeleteFunc(slices.Clone(model), func(s string) bool { return !strings.EqualFold(s, name) })
+			want := name
+			if lower := strings.ToLower(name); len(folds) > 0 && !slices.Contains(folds, name) {
+				want = folds[0]
+				if slices.Contains(folds, lower) {
+					want = lower
+				}
+			}
+			if got := d.FindFolded(name); got != want {
+				t.Fatalf("%q is taken for %q, want %q", name, got, want)
+			}
 		}
 	}
+	for i, p := range taken {
+		if got := slices.Collect(p.got.All()); !slices.Equal(got, p.want) {
+			t.Fatalf("snapshot %d: %d names, want %d", i, len(got), len(p.want))
+		}
+	}
+	for _, name := range model {
+		d.TubeRemoved(name)
+	}
+	if d.Len() != 0 || len(d.folded) != 0 || d.foreign != 0 {
+		t.Errorf("%d tubes and %v are left", d.Len(), d.folded)
+	}
+}
+
+// TestTubesFindFolded: a name stands for itself, else for its lower case, else for the first
+// name that folds alike.
+func TestTubesFindFolded(t *testing.T) {
+	d := newTubes(plain)
 	for _, name := range []string{"Mail", "mail", "MAIL", "Other"} {
 		d.TubeAdded(name)
 	}
 	for _, step := range []struct{ name, want string }{
 		{"MAIL", "MAIL"}, {"MAIL", "mail"}, {"MAIL", "Mail"}, {"MAIL", "MAIL"}, {"oTHER", "Other"}, {"other", "other"},
 	} {
-		wants(step.name, step.want)
+		if got := d.FindFolded(step.name); got != step.want {
+			t.Errorf("%q is taken for %q, want %q", step.name, got, step.want)
+		}
 		if slices.Contains(all(d), step.want) {
 			d.TubeRemoved(step.want)
 		}
 	}
-	if d.Len() != 0 || len(d.folded) != 0 {
-		t.Errorf("%d tubes and %v are left", d.Len(), d.folded)
-	}
 }
 
-// The list tells how long it is as it is shown, and whether names of it are foreign.
-func TestTubesAreShown(t *testing.T) {
+// TestTubesOfManyShards: shards add and remove tubes at the same time.
+func TestTubesOfManyShards(t *testing.T) {
 	d := newTubes(plain)
-	for _, step := range []struct {
-		add, remove string
-		shown       int
-		foreign     bool
-	}{
-		{"a", "", 1, false}, {"b c", "", 6, true}, {"d e", "", 11, true}, {"", "b c", 6, true}, {"", "d e", 1, false}, {"", "a", 0, false},
-	} {
-		if step.add != "" {
-			d.TubeAdded(step.add)
-		} else {
-			d.TubeRemoved(step.remove)
-		}
-		if l, foreign := d.Names(); l.ShownBytes() != step.shown || foreign != step.foreign {
-			t.Errorf("after %+v: %d bytes, foreign: %v", step, l.ShownBytes(), foreign)
-		}
+	var wg sync.WaitGroup
+	var want []string
+	for g := range 8 {
+		want = append(want, fmt.Sprint(g, "-last"))
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			mine := map[string]bool{}
+			for range 5000 {
+				name := fmt.Sprintf("%d-%d", g, rng.IntN(50))
+				if mine[name] = !mine[name]; mine[name] {
+					d.TubeAdded(name)
+				} else {
+					d.TubeRemoved(name)
+				}
+				if rng.IntN(100) == 0 {
+					all(d)
+				}
+			}
+			for name, there := range mine {
+				if there {
+					d.TubeRemoved(name)
+				}
+			}
+			d.TubeAdded(want[g])
+		})
+	}
+	wg.Wait()
+	if err := d.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := all(d); !slices.Equal(slices.Sorted(slices.Values(got)), want) || d.Len() != len(want) {
+		t.Errorf("%d tubes: %q, want %q", d.Len(), got, want)
 	}
 }
 
-// A tube cannot come twice, nor go when it is not there.
-func TestTubesPanicOnWhatCannotBe(t *testing.T) {
+// TestTubesPanic: a tube cannot be added twice, nor removed when it does not exist.
+func TestTubesPanic(t *testing.T) {
 	d := newTubes(plain)
 	d.TubeAdded("a")
 	for name, f := range map[string]func(){"added": func() { d.TubeAdded("a") }, "removed": func() { d.TubeRemoved("b") }} {

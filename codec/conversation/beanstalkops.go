@@ -228,9 +228,9 @@ var beanstalkOps = []beanstalkOp{
 
 var beanstalkStyle = style{
 	weights: weightsOf(beanstalkOps, func(o beanstalkOp) int { return o.weight }),
-	often:   []often{{EventClose, 20}, {EventHalfClose, 10}, {EventQuit, 5}, {EventDie, 5}},
+	often:   []often{{eventClose, 20}, {eventHalfClose, 10}, {eventQuit, 5}, {eventDie, 5}},
 	burst:   180,
-	draw: func(h *History, r *rand.Rand, _ []int) {
+	draw: func(h *history, r *rand.Rand, _ []int) {
 		h.Conns, h.Soon = 1+r.IntN(5), r.IntN(8) == 0
 		h.Names = tubeNames[:1+r.IntN(len(tubeNames))]
 	},

@@ -19,16 +19,16 @@ type beanstalkReferee struct {
 func newBeanstalkReferee(g *game) referee {
 	return &beanstalkReferee{
 		game:  g,
-		k:     beanstalkState{conns: make([]beanstalkConn, g.h.Conns), tube: map[uint64]string{}, tubes: g.h.Names, unquoted: Unquoted(g.c.Version), soon: g.h.Soon},
+		k:     beanstalkState{conns: make([]beanstalkConn, g.h.Conns), tube: map[uint64]string{}, tubes: g.h.Names, unquoted: isUnquoted(g.c.Version), soon: g.h.Soon},
 		names: renames{ours: map[uint64]uint64{}, theirs: map[uint64]uint64{}},
 	}
 }
 
-func (r *beanstalkReferee) event(e Event) error {
+func (r *beanstalkReferee) event(e event) error {
 	c := &r.k.conns[e.Conn]
 	waits := len(c.owed) > 0
 	switch {
-	case e.Kind == EventSend:
+	case e.Kind == eventSend:
 		if waits || len(e.Actions) == 0 {
 			return nil
 		}
@@ -39,15 +39,15 @@ func (r *beanstalkReferee) event(e Event) error {
 			}
 		}
 		return r.sendAll(e.Conn, e.Actions)
-	case !c.open || r.k.contested(e.Conn), waits && e.Kind != EventClose && e.Kind != EventHalfClose:
+	case !c.open || r.k.contested(e.Conn), waits && e.Kind != eventClose && e.Kind != eventHalfClose:
 		return nil
-	case e.Kind == EventHalfClose:
+	case e.Kind == eventHalfClose:
 		return r.halfClose(e.Conn)
-	case e.Kind == EventDie:
+	case e.Kind == eventDie:
 		if err := r.say(e.Conn, "put 1 0 100 1000\r\nhalf a body"); err != nil {
 			return err
 		}
-	case e.Kind == EventQuit:
+	case e.Kind == eventQuit:
 		if err := r.say(e.Conn, "quit\r\n"); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (r *beanstalkReferee) event(e Event) error {
 
 // sendAll sends actions in one write, and takes in their replies. A reserve that blocks is
 // the first of them or does not block.
-func (r *beanstalkReferee) sendAll(i int, actions []Action) error {
+func (r *beanstalkReferee) sendAll(i int, actions []action) error {
 	blocks := beanstalkOps[actions[0].Op].blocks && !r.k.crowded(i)
 	if blocks && r.k.tailed() {
 		actions = actions[:1]
@@ -66,7 +66,7 @@ func (r *beanstalkReferee) sendAll(i int, actions []Action) error {
 	if r.k.waiting() > 0 {
 		// A connection that is served runs on at the same time as the commands after the
 		// one that served it: they are not sent.
-		if n := slices.IndexFunc(actions, func(a Action) bool { return beanstalkOps[a.Op].wakes }); n >= 0 {
+		if n := slices.IndexFunc(actions, func(a action) bool { return beanstalkOps[a.Op].wakes }); n >= 0 {
 			actions = actions[:n+1]
 		}
 	}

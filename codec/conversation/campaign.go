@@ -17,8 +17,8 @@ const (
 	shrinkMax = time.Second
 )
 
-// soonLimit is how long a history whose jobs have a second to run may last before a
-// difference may be the clock's fault.
+// soonLimit bounds the duration of a history with soon expiring jobs: after it a difference
+// may be the clock's fault.
 const soonLimit = 700 * time.Millisecond
 
 // A Campaign plays random histories, each on a pair of new servers.
@@ -68,7 +68,7 @@ func (d *difference) Error() string {
 // servers replied alike, else a report of the smallest history found in which they do not.
 // The error is about the harness.
 func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
-	h := NewHistory(c.Protocol, seed, n)
+	h := newHistory(c.Protocol, seed, n)
 	d, err := c.play(h, cmp.Or(c.Patience, answerMax))
 	if d == nil || err != nil {
 		return "", err
@@ -80,7 +80,7 @@ func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
 		return b.String(), nil
 	}
 	end, again := time.Now().Add(30*time.Second), false
-	smaller := shrink(h, 200, func(h History) bool {
+	smaller := shrink(h, 200, func(h history) bool {
 		if time.Now().After(end) {
 			return false
 		}
@@ -98,8 +98,8 @@ func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
 	return b.String(), err
 }
 
-// play repeats a history whose jobs have a second to run if a busy machine drew it out.
-func (c *Campaign) play(h History, longest time.Duration) (d *difference, err error) {
+// play repeats a history with soon expiring jobs if a busy machine drew it out.
+func (c *Campaign) play(h history, longest time.Duration) (d *difference, err error) {
 	for range 5 {
 		if d, err = c.playOnce(h, longest); d == nil || !h.Soon || d.took < soonLimit {
 			break
@@ -108,7 +108,7 @@ func (c *Campaign) play(h History, longest time.Duration) (d *difference, err er
 	return d, err
 }
 
-func (c *Campaign) playOnce(h History, longest time.Duration) (*difference, error) {
+func (c *Campaign) playOnce(h history, longest time.Duration) (*difference, error) {
 	c.played++
 	g := &game{c: c, h: h, max: longest}
 	defer g.hangUp()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A Client is a plain connection that frames replies by their own heads. It is
-// used by one goroutine.
+// A Client is a connection of beanstalkd's protocol that reads one reply at a time. One
+// goroutine uses it.
 type Client struct {
 	net.Conn
 	r *bufio.Reader
@@ -58,8 +58,8 @@ func (c *Client) Ready(d time.Duration) bool {
 	return err == nil || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Reply reads one reply, waiting at most d for all of it: a line, and for
-// RESERVED, FOUND and OK the body whose size the line ends with.
+// Reply reads one reply, and waits at most d for all of it: a line, and the body of
+// RESERVED, FOUND and OK.
 func (c *Client) Reply(d time.Duration) ([]byte, error) {
 	if err := c.SetReadDeadline(time.Now().Add(d)); err != nil {
 		return nil, err

@@ -54,6 +54,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,32 +63,32 @@ import (
 //go:embed testdata
 var files embed.FS
 
-// A Kind says what a Step does.
-type Kind int
+// A stepKind says what a step does.
+type stepKind int
 
 // The kinds of steps.
 const (
-	KindComment Kind = iota
-	KindSend
-	KindSendRaw
-	KindSendSlowly
-	KindExpect
-	KindExpectRaw
-	KindExpectSet
-	KindBody
-	KindNothing
-	KindEOF
-	KindAct
-	KindAdvance
-	KindAwait
-	KindServer
-	KindFill
+	kindComment stepKind = iota
+	kindSend
+	kindSendRaw
+	kindSendSlowly
+	kindExpect
+	kindExpectRaw
+	kindExpectSet
+	kindBody
+	kindNothing
+	kindEOF
+	kindAct
+	kindAdvance
+	kindAwait
+	kindServer
+	kindFill
 )
 
 // marks are the kinds that stand between a connection and a text.
-var marks = map[string]Kind{
-	">": KindSend, ">>": KindSendRaw, ">.": KindSendSlowly, "<": KindExpect, "<<": KindExpectRaw,
-	"<set": KindExpectSet, "|": KindBody, "!": KindAct,
+var marks = map[string]stepKind{
+	">": kindSend, ">>": kindSendRaw, ">.": kindSendSlowly, "<": kindExpect, "<<": kindExpectRaw,
+	"<set": kindExpectSet, "|": kindBody, "!": kindAct,
 }
 
 var (
@@ -95,14 +96,14 @@ var (
 	verbs   = map[string]bool{"drain": true, "alive": true, "kill": true, "start": true, "exits": true, "SIGTERM": true}
 )
 
-// A Step is one line of a conversation. Text keeps its escapes.
-type Step struct {
+// A step is one line of a conversation. Text keeps its escapes.
+type step struct {
 	Line int // line number in the file, from 1
-	Kind Kind
+	Kind stepKind
 	Conn string        // connection letter; empty for a step without one
 	Text string        // what is sent or must arrive, or the action; the whole line of a comment
-	Wait time.Duration // KindAdvance: how long; KindExpect: the earliest time of arrival
-	Key  string        // KindAwait: a key of stats, or a list
+	Wait time.Duration // kindAdvance: how long; kindExpect: the earliest time of arrival
+	Key  string        // kindAwait: a key of stats, or a list
 }
 
 // A Conversation is a named list of steps.
@@ -113,7 +114,7 @@ type Conversation struct {
 	SimOnly     bool
 	Store       bool     // the server keeps jobs on disk
 	Flags       []string // flags for the server
-	Steps       []Step
+	Steps       []step
 
 	file string
 }
@@ -132,7 +133,7 @@ func All(p *Protocol) ([]*Conversation, error) {
 		if err != nil {
 			return nil, err
 		}
-		some, err := Parse(p, f.Name(), string(text))
+		some, err := parse(p, f.Name(), string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -149,8 +150,8 @@ func All(p *Protocol) ([]*Conversation, error) {
 
 var heading = regexp.MustCompile(`^== ([A-Z]+-[0-9]+[a-z]?) \[([MVIX])\] (.+)$`)
 
-// Parse reads a file of conversations. The error names file and line.
-func Parse(p *Protocol, file, text string) ([]*Conversation, error) {
+// parse reads a file of conversations. The error names file and line.
+func parse(p *Protocol, file, text string) ([]*Conversation, error) {
 	one := &Conversation{Protocol: p, Name: strings.TrimSuffix(file, ".txt"), Tag: "M", file: file}
 	all := []*Conversation{one}
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
@@ -171,7 +172,7 @@ func Parse(p *Protocol, file, text string) ([]*Conversation, error) {
 		return all, nil
 	}
 	for _, s := range all[0].Steps {
-		if s.Kind != KindComment {
+		if s.Kind != kindComment {
 			return nil, fmt.Errorf("%s:%d: a step before the first heading", file, s.Line)
 		}
 	}
@@ -179,9 +180,9 @@ func Parse(p *Protocol, file, text string) ([]*Conversation, error) {
 }
 
 // direct follows a directive.
-func (c *Conversation) direct(s Step) {
+func (c *Conversation) direct(s step) {
 	word, rest, _ := strings.Cut(s.Text, " ")
-	if s.Kind != KindComment || word != "#" {
+	if s.Kind != kindComment || word != "#" {
 		return
 	}
 	switch word, rest, _ := strings.Cut(rest, " "); word {
@@ -198,34 +199,34 @@ func (c *Conversation) direct(s Step) {
 
 var onConn = regexp.MustCompile(`^([a-z])(>>|>\.|>|<<|<set|<\[[0-9]+\]|<|\||!)(?: (.*))?$`)
 
-func parseStep(p *Protocol, line string) (s Step, err error) {
+func parseStep(p *Protocol, line string) (s step, err error) {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case strings.TrimSpace(line) == "" || line[0] == '#':
-		return Step{Kind: KindComment, Text: line}, nil
+		return step{Kind: kindComment, Text: line}, nil
 	case line == "?":
-		return Step{Kind: KindFill}, nil
+		return step{Kind: kindFill}, nil
 	case word == "!" && verbs[rest]:
-		return Step{Kind: KindServer, Text: rest}, nil
+		return step{Kind: kindServer, Text: rest}, nil
 	case word == "+":
 		d, err := time.ParseDuration(rest)
 		if err == nil && d <= 0 {
 			err = fmt.Errorf("time %v does not pass", d)
 		}
-		return Step{Kind: KindAdvance, Wait: d}, err
+		return step{Kind: kindAdvance, Wait: d}, err
 	case word == "=":
 		key, value, ok := strings.Cut(rest, ": ")
 		if !ok {
 			return s, fmt.Errorf("no value: %q", line)
 		}
 		_, err := compile(value)
-		return Step{Kind: KindAwait, Key: key, Text: value}, err
+		return step{Kind: kindAwait, Key: key, Text: value}, err
 	}
 	m := onConn.FindStringSubmatch(line)
 	if m == nil {
 		return s, fmt.Errorf("no such step: %q", line)
 	}
-	s = Step{Conn: m[1], Kind: KindExpect, Text: m[3]}
+	s = step{Conn: m[1], Kind: kindExpect, Text: m[3]}
 	if ms, ok := strings.CutPrefix(m[2], "<["); ok {
 		n, _ := strconv.Atoi(strings.TrimSuffix(ms, "]")) // digits
 		s.Wait = time.Duration(n) * time.Millisecond
@@ -233,36 +234,36 @@ func parseStep(p *Protocol, line string) (s Step, err error) {
 		s.Kind = marks[m[2]]
 	}
 	switch {
-	case s.Kind == KindAct && !actions[s.Text]:
+	case s.Kind == kindAct && !actions[s.Text]:
 		err = fmt.Errorf("no such action: %q", line)
-	case s.Kind == KindExpect && s.Text == "(nothing)":
-		s.Kind = KindNothing
-	case s.Kind == KindExpect && s.Text == "EOF":
-		s.Kind = KindEOF
-	case s.Kind != KindAct:
+	case s.Kind == kindExpect && s.Text == "(nothing)":
+		s.Kind = kindNothing
+	case s.Kind == kindExpect && s.Text == "EOF":
+		s.Kind = kindEOF
+	case s.Kind != kindAct:
 		_, err = p.pattern(s)
 	}
 	return s, err
 }
 
 // String returns the step as its line in a file.
-func (s Step) String() string {
+func (s step) String() string {
 	switch s.Kind {
-	case KindComment:
+	case kindComment:
 		return s.Text
-	case KindFill:
+	case kindFill:
 		return "?"
-	case KindServer:
+	case kindServer:
 		return "! " + s.Text
-	case KindAdvance:
+	case kindAdvance:
 		return "+ " + s.Wait.String()
-	case KindAwait:
+	case kindAwait:
 		return "= " + s.Key + ": " + s.Text
-	case KindNothing:
+	case kindNothing:
 		return s.Conn + "< (nothing)"
-	case KindEOF:
+	case kindEOF:
 		return s.Conn + "< EOF"
-	case KindExpect:
+	case kindExpect:
 		if s.Wait > 0 {
 			return fmt.Sprintf("%s<[%d] %s", s.Conn, s.Wait.Milliseconds(), s.Text)
 		}
@@ -276,14 +277,16 @@ func (s Step) String() string {
 }
 
 // expects reports whether the step is about what arrives.
-func (s Step) expects() bool { return s.Kind >= KindExpect && s.Kind <= KindEOF || s.Kind == KindFill }
+func (s step) expects() bool { return s.Kind >= kindExpect && s.Kind <= kindEOF || s.Kind == kindFill }
 
 // Sleeps reports whether the conversation lets time pass.
 func (c *Conversation) Sleeps() bool {
-	for _, s := range c.Steps {
-		if s.Kind == KindAdvance {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Steps, func(s step) bool { return s.Kind == kindAdvance })
+}
+
+// NeedsProcess reports whether the conversation is about the process of the server.
+func (c *Conversation) NeedsProcess() bool {
+	return c.Store || slices.ContainsFunc(c.Steps, func(s step) bool {
+		return s.Kind == kindServer && s.Text != "drain" && s.Text != "alive"
+	})
 }

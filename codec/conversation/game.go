@@ -11,7 +11,7 @@ import (
 // commands have the same order on both.
 type game struct {
 	c     *Campaign
-	h     History
+	h     history
 	sides [2]side // the reference and ours
 	log   []string
 	max   time.Duration // how long an answer may take
@@ -28,7 +28,7 @@ type side struct {
 // A referee knows one protocol. It plays the events of a history that can be compared, and
 // compares what both servers send.
 type referee interface {
-	event(e Event) error
+	event(e event) error
 	end() error
 }
 
@@ -154,8 +154,8 @@ func (g *game) ends(i int) error {
 	return nil
 }
 
-// ask sends a question on the control connection of a side, and returns the reply of which
-// whole returns the length.
+// ask sends a question on the control connection of a side, and returns the reply; whole
+// returns its length.
 func (g *game) ask(n int, question string, whole func(b []byte) int) (string, error) {
 	c := g.sides[n].control
 	if err := c.send([]byte(question)); err != nil {

@@ -276,10 +276,10 @@ var functionNames = []string{
 }
 
 var gearmanStyle = style{
-	often: []often{{EventClose, 40}, {EventReset, 10}, {EventDie, 10}, {EventPart, 40}},
+	often: []often{{eventClose, 40}, {eventReset, 10}, {eventDie, 10}, {eventPart, 40}},
 	burst: 220,
 	cuts:  true,
-	draw: func(h *History, r *rand.Rand, weights []int) {
+	draw: func(h *history, r *rand.Rand, weights []int) {
 		h.Conns = 2 + r.IntN(5)
 		for _, i := range r.Perm(len(functionNames))[:1+r.IntN(4)] {
 			h.Names = append(h.Names, functionNames[i])

@@ -126,15 +126,15 @@ func newGearmanReferee(g *game) referee {
 	}}
 }
 
-func (r *gearmanReferee) event(e Event) error {
-	c, leaves := &r.k.conns[e.Conn], e.Kind == EventClose || e.Kind == EventReset
-	if leaves && !c.open || (leaves || e.Kind == EventDie) && !r.k.mayClose(e.Conn) {
+func (r *gearmanReferee) event(e event) error {
+	c, leaves := &r.k.conns[e.Conn], e.Kind == eventClose || e.Kind == eventReset
+	if leaves && !c.open || (leaves || e.Kind == eventDie) && !r.k.mayClose(e.Conn) {
 		return nil
 	}
 	switch e.Kind {
-	case EventClose:
+	case eventClose:
 		return r.depart(e.Conn, "close")
-	case EventReset:
+	case eventReset:
 		return r.depart(e.Conn, "rst")
 	}
 	if !c.open {
@@ -149,19 +149,19 @@ func (r *gearmanReferee) event(e Event) error {
 	if err := r.finish(e.Conn); err != nil {
 		return err
 	}
-	if e.Kind == EventSend {
+	if e.Kind == eventSend {
 		return r.sendAll(e)
 	}
 	cut := int(e.Cuts[0] >> 8)
 	text := parted[int(e.Cuts[0])%len(parted)]
-	if e.Kind == EventDie {
+	if e.Kind == eventDie {
 		text = packet([]uint32{7, 18}[e.Cuts[0]%2], "f", "u", strings.Repeat("half", 50))
 	}
 	n := 1 + cut%(len(text)-1)
 	if err := r.say(e.Conn, text[:n]); err != nil {
 		return err
 	}
-	if e.Kind == EventDie {
+	if e.Kind == eventDie {
 		return r.depart(e.Conn, "close")
 	}
 	c.rest = text[n:]
@@ -192,7 +192,7 @@ func (r *gearmanReferee) finish(i int) error {
 }
 
 // sendAll sends what can be compared of an event's actions.
-func (r *gearmanReferee) sendAll(e Event) error {
+func (r *gearmanReferee) sendAll(e event) error {
 	var all []request
 	c := &r.k.conns[e.Conn]
 	c.grabbed = false

@@ -5,48 +5,48 @@ import (
 	"slices"
 )
 
-// An Action is one command of a history. The player draws all but Op from Seed when it
+// An action is one command of a history. The player draws all but Op from Seed when it
 // sends the command: it knows then which jobs there are, so that most commands find a job,
 // and a shrunk history stays meaningful.
-type Action struct {
+type action struct {
 	Op   int // an index of the protocol's operations
 	Seed uint64
 }
 
-func (a Action) rand() *rand.Rand { return rand.New(rand.NewPCG(a.Seed, 1)) }
+func (a action) rand() *rand.Rand { return rand.New(rand.NewPCG(a.Seed, 1)) }
 
-// An EventKind says what a connection does.
-type EventKind int
+// An eventKind says what a connection does.
+type eventKind int
 
 // The kinds of events.
 const (
-	EventSend      EventKind = iota // send Actions in one write and as many more as there are Cuts
-	EventClose                      // close
-	EventReset                      // close, and discard what is under way
-	EventHalfClose                  // shut down the sending side, and read on to the end
-	EventQuit                       // send what ends the connection
-	EventDie                        // send the beginning of a command, and close
-	EventPart                       // send the beginning of a command; the rest follows with the next event
+	eventSend      eventKind = iota // send Actions in one write and as many more as there are Cuts
+	eventClose                      // close
+	eventReset                      // close, and discard what is under way
+	eventHalfClose                  // shut down the sending side, and read on to the end
+	eventQuit                       // send what ends the connection
+	eventDie                        // send the beginning of a command, and close
+	eventPart                       // send the beginning of a command; the rest follows with the next event
 )
 
-// An Event is what one connection does in one step.
-type Event struct {
+// An event is what one connection does in one step.
+type event struct {
 	Conn    int
-	Kind    EventKind
-	Actions []Action
+	Kind    eventKind
+	Actions []action
 	Cuts    []uint32
 }
 
-// A History is a random conversation of several connections. Its events may ask for what
+// A history is a random conversation of several connections. Its events may ask for what
 // cannot be compared. The player leaves those out, so that any subset of a history's events
 // is a history.
-type History struct {
+type history struct {
 	Seed   uint64
 	Conns  int
 	Names  []string // tubes or functions
 	Flags  []string // for both servers
 	Soon   bool     // jobs have a second to run
-	Events []Event
+	Events []event
 }
 
 // A style says what the histories of a protocol are like.
@@ -55,12 +55,12 @@ type style struct {
 	often   []often
 	burst   int                                           // permille of the events that send several commands
 	cuts    bool                                          // commands are sent in pieces
-	draw    func(h *History, r *rand.Rand, weights []int) // draws all but the events, and may change the weights
+	draw    func(h *history, r *rand.Rand, weights []int) // draws all but the events, and may change the weights
 }
 
 // often says how many of a thousand events are of a kind. The others send.
 type often struct {
-	kind     EventKind
+	kind     eventKind
 	permille int
 }
 
@@ -78,10 +78,10 @@ func weightsOf[T any](ops []T, weight func(T) int) (all []int) {
 	return all
 }
 
-// NewHistory draws a history of at least n commands. The same seed gives the same history.
-func NewHistory(p *Protocol, seed uint64, n int) History {
+// newHistory draws a history of at least n commands. The same seed gives the same history.
+func newHistory(p *Protocol, seed uint64, n int) history {
 	r := rand.New(rand.NewPCG(seed, 0x706c6179))
-	h := History{Seed: seed}
+	h := history{Seed: seed}
 	weights := slices.Clone(p.style().weights)
 	p.style().draw(&h, r, weights)
 	sum := 0
@@ -89,7 +89,7 @@ func NewHistory(p *Protocol, seed uint64, n int) History {
 		sum += w
 	}
 	for n > 0 {
-		e, length := Event{Conn: r.IntN(h.Conns)}, 1
+		e, length := event{Conn: r.IntN(h.Conns)}, 1
 		k := r.IntN(1000)
 		for _, o := range p.style().often {
 			if k -= o.permille; k < 0 {
@@ -98,19 +98,19 @@ func NewHistory(p *Protocol, seed uint64, n int) History {
 			}
 		}
 		switch {
-		case e.Kind != EventSend:
+		case e.Kind != eventSend:
 			length = 0
-		case e.Kind == EventSend && r.IntN(1000) < p.style().burst:
+		case e.Kind == eventSend && r.IntN(1000) < p.style().burst:
 			length = 2 + r.IntN(7)
 		}
 		for range length {
-			a := Action{Seed: r.Uint64()}
+			a := action{Seed: r.Uint64()}
 			for k := r.IntN(sum) - weights[0]; k >= 0; k -= weights[a.Op] {
 				a.Op++
 			}
 			e.Actions = append(e.Actions, a)
 		}
-		for p.style().cuts && (r.IntN(4) == 0 || (e.Kind == EventPart || e.Kind == EventDie) && len(e.Cuts) == 0) {
+		for p.style().cuts && (r.IntN(4) == 0 || (e.Kind == eventPart || e.Kind == eventDie) && len(e.Cuts) == 0) {
 			e.Cuts = append(e.Cuts, r.Uint32())
 		}
 		n -= max(1, length)
@@ -121,8 +121,8 @@ func NewHistory(p *Protocol, seed uint64, n int) History {
 
 // shrink looks for a smaller history for which fails still holds, by leaving out ever
 // smaller runs of events and then single commands. It calls fails at most budget times.
-func shrink(h History, budget int, fails func(History) bool) History {
-	try := func(events []Event) bool {
+func shrink(h history, budget int, fails func(history) bool) history {
+	try := func(events []event) bool {
 		if budget == 0 {
 			return false
 		}

@@ -132,12 +132,12 @@ func (f form) lineMutations() []string {
 // that tell where the replies to it end, and reports each line with different replies. It
 // leaves out lines that the reference's version answers otherwise.
 func CompareMalformed(reference, subject, version string) (played int, differences []string, err error) {
-	g := &game{c: &Campaign{Protocol: Beanstalk}, h: History{Conns: 1}, max: answerMax}
+	g := &game{c: &Campaign{Protocol: Beanstalk}, h: history{Conns: 1}, max: answerMax}
 	defer g.hangUp()
 	if err := errors.Join(g.join(0, reference), g.join(1, subject)); err != nil {
 		return 0, nil, err
 	}
-	r := &beanstalkReferee{game: g, k: beanstalkState{unquoted: Unquoted(version)}}
+	r := &beanstalkReferee{game: g, k: beanstalkState{unquoted: isUnquoted(version)}}
 	for i, line := range malformedLines() {
 		if line.needs113 && r.k.unquoted {
 			continue

@@ -84,7 +84,7 @@ func (c *Conversation) Play(d Driver, o Options) error {
 	return err
 }
 
-func (p *player) errorf(s Step, err error) error {
+func (p *player) errorf(s step, err error) error {
 	return fmt.Errorf("%s:%d: %s [%s] %s: %s\n\t%w", p.c.file, s.Line, p.c.Name, p.c.Tag, p.c.Title, clip(s.String()), err)
 }
 
@@ -105,7 +105,7 @@ func (p *player) finish() error {
 
 // step runs the first of steps, and returns how many steps it used: the head of a YAML
 // body takes the body's lines with it.
-func (p *player) step(steps []Step) (n int, err error) {
+func (p *player) step(steps []step) (n int, err error) {
 	s := steps[0]
 	if s.Conn != "" {
 		p.bufs[s.Conn] = p.bufs[s.Conn] // it is open from now on
@@ -114,18 +114,18 @@ func (p *player) step(steps []Step) (n int, err error) {
 		return 1, p.act(s)
 	}
 	switch s.Kind {
-	case KindFill:
+	case kindFill:
 		return 1, errors.New("-rewrite fills in the replies")
-	case KindBody:
+	case kindBody:
 		return 1, errors.New("YAML line without an OK {size} before it")
-	case KindNothing:
+	case kindNothing:
 		if err := p.nothing(s.Conn); err != nil || !p.ended[s.Conn] {
 			return 1, err
 		}
 		return 1, p.mismatch(s.Conn, "nothing", nil)
-	case KindEOF:
+	case kindEOF:
 		return 1, p.eof(s.Conn)
-	case KindExpectSet:
+	case kindExpectSet:
 		return 1, p.set(s)
 	}
 	size, err := p.next(s)
@@ -136,15 +136,15 @@ func (p *player) step(steps []Step) (n int, err error) {
 }
 
 // act runs a step that expects nothing.
-func (p *player) act(s Step) error {
+func (p *player) act(s step) error {
 	switch s.Kind {
-	case KindSend, KindSendRaw, KindSendSlowly:
+	case kindSend, kindSendRaw, kindSendSlowly:
 		tokens, err := p.c.Protocol.pattern(s)
 		if err != nil {
 			return err
 		}
 		b, err := p.v.expand(tokens)
-		if err != nil || s.Kind != KindSendSlowly {
+		if err != nil || s.Kind != kindSendSlowly {
 			return errors.Join(err, p.d.Send(s.Conn, b))
 		}
 		for i := range b {
@@ -152,7 +152,7 @@ func (p *player) act(s Step) error {
 				return err
 			}
 		}
-	case KindAct:
+	case kindAct:
 		if s.Text == "close" || s.Text == "rst" {
 			if err := p.nothing(s.Conn); err != nil {
 				return err
@@ -161,9 +161,9 @@ func (p *player) act(s Step) error {
 			delete(p.ended, s.Conn)
 		}
 		return p.d.Act(s.Conn, s.Text)
-	case KindAdvance:
+	case kindAdvance:
 		return p.d.Advance(s.Wait)
-	case KindAwait:
+	case kindAwait:
 		tokens, err := compile(s.Text)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (p *player) act(s Step) error {
 			return err
 		}
 		return p.d.Await(s.Key, string(value))
-	case KindServer:
+	case kindServer:
 		switch s.Text {
 		case "kill":
 			clear(p.bufs)
@@ -191,7 +191,7 @@ func (p *player) act(s Step) error {
 }
 
 // next takes what s expects, which must come next.
-func (p *player) next(s Step) (size int, err error) {
+func (p *player) next(s step) (size int, err error) {
 	tokens, err := p.c.Protocol.pattern(s)
 	if err != nil {
 		return -1, err
@@ -227,7 +227,7 @@ func (p *player) mismatch(conn, want string, err error) error {
 }
 
 // body compares the YAML body of size bytes below a head with the lines that follow it.
-func (p *player) body(steps []Step, size int) (n int, err error) {
+func (p *player) body(steps []step, size int) (n int, err error) {
 	conn := steps[0].Conn
 	if size > repeatMax {
 		return 1, fmt.Errorf("body of %d bytes", size)
@@ -242,7 +242,7 @@ func (p *player) body(steps []Step, size int) (n int, err error) {
 		return 1, fmt.Errorf("body of %d bytes ends with %s", size, escape(append(text[max(0, size-10):], end...)))
 	}
 	lines := bytes.SplitAfter(text[:len(text)-1], []byte("\n"))
-	for n = 1; n < len(steps) && steps[n].Kind == KindBody && steps[n].Conn == conn; n++ {
+	for n = 1; n < len(steps) && steps[n].Kind == kindBody && steps[n].Conn == conn; n++ {
 		s := steps[n]
 		if n > len(lines) {
 			return n, fmt.Errorf("YAML ends before %s", s.Text)
@@ -251,7 +251,7 @@ func (p *player) body(steps []Step, size int) (n int, err error) {
 		if key, _, ok := strings.Cut(s.Text, ": "); ok && p.o.Journaled && onDisk(key) {
 			s.Text = key + ": {any}"
 		}
-		if p.o.Version != "" && Unquoted(p.o.Version) {
+		if p.o.Version != "" && isUnquoted(p.o.Version) {
 			s.Text = unquote(s.Text)
 		}
 		tokens, err := p.c.Protocol.pattern(s)
@@ -271,8 +271,8 @@ func (p *player) body(steps []Step, size int) (n int, err error) {
 // textLine is a line of a text with its escaped line feed.
 var textLine = regexp.MustCompile(`(?:[^\\]|\\[^n])*\\n`)
 
-// set takes a list, whose lines may come in any order.
-func (p *player) set(s Step) error {
+// set takes a list. Its lines may come in any order.
+func (p *player) set(s step) error {
 	for cutList(p.bufs[s.Conn]) == 0 {
 		if more, err := p.more(s.Conn, true); !more || err != nil {
 			return errors.Join(p.mismatch(s.Conn, "the lines of "+s.Text, nil), err)

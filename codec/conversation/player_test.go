@@ -27,7 +27,7 @@ func TestReferenceConversations(t *testing.T) {
 		start, tags := StartBeanstalkd(program), "M"
 		if p == Gearman {
 			start = StartGearmand(program)
-		} else if !Unquoted(version) {
+		} else if !isUnquoted(version) {
 			tags = "MV"
 		}
 		all, err := All(p)
@@ -66,7 +66,7 @@ func TestReferenceConversations(t *testing.T) {
 
 func rewriteFile(t *testing.T, c *Conversation, program, version string) {
 	t.Helper()
-	if Unquoted(version) {
+	if isUnquoted(version) {
 		t.Fatal("-rewrite needs beanstalkd 1.13 or later; name one in BEANSTALKD")
 	}
 	s, err := StartServer(program, c.Flags...)
@@ -76,7 +76,7 @@ func rewriteFile(t *testing.T, c *Conversation, program, version string) {
 	defer s.Stop()
 	d := &NetDriver{Address: s.Address, Process: s}
 	defer d.Shutdown()
-	text, err := c.Rewrite(d, Options{})
+	text, err := c.rewrite(d, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ b>> bye\n
 	defer s.Stop()
 	d := &NetDriver{Address: s.Address}
 	defer d.Shutdown()
-	got, err := c.Rewrite(d, Options{})
+	got, err := c.rewrite(d, Options{})
 	want := `a>> say INSERTED 7/\n
 a< INSERTED <job>
 a>> say USING b/\n
@@ -270,7 +270,7 @@ b< EOF
 
 func parseOne(t *testing.T, p *Protocol, steps string) *Conversation {
 	t.Helper()
-	all, err := Parse(p, "f.txt", "== GC-001 [M] title\n"+steps)
+	all, err := parse(p, "f.txt", "== GC-001 [M] title\n"+steps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestParseRefuses(t *testing.T) {
 		"a>> {x*y}", "a>> {bogus}", "a>> {", "a>> <>", "a>> <x", "a>> {9999999999*x}", "a>> {3*{n}}", "a> REQ x", "a> BOGUS", "a> TEXT x",
 		"a<[x] NOOP", "a! dances", "! dances", "+ x", "+ 0s", "= key", "a<set {", "a| {near x}",
 	} {
-		if _, err := Parse(Gearman, "f.txt", bad); err == nil || !strings.Contains(err.Error(), "f.txt:") {
+		if _, err := parse(Gearman, "f.txt", bad); err == nil || !strings.Contains(err.Error(), "f.txt:") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

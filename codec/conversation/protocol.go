@@ -15,7 +15,7 @@ type Protocol struct {
 
 	frame func(text string, request bool) ([]token, error) // the pattern of a message
 	cut   func(b []byte) int                               // length of the first reply in b; 0: it is not complete
-	show  func(b []byte) (steps []Step, n int)             // the expectations that the first n bytes fulfil
+	show  func(b []byte) (steps []step, n int)             // the expectations that the first n bytes fulfil
 
 	// A server that answers hello with welcome, and then closes, is alive.
 	hello, welcome string
@@ -65,13 +65,13 @@ var (
 )
 
 // pattern returns the tokens of what a step sends or expects; nil for other steps.
-func (p *Protocol) pattern(s Step) ([]token, error) {
+func (p *Protocol) pattern(s step) ([]token, error) {
 	switch s.Kind {
-	case KindSend, KindExpect:
-		return p.frame(s.Text, s.Kind == KindSend)
-	case KindSendRaw, KindSendSlowly, KindExpectRaw, KindExpectSet:
+	case kindSend, kindExpect:
+		return p.frame(s.Text, s.Kind == kindSend)
+	case kindSendRaw, kindSendSlowly, kindExpectRaw, kindExpectSet:
 		return compile(s.Text)
-	case KindBody:
+	case kindBody:
 		tokens, err := compile(s.Text)
 		return append(tokens, token{text: "\n"}), err
 	}
@@ -87,7 +87,7 @@ func (p *Protocol) describe(b []byte) string {
 	for len(b) > 0 && len(out) < 6 {
 		steps, n := p.show(b)
 		if n == 0 {
-			steps, n = []Step{{Text: escape(b)}}, len(b)
+			steps, n = []step{{Text: escape(b)}}, len(b)
 		}
 		for _, s := range steps {
 			out = append(out, clip(s.Text))
@@ -122,18 +122,18 @@ func cutReply(b []byte) int {
 	return n
 }
 
-func showReply(b []byte) (steps []Step, n int) {
+func showReply(b []byte) (steps []step, n int) {
 	n = cutReply(b)
 	if n == 0 {
 		return nil, 0
 	}
 	line, body, _ := bytes.Cut(b[:n], []byte("\r\n"))
 	if !bytes.HasPrefix(line, []byte("OK ")) || !bytes.HasSuffix(body, []byte("\n\r\n")) {
-		return []Step{{Kind: KindExpect, Text: escape(line)}}, len(line) + 2
+		return []step{{Kind: kindExpect, Text: escape(line)}}, len(line) + 2
 	}
-	steps = []Step{{Kind: KindExpect, Text: "OK {size}"}}
+	steps = []step{{Kind: kindExpect, Text: "OK {size}"}}
 	for l := range bytes.SplitSeq(body[:len(body)-3], []byte("\n")) {
-		steps = append(steps, Step{Kind: KindBody, Text: template(string(l), isStats(body))})
+		steps = append(steps, step{Kind: kindBody, Text: template(string(l), isStats(body))})
 	}
 	return steps, n
 }
@@ -184,8 +184,8 @@ func unquote(line string) string {
 	return key + ": " + strings.TrimSuffix(value, `"`)
 }
 
-// Unquoted reports whether a reference of that version is older than 1.13.
-func Unquoted(version string) bool {
+// isUnquoted reports whether a reference of that version is older than 1.13.
+func isUnquoted(version string) bool {
 	_, minor, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(minor[:countDigits([]byte(minor))])
 	return err == nil && n < 13
@@ -272,17 +272,17 @@ func cutList(b []byte) int {
 	return 0
 }
 
-func showPacket(b []byte) (steps []Step, n int) {
+func showPacket(b []byte) (steps []step, n int) {
 	if n = cutPacket(b); n == 0 {
 		return nil, 0
 	}
 	if b[0] != 0 {
-		return []Step{{Kind: KindExpectRaw, Text: escape(b[:n])}}, n
+		return []step{{Kind: kindExpectRaw, Text: escape(b[:n])}}, n
 	}
 	kind := binary.BigEndian.Uint32(b[4:])
 	name := fmt.Sprintf("%s %d", b[1:4], kind)
 	if kind > 0 && kind < uint32(len(packets)) {
 		name = packets[kind]
 	}
-	return []Step{{Kind: KindExpect, Text: strings.TrimRight(name+" "+escape(b[headerSize:n]), " ")}}, n
+	return []step{{Kind: kindExpect, Text: strings.TrimRight(name+" "+escape(b[headerSize:n]), " ")}}, n
 }

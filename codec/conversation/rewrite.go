@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Rewrite plays the conversation and returns its lines with the expectations that the
+// rewrite plays the conversation and returns its lines with the expectations that the
 // server fulfilled, wherever expectations or a ? stood before. A line that still matches
 // stays as it was written, so that placeholders survive.
-func (c *Conversation) Rewrite(d Driver, o Options) (string, error) {
+func (c *Conversation) rewrite(d Driver, o Options) (string, error) {
 	p := newPlayer(c, d, o)
 	var out []string
 	for i := 0; i < len(c.Steps); {
@@ -19,7 +19,7 @@ func (c *Conversation) Rewrite(d Driver, o Options) (string, error) {
 			}
 			n++
 		}
-		lines := []Step{c.Steps[i]}
+		lines := []step{c.Steps[i]}
 		var err error
 		if n > i {
 			lines, err = p.gather(c.Steps[i:n])
@@ -40,7 +40,7 @@ func (c *Conversation) Rewrite(d Driver, o Options) (string, error) {
 
 // gather reads what arrives on all connections until they are silent, in the order in
 // which the old expectations name them.
-func (p *player) gather(old []Step) (fresh []Step, err error) {
+func (p *player) gather(old []step) (fresh []step, err error) {
 	var order []string
 	for _, s := range old {
 		if s.Conn != "" && !slices.Contains(order, s.Conn) {
@@ -53,13 +53,13 @@ func (p *player) gather(old []Step) (fresh []Step, err error) {
 		}
 	}
 	for _, conn := range order {
-		mine := slices.DeleteFunc(slices.Clone(old), func(s Step) bool { return s.Conn != conn })
+		mine := slices.DeleteFunc(slices.Clone(old), func(s step) bool { return s.Conn != conn })
 		steps, err := p.arrivals(conn)
 		if err != nil {
 			return nil, err
 		}
-		if len(steps) == 0 && slices.ContainsFunc(mine, func(s Step) bool { return s.Kind == KindNothing }) {
-			steps = []Step{{Kind: KindNothing, Conn: conn}}
+		if len(steps) == 0 && slices.ContainsFunc(mine, func(s step) bool { return s.Kind == kindNothing }) {
+			steps = []step{{Kind: kindNothing, Conn: conn}}
 		}
 		for i, s := range steps {
 			if i < len(mine) && mine[i].Kind == s.Kind && p.still(mine[i], s) {
@@ -72,7 +72,7 @@ func (p *player) gather(old []Step) (fresh []Step, err error) {
 }
 
 // still reports whether an old expectation matches what a fresh one was made of.
-func (p *player) still(old, fresh Step) bool {
+func (p *player) still(old, fresh step) bool {
 	if old.Text == fresh.Text {
 		return true
 	}
@@ -92,7 +92,7 @@ func (p *player) still(old, fresh Step) bool {
 }
 
 // arrivals returns all that arrives on a connection as expectations.
-func (p *player) arrivals(conn string) (all []Step, err error) {
+func (p *player) arrivals(conn string) (all []step, err error) {
 	closed := p.ended[conn]
 	for more := true; more; {
 		if more, err = p.more(conn, false); err != nil {
@@ -102,7 +102,7 @@ func (p *player) arrivals(conn string) (all []Step, err error) {
 	for len(p.bufs[conn]) > 0 {
 		steps, n := p.c.Protocol.show(p.bufs[conn])
 		if n == 0 {
-			steps, n = []Step{{Kind: KindExpectRaw, Text: escape(p.bufs[conn])}}, len(p.bufs[conn])
+			steps, n = []step{{Kind: kindExpectRaw, Text: escape(p.bufs[conn])}}, len(p.bufs[conn])
 		}
 		p.take(conn, n)
 		for _, s := range steps {
@@ -111,7 +111,7 @@ func (p *player) arrivals(conn string) (all []Step, err error) {
 		}
 	}
 	if p.ended[conn] && !closed {
-		all = append(all, Step{Kind: KindEOF, Conn: conn})
+		all = append(all, step{Kind: kindEOF, Conn: conn})
 	}
 	return all, nil
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -21,9 +20,7 @@ func TestConversations(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range all {
-			if c.Store || slices.ContainsFunc(c.Steps, func(s conversation.Step) bool {
-				return s.Kind == conversation.KindServer && (s.Text == "kill" || s.Text == "exits" || s.Text == "SIGTERM")
-			}) {
+			if c.NeedsProcess() {
 				continue
 			}
 			t.Run(c.Name, func(t *testing.T) {

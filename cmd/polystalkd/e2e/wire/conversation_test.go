@@ -66,7 +66,7 @@ func journaled(start conversation.Start) conversation.Start {
 var settings = append([]int{0}, daemon.ShardCounts...)
 
 // TestConversations plays the written conversations with any number of shards and with a
-// journal, those of Gearman once with gearmand's command line.
+// journal; Gearman is also played with gearmand's command line.
 func TestConversations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -26,7 +26,7 @@ func places(t *testing.T, test func(*testing.T, *place)) {
 		test(t, &place{s.Address, gear, s.Cmd.Process.Pid})
 	})
 	if os.Getenv("POLYSTALKD_BIN") != "" {
-		return // somebody else's server
+		return // another server
 	}
 	t.Run("handed on", func(t *testing.T) { test(t, follower(t)) })
 }

@@ -39,6 +39,9 @@ func TestSlowReaderGetsEveryReply(t *testing.T) {
 		"commands": {5000, 5000, 300_000},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name == "replies" {
+				t.Skip("long")
+			}
 			s := daemon.Start(t, daemon.ShardArgs(4)...)
 			other := daemon.Client(t, s)
 			body := putOne(t, other, 1, tt.size)

@@ -14,27 +14,27 @@ func filePage(p *page) error {
 	}
 	p.name("polystalkd.toml", "configuration file of polystalkd")
 	p.section("Description")
-	p.paragraphs(`polystalkd --config FILE reads FILE, then those of the directory FILE.d whose names end in .toml, by their names. They are in TOML: a key is a long option without its dashes, and takes what the option takes; one that may be given several times takes a list. There are no tables.
+	p.paragraphs(`polystalkd --config FILE reads FILE, then the files *.toml in the directory FILE.d, sorted by name. They are in TOML: a key is a long option without its dashes, and has the values of the option. An option that may be repeated takes a list. There are no tables.
 
-A key of a later file replaces that of an earlier one, lists as well. A variable of the environment wins over files, and the command line over both. What is wrong is said with file, line and what to do, all at once, and the server does not start.
+A key of a later file replaces the key of an earlier file, even a list. An environment variable wins over files, and the command line over both. All errors are listed at once, with file, line and remedy, and the server does not start.
 
-polystalkd --check-config --config FILE looks at files without a start; --check-config=print shows what is in effect, and where each value comes from. After SIGHUP, or polystalk reload, the files are read again: some keys hold at once then, the others after a restart.`)
+polystalkd --check-config --config FILE checks the files without a start; --check-config=print shows the values in effect and their origin. After SIGHUP, or polystalk reload, the files are read again: some keys take effect at once, the others after a restart.`)
 	p.section("Keys")
-	p.paragraphs(`The line is what holds without it or, where that is nothing, an example.`)
+	p.paragraphs(`Each line shows the default, or an example if there is none.`)
 	for _, o := range options {
 		if o.Line == "" {
 			continue
 		}
 		key, value, _ := strings.Cut(o.Line, " = ")
-		when := "It holds after a restart."
+		when := "It takes effect after a restart."
 		if o.Live {
-			when = "It holds at once."
+			when = "It takes effect at once."
 		}
 		p.item(bold(key)+escaped(" = "+value), strings.ToUpper(o.Text[:1])+o.Text[1:]+".")
 		p.more(when)
 	}
 	p.section("Files")
-	p.item(bold("/etc/polystalkd/polystalkd.toml"), "the file of the packages, which has every key")
+	p.item(bold("/etc/polystalkd/polystalkd.toml"), "the packages' file, which has every key")
 	p.section("Examples")
 	p.paragraphs(`  listen = ["127.0.0.1", "unix:/run/polystalkd/polystalkd.sock"]
   max-job-size = 1048576

@@ -107,6 +107,7 @@ type selection struct {
 	contains, ids string
 	older         string
 	limit         int // 0: all
+	allTubes      bool
 
 	minID, maxID uint64 // of ids; 0: no bound
 	olderThan    uint32 // seconds
@@ -118,6 +119,7 @@ func (s *selection) flags(fs *pflag.FlagSet, limit int) {
 	fs.StringVar(&s.ids, "id", "", "jobs with ids A-B, A- or -B")
 	fs.StringVar(&s.older, "older", "", "jobs that were put at least this long ago, such as 90s, 5m, 12h or 7d")
 	fs.IntVar(&s.limit, "limit", limit, "stop after this number of jobs; 0: all")
+	fs.BoolVar(&s.allTubes, "all-tubes", false, "the jobs of all tubes")
 }
 
 // read checks and reads the flags.
@@ -149,7 +151,17 @@ func (s *selection) read() (err error) {
 	return err
 }
 
-// request returns the request for a list of the jobs; with an empty tube, of all tubes.
+// list reads the flags, and returns the request for a list of jobs of the tube in the arguments, or of
+// all tubes.
+func (s *selection) list(r *run, body string) (client.Request, error) {
+	tube, err := "", s.read()
+	if err == nil && !s.allTubes {
+		tube, err = r.tubeName(r.args[0])
+	}
+	return s.request(tube, body), err
+}
+
+// request returns the request for a list of jobs; with an empty tube, of all tubes.
 func (s *selection) request(tube, body string) client.Request {
 	q := client.Request{Method: "GET", Path: "/tubes/{tube}/jobs", Tube: tube, Query: url.Values{}, Limit: s.limit}
 	if tube == "" {

@@ -21,7 +21,6 @@ type bulk struct {
 	action
 	tube     string // of --tube, as it was given
 	tubeName string // empty: all tubes
-	allTubes bool
 	picked   selection
 	consent  consent
 	force    bool
@@ -29,7 +28,6 @@ type bulk struct {
 
 func (b *bulk) flags(fs *pflag.FlagSet, a *App) {
 	fs.StringVar(&b.tube, "tube", "", "instead of ids: the jobs of this tube")
-	fs.BoolVar(&b.allTubes, "all-tubes", false, "instead of ids: the jobs of all tubes")
 	a.pathFlag(fs)
 	b.picked.flags(fs, 0)
 	b.consent.flags(fs)
@@ -39,11 +37,11 @@ func (b *bulk) flags(fs *pflag.FlagSet, a *App) {
 func (b *bulk) selects(r *run) (bool, error) {
 	byTube := r.changed("tube")
 	switch {
-	case byTube && b.allTubes:
+	case byTube && b.picked.allTubes:
 		return false, r.usagef("there are --tube and --all-tubes: give one of them")
-	case (byTube || b.allTubes) && len(r.args) > 0:
+	case (byTube || b.picked.allTubes) && len(r.args) > 0:
 		return false, r.usagef("there are ids and a tube: give one of them")
-	case byTube || b.allTubes:
+	case byTube || b.picked.allTubes:
 		return true, b.picked.read()
 	case len(r.args) == 0:
 		return false, r.usagef("the jobs are missing: give ids, or --tube TUBE")
@@ -64,11 +62,11 @@ func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
 	o = admin.NewOperation{
 		Action: b.action.name, Force: b.force, Limit: uint64(b.picked.limit),
 		Select: admin.Selection{
-			AllTubes: b.allTubes, States: b.picked.states, Contains: b.picked.contains,
+			AllTubes: b.picked.allTubes, States: b.picked.states, Contains: b.picked.contains,
 			MinID: b.picked.minID, MaxID: b.picked.maxID, OlderThanSeconds: b.picked.olderThan,
 		},
 	}
-	if !b.allTubes {
+	if !b.picked.allTubes {
 		if b.tubeName, err = r.tubeName(b.tube); err != nil {
 			return o, err
 		}
@@ -80,7 +78,7 @@ func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
 
 // where returns the selection as a question has it.
 func (b *bulk) where() string {
-	if b.allTubes {
+	if b.picked.allTubes {
 		return "in all tubes"
 	}
 	return "in tube " + admin.ShownName(b.tubeName)

@@ -17,9 +17,8 @@ import (
 
 func (a *App) exportVerb() verb {
 	var (
-		picked   selection
-		allTubes bool
-		file     string
+		picked selection
+		file   string
 	)
 	return verb{
 		use: "export [TUBE]", short: "write jobs with their bodies for import, each as JSON on a line",
@@ -31,28 +30,22 @@ it takes --id A-B, and each of these ids is tried.`,
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
 			picked.flags(fs, 0)
-			fs.BoolVar(&allTubes, "all-tubes", false, "the jobs of all tubes")
 			fs.StringVar(&file, "file", "", "write to this new file, not to standard output")
 		},
 		do: func(r *run) error {
-			if allTubes == (len(r.args) > 0) {
+			if picked.allTubes == (len(r.args) > 0) {
 				return client.Errorf(client.Usage, "export: give either TUBE or --all-tubes")
 			}
-			if err := picked.read(); err != nil {
+			q, err := picked.list(r, "full")
+			if err != nil {
 				return err
 			}
-			tube, err := "", error(nil)
-			if !allTubes {
-				if tube, err = r.tubeName(r.args[0]); err != nil {
-					return err
-				}
-			}
 			if file == "" {
-				return r.export(&picked, tube, &sink{w: bufio.NewWriterSize(r.out, 1<<16)})
+				return r.export(&picked, q, &sink{w: bufio.NewWriterSize(r.out, 1<<16)})
 			}
 			var n uint64
 			err = r.saveTo(file, func(s *sink) error {
-				err := r.export(&picked, tube, s)
+				err := r.export(&picked, q, s)
 				n = s.n
 				return err
 			})
@@ -64,11 +57,10 @@ it takes --id A-B, and each of these ids is tried.`,
 	}
 }
 
-// export writes the selected jobs of a tube; with an empty name, of all tubes.
-func (r *run) export(picked *selection, tube string, s *sink) error {
+// export writes the selected jobs.
+func (r *run) export(picked *selection, q client.Request, s *sink) error {
 	p := r.progress("export")
 	defer p.end()
-	q := picked.request(tube, "full")
 	var err error
 	if c, ok := r.server.(*client.Beanstalk); ok {
 		switch {
@@ -81,7 +73,7 @@ func (r *run) export(picked *selection, tube string, s *sink) error {
 	} else {
 		var of uint64 // about how many; 0: not known
 		if !client.Narrows(q.Query) && len(picked.states) == 0 {
-			counts, err := r.counts(tube)
+			counts, err := r.counts(q.Tube)
 			if err != nil {
 				return err
 			}

@@ -131,13 +131,6 @@ func (a *App) actionVerb(act action) verb {
 			if transfers {
 				o.To = &target
 			}
-			s, beanstalk := r.server.(*client.Beanstalk)
-			switch {
-			case beanstalk && act.verb == "kick":
-				return r.kickTube(s, b)
-			case beanstalk:
-				return client.Unsupported(act.name + " jobs that are selected")
-			}
 			return r.bulk(b, o)
 		},
 	}
@@ -176,53 +169,6 @@ func (r *run) transfer(act action, to string) error {
 		}
 		return l.Page(fmt.Appendf(nil, `{"jobs":[%s]}`, a.Document))
 	}, func(int, int) error { return l.Close() })
-}
-
-// kickTube kicks buried or delayed jobs of a tube by beanstalkd's protocol. The protocol kicks
-// delayed jobs only if there are no buried ones.
-func (r *run) kickTube(s *client.Beanstalk, b *bulk) error {
-	states := b.picked.states
-	switch {
-	case b.allTubes:
-		return client.Unsupported("kick jobs of all tubes")
-	case client.Narrows(b.picked.request("", "").Query):
-		return client.Unsupported("search jobs")
-	case len(states) != 1 || states[0] != "buried" && states[0] != "delayed":
-		return client.Errorf(client.Usage, "kick: by beanstalkd's protocol, give --state buried or --state delayed")
-	}
-	counts, err := r.counts(b.tubeName)
-	if err != nil {
-		return err
-	}
-	there := counts.Buried
-	if states[0] == "delayed" {
-		if counts.Buried > 0 {
-			return client.Errorf(client.NotDone, "there are buried jobs, which beanstalkd's protocol kicks first: kick those, or use polystalkd with --http")
-		}
-		there = counts.Delayed
-	}
-	if b.picked.limit > 0 {
-		there = min(there, uint64(b.picked.limit))
-	}
-	if there == 0 {
-		return client.Errorf(client.Nothing, "there are no such jobs %s: polystalk tube shows how many there are", b.where())
-	}
-	if b.consent.dryRun {
-		_, err := fmt.Fprintln(r.out, dryRun(there, b.where(), "kicked"))
-		return err
-	}
-	if err := b.consent.expected(there); err != nil {
-		return err
-	}
-	a, err := s.Ask(r.ctx, client.Request{Method: "POST", Path: "/tubes/{tube}/kick", Tube: b.tubeName, JSON: admin.Kick{Count: uint32(min(there, 1<<31-1))}})
-	var did admin.Kicked
-	if err == nil {
-		err = a.Read(&did)
-	}
-	if err != nil {
-		return err
-	}
-	return r.done(doneDocument("kick", uint64(did.Kicked), 0), "kick: %d of %s", did.Kicked, jobs(there))
 }
 
 // tubeOrServer returns the path of a tube; with an empty name, of the server.

@@ -19,7 +19,7 @@ func (a *App) lookVerbs() []verb {
 		sort, order, body string
 		limit             int
 		picked            selection
-		all, allTubes     bool
+		all               bool
 		raw               bool
 	)
 	list := []verb{
@@ -78,21 +78,14 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				a.pathFlag(fs)
 				picked.flags(fs, jobsLimit)
 				fs.BoolVar(&all, "all", false, "show all jobs, whatever --limit says")
-				fs.BoolVar(&allTubes, "all-tubes", false, "the jobs of all tubes")
 				fs.StringVar(&order, "order", "", "scan, next, oldest or newest; default: scan, by beanstalkd's protocol next")
 				fs.StringVar(&body, "body", "preview", "none, preview (256 bytes) or full")
 			},
 			do: func(r *run) error {
-				if err := picked.read(); err != nil {
+				q, err := picked.list(r, body)
+				if err != nil {
 					return err
 				}
-				tube, err := "", error(nil)
-				if !allTubes {
-					if tube, err = r.tubeName(r.args[0]); err != nil {
-						return err
-					}
-				}
-				q := picked.request(tube, body)
 				if order != "" {
 					q.Query.Set("order", order)
 				}

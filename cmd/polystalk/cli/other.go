@@ -35,7 +35,8 @@ func (a *App) otherVerbs() []verb {
 func journalVerb() verb {
 	v := verb{
 		use: "journal", short: "inspect, check and repair the directory of a stopped server (polystalkd's -b)",
-		long: "These commands never change the directory that they read, and refuse one that a server uses.",
+		long:   "These commands never change the directory that they read, and refuse one that a server uses.",
+		adjust: directoriesOnly,
 	}
 	for _, c := range journal.Commands() {
 		var do func(args []string, out io.Writer) error

@@ -25,7 +25,8 @@ type verb struct {
 	reads  bool   // it changes nothing
 	cannot string // what beanstalkd's protocol cannot do, if the verb needs HTTP
 
-	before func(r *run) error // runs before the server is asked; it may be nil
+	before func(r *run) error     // runs before the server is asked; it may be nil
+	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
 	// One of these. The answer to a request is shown by the view.
 	request func(r *run) (client.Request, error)
@@ -137,6 +138,9 @@ func (v verb) command(a *App) *cobra.Command {
 	if v.flags != nil {
 		v.flags(fs)
 	}
+	if v.adjust != nil {
+		v.adjust(c)
+	}
 	return c
 }
 
@@ -192,9 +196,6 @@ journals, the directories of polystalkd's -b.
 		for _, v := range g.verbs {
 			c := v.command(a)
 			c.GroupID = g.title
-			if c.Name() == "journal" {
-				directoriesOnly(c)
-			}
 			root.AddCommand(c)
 		}
 		root.SetHelpCommandGroupID(g.title) // the last one

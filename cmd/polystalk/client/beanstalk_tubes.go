@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -23,18 +25,46 @@ func (c *Beanstalk) pause(ctx context.Context, r *Request) (any, error) {
 	return nil, c.failure(ctx, tubeNamed+r.Tube, c.do("PAUSED", "pause-tube %s %d", r.Tube, p.Seconds))
 }
 
-// kickTube carries out POST /tubes/{tube}/kick: it makes buried jobs ready, or if there are none,
-// delayed ones.
-func (c *Beanstalk) kickTube(ctx context.Context, r *Request) (any, error) {
-	var kicked uint32
-	err := c.use(r.Tube)
-	if err == nil {
+// operation carries out POST /operations as far as the protocol goes: it kicks buried jobs of a tube,
+// or delayed ones if there are no buried ones.
+func (c *Beanstalk) operation(ctx context.Context, r *Request) (any, error) {
+	o := r.JSON.(admin.NewOperation)
+	states := o.Select.States
+	switch {
+	case o.Action != "kick":
+		return nil, Unsupported(o.Action + " jobs that are selected")
+	case o.Select.AllTubes:
+		return nil, Unsupported("kick jobs of all tubes")
+	case o.Select.Contains != "" || o.Select.MinID != 0 || o.Select.MaxID != 0 || o.Select.OlderThanSeconds != 0:
+		return nil, Unsupported("search jobs")
+	case len(states) != 1 || states[0] != "buried" && states[0] != "delayed":
+		return nil, Errorf(Usage, "kick: by beanstalkd's protocol, give --state buried or --state delayed")
+	}
+	name, _ := url.PathUnescape(*o.Select.TubePath) // it was made by the caller
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	s, err := c.stats(ctx, tubeNamed+name, "current-jobs-ready", "stats-tube %s", name)
+	if err != nil {
+		return nil, err
+	}
+	matched, kicked := s.number("current-jobs-"+states[0]), uint64(0)
+	if states[0] == "delayed" && s.number("current-jobs-buried") > 0 {
+		return nil, Errorf(NotDone, "there are buried jobs, which beanstalkd's protocol kicks first: kick those, or use polystalkd with --http")
+	}
+	if o.Limit > 0 {
+		matched = min(matched, o.Limit)
+	}
+	if !o.DryRun {
 		var words []string
-		if words, _, err = c.ask("KICKED", 0, "kick %d", r.JSON.(admin.Kick).Count); err == nil {
+		if err = c.use(name); err == nil {
+			words, _, err = c.ask("KICKED", 0, "kick %d", min(matched, math.MaxInt32))
+		}
+		if err == nil {
 			_, err = fmt.Sscan(strings.Join(words, " "), &kicked)
 		}
 	}
-	return admin.Kicked{Kicked: kicked}, c.failure(ctx, tubeNamed+r.Tube, err)
+	return object{"action": "kick", "state": "done", "dry_run": o.DryRun, "matched": matched, "done": kicked}, c.failure(ctx, tubeNamed+name, err)
 }
 
 // sortKeys are the statistics that a list of tubes can be sorted by.

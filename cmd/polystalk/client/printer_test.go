@@ -119,7 +119,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	for n, want := range map[float64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 12345: "12.3 kB", 999949: "999.9 kB", 999960: "1.0 MB", 2e18: "2.0 EB"} {
-		if got := FormatBytes(n); got != want {
+		if got := formatBytes(n); got != want {
 			t.Errorf("%v bytes: %s, want %s", n, got, want)
 		}
 	}

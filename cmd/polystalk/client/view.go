@@ -126,7 +126,7 @@ func (c Column) Cell(row any) string {
 		}
 		switch c.As {
 		case Bytes:
-			return FormatBytes(n)
+			return formatBytes(n)
 		case Age:
 			return FormatAge(n)
 		case Rate:
@@ -186,8 +186,8 @@ func bodyCell(row any) string {
 	return string(shown)
 }
 
-// FormatBytes returns a size with a unit, such as 12.3 kB.
-func FormatBytes(n float64) string {
+// formatBytes returns a size with a unit, such as 12.3 kB.
+func formatBytes(n float64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
 	i := 0
 	for n >= 999.95 && i < len(units)-1 {

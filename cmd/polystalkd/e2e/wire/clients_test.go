@@ -19,13 +19,9 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// runScript runs a script of testdata/clients with an installed interpreter. probe is a
-// command line that fails where the client library is missing.
-func runScript(t *testing.T, interpreter string, probe []string, install, script string, args ...string) (output string, err error) {
+// runScript runs a script of testdata/clients.
+func runScript(t *testing.T, interpreter, script string, args ...string) (output string, err error) {
 	t.Helper()
-	if missing := missingLibrary(t, interpreter, probe, install); missing != "" {
-		t.Skip(missing)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, interpreter, append([]string{filepath.Join("testdata", "clients", script)}, args...)...)
@@ -39,7 +35,8 @@ func runScript(t *testing.T, interpreter string, probe []string, install, script
 	return string(out), err
 }
 
-// missingLibrary says what to install before the client can be used.
+// missingLibrary says what to install before a client can be used. probe is a command line
+// that fails where the client's library is missing.
 func missingLibrary(t *testing.T, interpreter string, probe []string, install string) string {
 	t.Helper()
 	if _, err := exec.LookPath(interpreter); err != nil {
@@ -89,7 +86,10 @@ func TestBeanstalkClients(t *testing.T) {
 			{"node", []string{"-e", "require('jackd')"}, "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", "whole_life.js", []string{host, port}},
 		} {
 			t.Run(c.interpreter, func(t *testing.T) {
-				if out, err := runScript(t, c.interpreter, c.probe, c.install, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
+				if missing := missingLibrary(t, c.interpreter, c.probe, c.install); missing != "" {
+					t.Skip(missing)
+				}
+				if out, err := runScript(t, c.interpreter, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
 					t.Errorf("%q, %v", out, err)
 				}
 			})

@@ -21,17 +21,17 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A gearmanClient is a program that people use as Gearman client and worker.
+// A gearmanClient is a library or program for Gearman clients and workers.
 //
-// Its client submits (fg|bg FUNCTION PAYLOAD)..., and prints for each what
-// became of it. Its worker takes BEHAVIOUR=FUNCTION... and prints what it does.
+// Its client submits (fg|bg FUNCTION PAYLOAD)..., and prints a line for the end of each. Its
+// worker takes BEHAVIOUR=FUNCTION..., and prints what it does.
 type gearmanClient struct {
 	name, interpreter string
 	probe             []string // fails where the library is missing
 	install           string
 	client, worker    string // scripts of testdata/clients; none: the program gearman
 	fails, throws     bool   // what the worker can do besides working
-	exceptions        bool   // the client is told of exceptions; without, of a failure
+	exceptions        bool   // the client hears of exceptions; otherwise of a failure
 }
 
 var gearmanClients = []*gearmanClient{
@@ -60,22 +60,10 @@ var gearmanClients = []*gearmanClient{
 	},
 }
 
-// missing says what to install before g can be used.
-func (g *gearmanClient) missing(t *testing.T) string {
-	return missingLibrary(t, g.interpreter, g.probe, g.install)
-}
-
-func (g *gearmanClient) skipIfMissing(t *testing.T) {
-	t.Helper()
-	if why := g.missing(t); why != "" {
-		t.Skip(why)
-	}
-}
-
-// A gearmanJob is one for a client to submit.
+// A gearmanJob is a job for a client to submit, and what the client must print of it.
 type gearmanJob struct{ mode, function, payload, want string }
 
-// submit has g's client submit the jobs, and checks what it says of each.
+// submit submits the jobs with g's client, and checks what it prints.
 func (g *gearmanClient) submit(t *testing.T, address string, jobs ...gearmanJob) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
@@ -89,7 +77,7 @@ func (g *gearmanClient) submit(t *testing.T, address string, jobs ...gearmanJob)
 		for _, j := range jobs {
 			args = append(args, j.mode, j.function, j.payload)
 		}
-		out, err := runScript(t, g.interpreter, g.probe, g.install, g.client, args...)
+		out, err := runScript(t, g.interpreter, g.client, args...)
 		if err != nil {
 			t.Error(err)
 		}
@@ -97,14 +85,13 @@ func (g *gearmanClient) submit(t *testing.T, address string, jobs ...gearmanJob)
 	}
 	for i, j := range jobs {
 		if i >= len(said) || said[i] != j.want {
-			t.Errorf("%s: %s job %d of %s: want %q; all it said: %q", g.name, j.mode, i, j.function, j.want, said)
+			t.Errorf("%s: %s job %d of %s: want %q, got %q", g.name, j.mode, i, j.function, j.want, said)
 			return
 		}
 	}
 }
 
-// gearmanTool submits one job with the program gearman, which waits until the
-// job is done or has failed.
+// gearmanTool submits one job with the program gearman, which waits for the job's end.
 func gearmanTool(t *testing.T, host, port string, j gearmanJob) string {
 	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
 	defer cancel()
@@ -138,7 +125,7 @@ var toolBehaviours = map[string]string{
 	"hang":  `x=$(cat); echo "hanging $x" >&2; sleep 60`,
 }
 
-// work starts g's worker; it ends with the test at the latest.
+// work starts g's worker until the end of the test.
 func (g *gearmanClient) work(t *testing.T, address string, functions ...string) *gearmanWorker {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
@@ -192,7 +179,7 @@ func (w *gearmanWorker) kill() {
 	w.cmds = nil
 }
 
-// await returns once the worker has said all the lines, in any order.
+// await returns once the worker has printed all the lines, in any order.
 func (w *gearmanWorker) await(t *testing.T, want ...string) {
 	t.Helper()
 	var said []string
@@ -210,20 +197,38 @@ func (w *gearmanWorker) await(t *testing.T, want ...string) {
 	}
 }
 
-// TestGearmanClients lets every client work for every other.
+// TestGearmanClients lets each client work for each other one, on both places.
 func TestGearmanClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	places(t, gearmanClientsWork)
+	var here []*gearmanClient
+	for _, g := range gearmanClients {
+		if why := missingLibrary(t, g.interpreter, g.probe, g.install); why != "" {
+			t.Logf("%s is left out: %s", g.name, why)
+		} else {
+			here = append(here, g)
+		}
+	}
+	if len(here) == 0 {
+		t.Skip("no client is installed")
+	}
+	places(t, func(t *testing.T, p *place) {
+		t.Run("gearadmin", func(t *testing.T) { gearadmin(t, p) }) // first: it lists all functions
+		t.Run("work", func(t *testing.T) { clientsWork(t, p, here) })
+		for i, g := range here {
+			t.Run(g.name, func(t *testing.T) {
+				t.Parallel()
+				workerDies(t, p, g, here[(i+1)%len(here)])
+				bridge(t, p, g)
+			})
+		}
+	})
 }
 
-func gearmanClientsWork(t *testing.T, p *place) {
-	workers := map[*gearmanClient]*gearmanWorker{}
-	for _, g := range gearmanClients {
-		if g.missing(t) != "" {
-			continue
-		}
+func clientsWork(t *testing.T, p *place, here []*gearmanClient) {
+	workers, done := map[*gearmanClient]*gearmanWorker{}, map[*gearmanClient][]string{}
+	for _, g := range here {
 		functions := []string{"upper=" + g.name + ".upper"}
 		if g.fails {
 			functions = append(functions, "fail="+g.name+".fail")
@@ -233,141 +238,92 @@ func gearmanClientsWork(t *testing.T, p *place) {
 		}
 		workers[g] = g.work(t, p.gearman, functions...)
 	}
-	done := map[*gearmanClient][]string{}
-	for _, c := range gearmanClients {
-		t.Run(c.name, func(t *testing.T) {
-			c.skipIfMissing(t)
-			var jobs []gearmanJob
-			for _, w := range gearmanClients {
-				if workers[w] == nil {
-					continue
-				}
-				fore, back := "Fore "+c.name, "Back "+c.name
-				jobs = append(jobs,
-					gearmanJob{"fg", w.name + ".upper", fore, "result " + strings.ToUpper(fore)},
-					gearmanJob{"bg", w.name + ".upper", back, "created"})
-				done[w] = append(done[w], "done "+fore, "done "+back)
-				if w.fails {
-					jobs = append(jobs, gearmanJob{"fg", w.name + ".fail", "x", "fail"})
-				}
-				if w.throws {
-					want := "fail"
-					if c.exceptions {
-						want = "exception boom"
-					}
-					jobs = append(jobs, gearmanJob{"fg", w.name + ".throw", "x", want})
-				}
-				// The worker has outlived that.
-				jobs = append(jobs, gearmanJob{"fg", w.name + ".upper", "again", "result AGAIN"})
+	for _, c := range here {
+		fore, back := "Fore "+c.name, "Back "+c.name
+		var jobs []gearmanJob
+		for _, w := range here {
+			jobs = append(jobs,
+				gearmanJob{"fg", w.name + ".upper", fore, "result " + strings.ToUpper(fore)},
+				gearmanJob{"bg", w.name + ".upper", back, "created"})
+			done[w] = append(done[w], "done "+fore, "done "+back)
+			if w.fails {
+				jobs = append(jobs, gearmanJob{"fg", w.name + ".fail", "x", "fail"})
 			}
-			c.submit(t, p.gearman, jobs...)
-		})
+			if w.throws {
+				want := "fail"
+				if c.exceptions {
+					want = "exception boom"
+				}
+				jobs = append(jobs, gearmanJob{"fg", w.name + ".throw", "x", want})
+			}
+			// The worker has survived that.
+			jobs = append(jobs, gearmanJob{"fg", w.name + ".upper", "again", "result AGAIN"})
+		}
+		c.submit(t, p.gearman, jobs...)
 	}
 	for w, lines := range done {
 		workers[w].await(t, lines...)
 	}
 }
 
-// TestGearmanWorkerDies kills a worker with a job, which another then does.
-func TestGearmanWorkerDies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	places(t, gearmanWorkerDies)
-}
-
-func gearmanWorkerDies(t *testing.T, p *place) {
-	for i, g := range gearmanClients {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			g.skipIfMissing(t)
-			other := gearmanClients[(i+1)%len(gearmanClients)]
-			other.skipIfMissing(t)
-			function := g.name + ".death"
-			first := g.work(t, p.gearman, "hang="+function)
-			served := make(chan struct{})
-			defer func() { <-served }()
-			go func() {
-				defer close(served)
-				g.submit(t, p.gearman, gearmanJob{"fg", function, "fore", "result FORE"})
-			}()
-			first.await(t, "hanging fore")
-			first.kill()
-			second := other.work(t, p.gearman, "upper="+function)
-			second.await(t, "done fore")
-			<-served
-			second.kill()
-
-			first = g.work(t, p.gearman, "hang="+function)
-			g.submit(t, p.gearman, gearmanJob{"bg", function, "back", "created"})
-			first.await(t, "hanging back")
-			first.kill()
-			other.work(t, p.gearman, "upper="+function).await(t, "done back")
-		})
+// workerDies kills a worker with a job, which the other client's worker then does.
+func workerDies(t *testing.T, p *place, g, other *gearmanClient) {
+	function := g.name + ".death"
+	for _, job := range []gearmanJob{{"fg", function, "fore", "result FORE"}, {"bg", function, "back", "created"}} {
+		first := g.work(t, p.gearman, "hang="+function)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			g.submit(t, p.gearman, job)
+		}()
+		first.await(t, "hanging "+job.payload)
+		first.kill()
+		second := other.work(t, p.gearman, "upper="+function)
+		second.await(t, "done "+job.payload)
+		<-served
+		second.kill()
 	}
 }
 
-// TestGearmanClientsBridge takes jobs from every client to beanstalkd's
-// commands, and from there to every worker.
-func TestGearmanClientsBridge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
+// bridge takes a job from a Gearman client to beanstalkd's commands, and one from there to a
+// Gearman worker.
+func bridge(t *testing.T, p *place, g *gearmanClient) {
+	c, err := beanstalk.Dial("tcp", p.beanstalk)
+	if err != nil {
+		t.Fatal(err)
 	}
-	places(t, gearmanClientsBridge)
-}
-
-func gearmanClientsBridge(t *testing.T, p *place) {
-	for _, g := range gearmanClients {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			g.skipIfMissing(t)
-			c, err := beanstalk.Dial("tcp", p.beanstalk)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			tube := beanstalk.NewTube(c, g.name+".there")
-			g.submit(t, p.gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
-			id, body, err := beanstalk.NewTubeSet(c, tube.Name).Reserve(daemon.ClientTime)
-			if err != nil || string(body) != "over there" {
-				t.Fatalf("reserve: %q, %v", body, err)
-			}
-			if err = c.Delete(id); err != nil {
-				t.Errorf("delete: %v", err)
-			}
-
-			tube = beanstalk.NewTube(c, g.name+".back")
-			if id, err = tube.Put([]byte("and back"), 10, 0, time.Minute); err != nil {
-				t.Fatal(err)
-			}
-			g.work(t, p.gearman, "upper="+tube.Name).await(t, "done and back")
-			for end := time.Now().Add(daemon.ClientTime); ; time.Sleep(time.Millisecond) {
-				if _, err = c.Peek(id); errors.Is(err, beanstalk.ErrNotFound) {
-					break
-				}
-				if err != nil || time.Now().After(end) {
-					t.Fatalf("a job that a worker completed is still there: %v", err)
-				}
-			}
-		})
+	defer c.Close()
+	tube := beanstalk.NewTube(c, g.name+".there")
+	g.submit(t, p.gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
+	id, body, err := beanstalk.NewTubeSet(c, tube.Name).Reserve(daemon.ClientTime)
+	if err != nil || string(body) != "over there" {
+		t.Fatalf("reserve: %q, %v", body, err)
+	}
+	if err = c.Delete(id); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	tube = beanstalk.NewTube(c, g.name+".back")
+	if id, err = tube.Put([]byte("and back"), 10, 0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	g.work(t, p.gearman, "upper="+tube.Name).await(t, "done and back")
+	for end := time.Now().Add(daemon.ClientTime); ; time.Sleep(time.Millisecond) {
+		if _, err = c.Peek(id); errors.Is(err, beanstalk.ErrNotFound) {
+			break
+		}
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("a job that a worker completed is still there: %v", err)
+		}
 	}
 }
 
-// TestGearadmin asks with gearadmin.
-func TestGearadmin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	places(t, gearadmin)
-}
-
+// gearadmin asks with the program of that name.
 func gearadmin(t *testing.T, p *place) {
 	if _, err := exec.LookPath("gearadmin"); err != nil {
 		t.Skipf("%v: install gearman-tools", err)
 	}
 	host, port, _ := net.SplitHostPort(p.gearman)
 	tool := gearmanClients[0]
-	tool.skipIfMissing(t)
 	tool.submit(t, p.gearman, gearmanJob{"bg", "admin", "busy", "created"}, gearmanJob{"bg", "queue", "x", "created"})
 	tool.work(t, p.gearman, "hang=admin").await(t, "hanging busy")
 	for _, a := range []struct{ args, want string }{

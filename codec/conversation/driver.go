@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -259,7 +260,7 @@ func (d *NetDriver) Server(verb string) (err error) {
 	}
 	switch verb {
 	case "drain":
-		if err := d.Process.Drain(); err != nil {
+		if err := d.Process.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 			return err
 		}
 		return d.Await("draining", "true")
@@ -276,7 +277,7 @@ func (d *NetDriver) Server(verb string) (err error) {
 			return errors.New("the server did not exit")
 		}
 	}
-	return d.Process.Signal(verb)
+	return d.Process.Cmd.Process.Signal(syscall.SIGTERM)
 }
 
 // Shutdown closes every connection.

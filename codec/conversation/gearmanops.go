@@ -126,91 +126,86 @@ type gearmanOp struct {
 	render func(d gearmanDraw) (r request, ok bool)
 }
 
-var gearmanOps []gearmanOp
-
-func init() { // the closures refer to functions that refer to the table
-	gearmanOps = []gearmanOp{
-		{"can do", 12, gearmanDraw.canDo},
-		{"cant do", 2, func(d gearmanDraw) (r request, ok bool) { return d.unregister(packet(2, d.function), d.function) }},
-		{"reset", 1, func(d gearmanDraw) (r request, ok bool) { return d.unregister(packet(3), d.c.abilities...) }},
-		{"sleep", 9, func(d gearmanDraw) (r request, ok bool) { return d.pick(packet(4), true) }},
-		{"grab", 20, func(d gearmanDraw) (r request, ok bool) {
-			if d.IntN(16) == 0 {
-				return d.pick(packet(9, "junk"), false)
-			}
-			return d.pick(packet(of(d, []uint32{9, 30, 39})), false)
-		}},
-		{"submit", 24, func(d gearmanDraw) (r request, ok bool) {
-			kind := of(d, []uint32{7, 18, 7, 18, 21, 32, 33, 34})
-			class := map[uint32]int{7: 1, 18: 1, 33: 2, 34: 2}[kind]
-			return d.submit(kind, gearmanJob{class: class, background: kind == 18 || kind == 32 || kind == 34})
-		}},
-		{"reduce", 4, func(d gearmanDraw) (r request, ok bool) {
-			kind := of(d, []uint32{37, 38})
-			return d.submit(kind, gearmanJob{class: 1, background: kind == 38}, of(d, reducers), "")
-		}},
-		{"epoch", 3, func(d gearmanDraw) (r request, ok bool) {
-			epoch := of(d, epochs)
-			r, ok = d.submit(36, gearmanJob{class: 1, background: true, delayed: len(epoch) == 10}, epoch)
-			r.alone = true
-			return r, ok && !d.behind
-		}},
-		{"status", 4, func(d gearmanDraw) (r request, ok bool) { return d.report(12, of(d, numbers), of(d, numbers)) }},
-		{"complete", 9, func(d gearmanDraw) (r request, ok bool) { return d.report(13, d.body()) }},
-		{"fail", 4, func(d gearmanDraw) (r request, ok bool) { return d.report(14, of(d, [][]string{nil, {""}})...) }},
-		{"exception", 3, func(d gearmanDraw) (r request, ok bool) { return d.report(25, d.body()) }},
-		{"data", 4, func(d gearmanDraw) (r request, ok bool) { return d.report(28, d.body()) }},
-		{"warning", 2, func(d gearmanDraw) (r request, ok bool) { return d.report(29, d.body()) }},
-		{"get status", 4, func(d gearmanDraw) (r request, ok bool) {
-			handle := d.handle(false)
-			return request{bytes: packet(15, handle)}, d.k.mayAsk(handle)
-		}},
-		{"get status unique", 4, func(d gearmanDraw) (r request, ok bool) {
-			unique := of(d, uniques)
-			return request{bytes: packet(41, unique)}, d.k.mayAskUnique(unique)
-		}},
-		{"option", 1, func(d gearmanDraw) (r request, ok bool) { // what was relayed before may meet it on the way
-			return request{bytes: packet(26, of(d, options))}, !d.behind
-		}},
-		{"client id", 1, func(d gearmanDraw) (r request, ok bool) { return request{bytes: packet(22, of(d, clients))}, true }},
-		{"echo", 2, func(d gearmanDraw) (r request, ok bool) { return request{bytes: packet(16, d.body())}, true }},
-		{"line", 3, func(d gearmanDraw) (r request, ok bool) {
-			text := of(d, lines)
-			if strings.HasPrefix(text, "create") {
-				d.end = "\r\n"
-			}
-			return request{bytes: text + d.end}, true
-		}},
-		{"maxqueue", 2, func(d gearmanDraw) (r request, ok bool) {
-			sizes := of(d, []string{"", " 1", " 2", " 3 0 2", " 1 1 1", " 2 1", " -1", " x", " 0 5"})
-			if r, ok = d.one("maxqueue " + d.function + sizes + d.end); ok && d.isWord() && sizes != "" {
-				d.k.limited[d.function] = true
-			}
-			return r, ok && d.isWord()
-		}},
-		{"cancel", 3, func(d gearmanDraw) (r request, ok bool) {
-			handle := d.handle(false)
-			r, ok = d.one("cancel job " + handle + d.end)
-			r.cancel = d.k.job(handle)
-			return r, ok && handle != "" && d.k.mayCancel(handle)
-		}},
-		{"create", 1, func(d gearmanDraw) (r request, ok bool) {
-			r, ok = d.one("create function " + d.function + "\r\n")
-			return r, ok && d.isWord()
-		}},
-		{"drop", 2, func(d gearmanDraw) (r request, ok bool) {
-			name := of(d, []string{d.function, strings.ToUpper(d.function)})
-			r, ok = d.one("drop function " + name + d.end)
-			return r, ok && d.isWord() && d.k.mayDrop(name)
-		}},
-		{"refused", 3, func(d gearmanDraw) (r request, ok bool) { return d.one(of(d, refused)) }},
-		{"bad", 1, func(d gearmanDraw) (r request, ok bool) {
-			r, ok = d.one(of(d, bad))
-			r.ends = true
-			return r, ok && d.k.mayClose(d.i)
-		}},
-	}
-	gearmanStyle.weights = weightsOf(gearmanOps, func(o gearmanOp) int { return o.weight })
+var gearmanOps = []gearmanOp{
+	{"can do", 12, gearmanDraw.canDo},
+	{"cant do", 2, func(d gearmanDraw) (request, bool) { return d.unregister(packet(2, d.function), d.function) }},
+	{"reset", 1, func(d gearmanDraw) (request, bool) { return d.unregister(packet(3), d.c.abilities...) }},
+	{"sleep", 9, func(d gearmanDraw) (request, bool) { return d.pick(packet(4), true) }},
+	{"grab", 20, func(d gearmanDraw) (r request, ok bool) {
+		if d.IntN(16) == 0 {
+			return d.pick(packet(9, "junk"), false)
+		}
+		return d.pick(packet(of(d, []uint32{9, 30, 39})), false)
+	}},
+	{"submit", 24, func(d gearmanDraw) (r request, ok bool) {
+		kind := of(d, []uint32{7, 18, 7, 18, 21, 32, 33, 34})
+		class := map[uint32]int{7: 1, 18: 1, 33: 2, 34: 2}[kind]
+		return d.submit(kind, gearmanJob{class: class, background: kind == 18 || kind == 32 || kind == 34})
+	}},
+	{"reduce", 4, func(d gearmanDraw) (r request, ok bool) {
+		kind := of(d, []uint32{37, 38})
+		return d.submit(kind, gearmanJob{class: 1, background: kind == 38}, of(d, reducers), "")
+	}},
+	{"epoch", 3, func(d gearmanDraw) (r request, ok bool) {
+		epoch := of(d, epochs)
+		r, ok = d.submit(36, gearmanJob{class: 1, background: true, delayed: len(epoch) == 10}, epoch)
+		r.alone = true
+		return r, ok && !d.behind
+	}},
+	{"status", 4, func(d gearmanDraw) (request, bool) { return d.report(12, of(d, numbers), of(d, numbers)) }},
+	{"complete", 9, func(d gearmanDraw) (request, bool) { return d.report(13, d.body()) }},
+	{"fail", 4, func(d gearmanDraw) (request, bool) { return d.report(14, of(d, [][]string{nil, {""}})...) }},
+	{"exception", 3, func(d gearmanDraw) (request, bool) { return d.report(25, d.body()) }},
+	{"data", 4, func(d gearmanDraw) (request, bool) { return d.report(28, d.body()) }},
+	{"warning", 2, func(d gearmanDraw) (request, bool) { return d.report(29, d.body()) }},
+	{"get status", 4, func(d gearmanDraw) (r request, ok bool) {
+		handle := d.handle(false)
+		return request{bytes: packet(15, handle)}, d.k.mayAsk(handle)
+	}},
+	{"get status unique", 4, func(d gearmanDraw) (r request, ok bool) {
+		unique := of(d, uniques)
+		return request{bytes: packet(41, unique)}, d.k.mayAskUnique(unique)
+	}},
+	{"option", 1, func(d gearmanDraw) (r request, ok bool) { // what was relayed before may meet it on the way
+		return request{bytes: packet(26, of(d, options))}, !d.behind
+	}},
+	{"client id", 1, func(d gearmanDraw) (request, bool) { return request{bytes: packet(22, of(d, clients))}, true }},
+	{"echo", 2, func(d gearmanDraw) (request, bool) { return request{bytes: packet(16, d.body())}, true }},
+	{"line", 3, func(d gearmanDraw) (r request, ok bool) {
+		text := of(d, lines)
+		if strings.HasPrefix(text, "create") {
+			d.end = "\r\n"
+		}
+		return request{bytes: text + d.end}, true
+	}},
+	{"maxqueue", 2, func(d gearmanDraw) (r request, ok bool) {
+		sizes := of(d, []string{"", " 1", " 2", " 3 0 2", " 1 1 1", " 2 1", " -1", " x", " 0 5"})
+		if r, ok = d.one("maxqueue " + d.function + sizes + d.end); ok && d.isWord() && sizes != "" {
+			d.k.limited[d.function] = true
+		}
+		return r, ok && d.isWord()
+	}},
+	{"cancel", 3, func(d gearmanDraw) (r request, ok bool) {
+		handle := d.handle(false)
+		r, ok = d.one("cancel job " + handle + d.end)
+		r.cancel = d.k.job(handle)
+		return r, ok && handle != "" && d.k.mayCancel(handle)
+	}},
+	{"create", 1, func(d gearmanDraw) (r request, ok bool) {
+		r, ok = d.one("create function " + d.function + "\r\n")
+		return r, ok && d.isWord()
+	}},
+	{"drop", 2, func(d gearmanDraw) (r request, ok bool) {
+		name := of(d, []string{d.function, strings.ToUpper(d.function)})
+		r, ok = d.one("drop function " + name + d.end)
+		return r, ok && d.isWord() && d.k.mayDrop(name)
+	}},
+	{"refused", 3, func(d gearmanDraw) (request, bool) { return d.one(of(d, refused)) }},
+	{"bad", 1, func(d gearmanDraw) (r request, ok bool) {
+		r, ok = d.one(of(d, bad))
+		r.ends = true
+		return r, ok && d.k.mayClose(d.i)
+	}},
 }
 
 func (d gearmanDraw) canDo() (r request, ok bool) {
@@ -276,9 +271,10 @@ var functionNames = []string{
 }
 
 var gearmanStyle = style{
-	often: []often{{eventClose, 40}, {eventReset, 10}, {eventDie, 10}, {eventPart, 40}},
-	burst: 220,
-	cuts:  true,
+	weights: weightsOf(gearmanOps, func(o gearmanOp) int { return o.weight }),
+	often:   []often{{eventClose, 40}, {eventReset, 10}, {eventDie, 10}, {eventPart, 40}},
+	burst:   220,
+	cuts:    true,
 	draw: func(h *history, r *rand.Rand, weights []int) {
 		h.Conns = 2 + r.IntN(5)
 		for _, i := range r.Perm(len(functionNames))[:1+r.IntN(4)] {

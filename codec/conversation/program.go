@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,26 +8,20 @@ import (
 	"sync"
 )
 
-// Program returns the path of the program that go build makes of cmd/name in this module. The
-// tests of all packages share the folder bin/test, so each change of the sources is linked once.
-// The server and the operators' program are built together, without cgo, like the released ones.
+// Program returns the path of the program that go build makes of cmd/name in this module. All
+// tests share the folder bin/test, so that each change of the sources is linked once. The server
+// and the operators' program are built together, without cgo, like the released ones.
 func Program(name string) (string, error) {
 	dir, err := programs()
 	return filepath.Join(dir, name), err
 }
 
 var programs = sync.OnceValues(func() (dir string, err error) {
-	root, err := os.Getwd()
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("building the programs: %w", err)
 	}
-	for !isRoot(root) {
-		up := filepath.Dir(root)
-		if up == root {
-			return "", errors.New("building the programs: no go.mod above the working directory")
-		}
-		root = up
-	}
+	root := filepath.Dir(string(mod))
 	dir = filepath.Join(root, "bin", "test")
 	// Without buildvcs a commit that changes no source links nothing again.
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator), "./cmd/polystalkd", "./cmd/polystalk")
@@ -39,8 +32,3 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	}
 	return dir, nil
 })
-
-func isRoot(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil
-}

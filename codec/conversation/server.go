@@ -18,11 +18,13 @@ import (
 
 // A Server is a server process on a free port of the loopback interface.
 type Server struct {
-	Address string // host:port
-	Cmd     *exec.Cmd
-	exited  chan struct{}
-	err     error
-	before  func()
+	Address    string // host:port
+	Cmd        *exec.Cmd
+	BeforeStop func() // Stop calls it first
+
+	protocol *Protocol
+	exited   chan struct{}
+	err      error
 }
 
 // StartServer runs program with -l 127.0.0.1, a free -p and args, and returns once it
@@ -76,16 +78,17 @@ func Launch(p *Protocol, command func(port string) *exec.Cmd) (*Server, error) {
 		if err = s.Start(); err != nil {
 			return nil, err
 		}
-		if err = s.awaitAccept(p, "tcp", s.Address); err == nil {
+		s.protocol = p
+		if err = s.AwaitAccept("tcp", s.Address); err == nil {
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-// NewServer returns a server for a command. Start starts it.
+// NewServer returns a server of beanstalkd's protocol for a command. Start starts it.
 func NewServer(cmd *exec.Cmd, address string) *Server {
-	return &Server{Address: address, Cmd: cmd, exited: make(chan struct{})}
+	return &Server{Address: address, Cmd: cmd, protocol: Beanstalk, exited: make(chan struct{})}
 }
 
 // Start starts the process and watches for its end.
@@ -100,20 +103,15 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// AwaitAccept returns once the server accepts connections of beanstalkd's protocol, or an
-// error if it ends before that.
+// AwaitAccept returns once the server accepts connections, or an error if it ends before that.
 func (s *Server) AwaitAccept(network, address string) error {
-	return s.awaitAccept(Beanstalk, network, address)
-}
-
-func (s *Server) awaitAccept(p *Protocol, network, address string) error {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		select {
 		case <-s.exited:
 			return fmt.Errorf("%s ended before it listened: %v", s.Cmd.Path, s.err)
 		default:
 		}
-		if p.greet(network, address) == nil {
+		if s.protocol.greet(network, address) == nil {
 			return nil
 		}
 	}
@@ -155,30 +153,16 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 // Err returns what exec.Cmd.Wait returned.
 func (s *Server) Err() error { return s.err }
 
-// Drain sends the signal for drain mode.
-func (s *Server) Drain() error { return s.Cmd.Process.Signal(syscall.SIGUSR1) }
-
-// Signal sends SIGTERM.
-func (s *Server) Signal(name string) error {
-	if name != "SIGTERM" {
-		return fmt.Errorf("no such signal: %s", name)
-	}
-	return s.Cmd.Process.Signal(syscall.SIGTERM)
-}
-
 // Kill ends the process as a crash does.
 func (s *Server) Kill() {
 	_ = s.Cmd.Process.Kill() // it may have ended
 	<-s.exited
 }
 
-// BeforeStop has Stop call f first.
-func (s *Server) BeforeStop(f func()) { s.before = f }
-
 // Stop ends the process and waits for its end.
 func (s *Server) Stop() {
-	if s.before != nil {
-		s.before()
+	if s.BeforeStop != nil {
+		s.BeforeStop()
 	}
 	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
 	select {

@@ -151,14 +151,14 @@ func beside(t *testing.T, c *conversation.Campaign) (did map[string]int) {
 		if err != nil {
 			return s, err
 		}
-		s.BeforeStop(func() {
+		s.BeforeStop = func() {
 			if err := o.end(); err != nil {
 				t.Error(err)
 			}
 			for what, n := range o.did {
 				did[what] += n
 			}
-		})
+		}
 		return s, nil
 	}
 	return did

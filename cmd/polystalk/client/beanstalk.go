@@ -23,6 +23,7 @@ type Beanstalk struct {
 	target Target
 	conn   net.Conn
 	in     *bufio.Reader
+	out    []byte // of send
 	wait   time.Duration
 	used   string      // the tube of the last "use"
 	stop   func() bool // separates the connection from the context of Dial
@@ -36,7 +37,7 @@ func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beans
 	if err != nil {
 		return nil, Errorf(System, "%s cannot be asked: %v: is the server running?", t.Name, err)
 	}
-	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), wait: timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), out: make([]byte, progress), wait: timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	if err = conn.SetDeadline(d.Deadline); err == nil {
 		err = c.greet()
 	}
@@ -87,16 +88,23 @@ func (e replyError) Error() string { return fmt.Sprintf("it answers %.20q", stri
 
 const notFound replyError = "NOT_FOUND"
 
-// send writes a part of a command. The time restarts with the progress of large bodies.
-func (c *Beanstalk) send(part io.Reader) error {
+// send writes a command, a small one at once. The time restarts with the progress of large bodies.
+func (c *Beanstalk) send(command io.Reader) error {
 	for {
-		if err := c.conn.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
-			return err
-		}
-		if n, err := io.CopyN(c.conn, part, progress); n < progress || err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
+		n, err := io.ReadFull(command, c.out)
+		if n > 0 {
+			if err := c.conn.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
+				return err
 			}
+			if _, err := c.conn.Write(c.out[:n]); err != nil {
+				return err
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return nil
+		default:
 			return err
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // TestAwaitSocket waits for the socket of a server that restarts, even if the old socket is left;
@@ -15,36 +13,36 @@ func TestAwaitSocket(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, socketName)
-		if left {
+		listen := func() *net.UnixListener {
+			t.Helper()
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 			if err != nil {
 				t.Fatal(err)
 			}
+			return l
+		}
+		if left {
+			l := listen()
 			l.SetUnlinkOnClose(false)
 			l.Close()
 		}
 		if err := os.WriteFile(filepath.Join(dir, stateName), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var began atomic.Bool
-		opened := make(chan net.Listener, 1)
+		done := make(chan struct{})
 		go func() {
-			time.Sleep(5 * restartPoll)
-			began.Store(true)
-			os.Remove(path)
-			l, err := net.Listen("unix", path)
-			if err != nil {
-				t.Error(err)
-			}
-			opened <- l
+			defer close(done)
+			awaitSocket(t.Context(), dir)
 		}()
-		awaitSocket(t.Context(), dir)
-		if !began.Load() {
-			t.Error("it did not wait until there was a socket")
+		select {
+		case <-done:
+			t.Error("it did not wait for a socket")
+		default:
 		}
-		if l := <-opened; l != nil {
-			l.Close()
-		}
+		os.Remove(path)
+		l := listen()
+		<-done
+		l.Close()
 	}
-	awaitSocket(t.Context(), t.TempDir()) // or it would take the test's time
+	awaitSocket(t.Context(), t.TempDir())
 }

@@ -108,26 +108,35 @@ func TestPutOnATerminalSaysThatItWaitsForTheBody(t *testing.T) {
 	}
 }
 
+// A question closes asked when it is written.
+type question struct {
+	asked chan struct{}
+}
+
+func (q *question) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "[y/N]") {
+		close(q.asked)
+	}
+	return len(b), nil
+}
+
 // TestOnlyCountedJobsAreTouched, even if more come before the confirmation.
 func TestOnlyCountedJobsAreTouched(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "a")
 	for _, args := range [][]string{{"delete", "--tube", "mail"}, {"flush", "mail"}} {
-		q := *p
-		q.screens = cli.Screens{In: true, Err: true}
-		r, w := io.Pipe()
-		done := make(chan outcome)
+		in, answer := io.Pipe()
+		errs := &question{asked: make(chan struct{})}
+		code := make(chan int, 1)
 		go func() {
-			var out, errs strings.Builder
-			a := &cli.App{In: r, Out: &out, Err: &errs, Screens: q.screens, Getenv: func(string) string { return "" }}
-			code := cli.Run(t.Context(), a, append(args, "--server", p.server))
-			done <- outcome{code, out.String(), errs.String()}
+			a := &cli.App{In: in, Out: io.Discard, Err: errs, Screens: cli.Screens{In: true, Err: true}, Getenv: func(string) string { return "" }}
+			code <- cli.Run(t.Context(), a, append(args, "--server", p.server))
 		}()
-		time.Sleep(200 * time.Millisecond) // the question is there by now or a bit later: both must be right
+		<-errs.asked
 		p.must(0, "put", "mail", "--body", "b")
-		_, _ = io.WriteString(w, "y\n")
-		if o := <-done; o.code != 0 {
-			t.Fatalf("%q: %d, %q", args, o.code, o.stderr)
+		_, _ = io.WriteString(answer, "y\n")
+		if got := <-code; got != 0 {
+			t.Fatalf("%q: exit code %d", args, got)
 		}
 		if got := p.must(0, "jobs", "mail", "-o", "jsonl", "--jq", ".body").stdout; got != "b\n" {
 			t.Errorf("%q has left %q", args, got)

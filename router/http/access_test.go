@@ -166,7 +166,7 @@ func TestWrongTokenIsRefused(t *testing.T) {
 		if header == "" {
 			continue
 		}
-		// Who shows something wrong is told so, although showing nothing would do.
+		// A wrong token is reported, although none is needed.
 		w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": header}}).wants(t, 401, "no-token")
 	}
 	w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": "bearer " + readToken}}).wants(t, 200, "")
@@ -310,7 +310,7 @@ func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 }
 
 // TestBodiesAreShownAsFarAsTheServerSays: to operators and administrators, by each way in
-// which a body could be read or guessed; to readers never, to who has +bodies always.
+// which a body could be read or guessed; never to readers, always with +bodies.
 func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 	for usual, ways := range map[access.Bodies]struct{ preview, full int }{access.None: {403, 403}, access.Preview: {200, 403}, access.Full: {200, 200}} {
 		w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.Rules.Bodies = usual }})

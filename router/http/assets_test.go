@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestModulesImportWhatIsThere: a name that is wrong would be found by who opens that page.
+// TestModulesImportWhatIsThere: a wrong name would break only the page that uses it.
 func TestModulesImportWhatIsThere(t *testing.T) {
 	n := 0
 	for name, f := range assets() {

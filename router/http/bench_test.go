@@ -25,9 +25,9 @@ func (w *world) tubesOf(n int) {
 }
 
 // BenchmarkPages is what pages cost with 50,000 tubes: /metrics, which shows some of them, the
-// first part of their list, and all of them with our names and the exporter's. Who asks often
-// shares a sample, which is made anew where it says so. cpu-ms is of the whole process, the
-// collector included. It fails where a goal is missed, of the means.
+// first part of their list, and all of them as text. Frequent requests
+// share a sample, which is new where anew is set. cpu-ms is of the whole process with its
+// collector. It fails if a mean misses its goal.
 func BenchmarkPages(b *testing.B) {
 	w := newWorld(b, setup{anonymous: access.Operate})
 	w.tubesOf(50_000)

@@ -51,7 +51,7 @@ func (k *fakeCluster) Status() *wire.Cluster {
 	return &s
 }
 
-// Leader is that of its status.
+// Leader returns the leader of Status.
 func (k *fakeCluster) Leader() (name string, here bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +69,7 @@ func (k *fakeCluster) Disbelieved() string {
 	return ""
 }
 
-// FullDisks are those of its status.
+// FullDisks returns the servers of Status with full disks.
 func (k *fakeCluster) FullDisks() (here bool, others []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,7 +85,7 @@ func (k *fakeCluster) FullDisks() (here bool, others []string) {
 	return here, others
 }
 
-// set changes who leads.
+// set changes the role and the leader.
 func (k *fakeCluster) set(role string, leader *string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func TestServerAlone(t *testing.T) {
 	}
 }
 
-// TestClusterByHTTP: how it stands, and changes with who made them.
+// TestClusterByHTTP: its status, and changes with their audit.
 func TestClusterByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
@@ -181,8 +181,8 @@ func TestClusterByHTTP(t *testing.T) {
 	}
 }
 
-// TestFollowerByHTTP: who follows is ready as long as it knows of a leader, and says who that
-// is to those who ask it for jobs.
+// TestFollowerByHTTP: a follower is ready while it knows a leader, and names the leader to clients
+// that ask for jobs.
 func TestFollowerByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	k.set("follower", nil)
@@ -243,7 +243,7 @@ func (d *oneFileDisk) Free() int64 {
 }
 
 // TestFollowerTellsOfItsDisk: how its own journal stands, in all places, though it has no clients.
-// With a full disk it is ready, since those whom it hands on miss nothing, and says so.
+// With a full disk it is ready, since proxied clients miss nothing, and reports the disk.
 func TestFollowerTellsOfItsDisk(t *testing.T) {
 	k := newFakeCluster()
 	leader := "n1"

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestConsoleIsServed: with its policy, in both forms, and not again to who has it.
+// TestConsoleIsServed with its policy, compressed or not, and not again to a browser that has it.
 func TestConsoleIsServed(t *testing.T) {
 	w := newWorld(t, setup{unstarted: true}) // it can say that the server is starting
 	page := w.do("GET", "/", ask{})

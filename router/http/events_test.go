@@ -31,7 +31,7 @@ type reading struct {
 // An event is one as it was sent.
 type event struct{ id, name, data string }
 
-// stream opens a stream of events, whose answer is to be 200.
+// stream opens an event stream, which must answer 200.
 func (w *world) stream(query string, header ...string) *reading {
 	w.t.Helper()
 	r := w.streamed("GET", query, header...)
@@ -125,7 +125,7 @@ func (r *reading) ends() time.Duration {
 	return time.Since(start)
 }
 
-// open waits until so many streams are.
+// open waits until n streams are open.
 func (w *world) open(n int) {
 	w.t.Helper()
 	for range 1000 {
@@ -312,8 +312,7 @@ func TestTheSixtyFifthIsRefused(t *testing.T) {
 	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
 }
 
-// TestStreamsEndWhenTheServerStops: properly, and at once, also those whose clients read
-// nothing.
+// TestStreamsEndWhenTheServerStops: properly and at once, also if clients read nothing.
 func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

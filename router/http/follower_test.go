@@ -40,8 +40,8 @@ func (c *tallied) Close() error {
 	return c.Conn.Close()
 }
 
-// newPair makes them. Nobody may do anything at the leader but who comes by way of the follower,
-// whose tokens are those of a world; at the follower those without one may look.
+// newPair makes a leader and a follower. The leader only serves clients of the follower; the
+// follower has the tokens of a world, and the role read for clients without one.
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := &pair{cluster: newFakeCluster()}
@@ -183,7 +183,7 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	f.do("GET", "/api/v1/tubes", ask{token: "nobody's"}).wants(t, 401, "no-token").by(t, "")
 	p.leader.do("GET", "/api/v1/tubes", ask{header: forged}).wants(t, 401, "no-token")
 
-	// Where other servers come in nobody is served of whom they say nothing, or nonsense.
+	// Requests of other servers without a valid caller header are refused.
 	for _, values := range [][]string{nil, {""}, {"role=root&sees=full&all-bodies=true&request=1"}, {"role=admin&sees=all&all-bodies=true&request=1"},
 		{"role=admin&sees=full&all-bodies=2&request=1"}, {"role=admin&sees=full&all-bodies=true"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {
 		r, err := http.NewRequest("GET", "http://"+p.door+"/api/v1/tubes", nil)
@@ -236,7 +236,7 @@ func TestNothingIsHandedOnTwice(t *testing.T) {
 	}
 }
 
-// TestFollowerWithoutALeader says so as ever, and that of one that it cannot reach; nothing was done.
+// TestFollowerWithoutALeader reports that nothing was done, also if the leader is unreachable.
 func TestFollowerWithoutALeader(t *testing.T) {
 	p := newPair(t)
 	p.cluster.set("follower", nil)

@@ -13,7 +13,7 @@ import (
 	"polystalk/router/trend"
 )
 
-// withHistory keeps that of some tubes.
+// withHistory keeps the history of some tubes.
 func withHistory(tubes int) func(*Options) {
 	return func(o *Options) { o.HistoryTubes = tubes }
 }
@@ -99,7 +99,7 @@ func TestHistoryThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestSeriesAreDescribed: those of both layouts, in openapi.json.
+// TestSeriesAreDescribed in openapi.json, for both layouts.
 func TestSeriesAreDescribed(t *testing.T) {
 	doc, err := described()
 	if err != nil {

@@ -127,9 +127,9 @@ func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
 	}
 }
 
-// TestBodiesThatDoNotComeKeepNobodyWaiting: who may not do it, or shows a token, is answered
-// before the server has waited long, so that such requests do not hold all connections.
-func TestBodiesThatDoNotComeKeepNobodyWaiting(t *testing.T) {
+// TestMissingBodiesAreNotWaitedFor: a client without the role, or with a bad token, is answered
+// at once, and other bodies are given up.
+func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
@@ -179,9 +179,8 @@ func TestNamesCannotForgeMetrics(t *testing.T) {
 	}
 }
 
-// TestZippedAnswersAreForThoseWhoTakeThem: who says that he does not take gzip does not get
-// it.
-func TestZippedAnswersAreForThoseWhoTakeThem(t *testing.T) {
+// TestZippedAnswersNeedAcceptEncoding, and no weight of zero.
+func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
 	for accepts, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "*": true, "gzip;q=0": false, "gzip; q=0.0": false, "identity": false, "x-gzip-not": false, "gzip;q=x": false} {
 		a := w.do("GET", "/metrics/tubes", ask{header: map[string]string{"Accept-Encoding": accepts}})
@@ -224,7 +223,7 @@ func TestRulesChangeWhileRequestsRun(t *testing.T) {
 			if i%2 == 0 { // without the readers
 				text = lines[bytes.Index(lines, []byte("worker ")):]
 			}
-			next := w.tokens + ".next" // as a whole, as one who edits it should
+			next := w.tokens + ".next" // replaced as a whole, as an editor should
 			if err := errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, w.tokens), tokens.Reload()); err != nil {
 				t.Error(err)
 				return

@@ -142,7 +142,7 @@ func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx co
 	}
 }
 
-// TestKeyOutlivesItsConnection: whoever sends a request again has often lost the connection on
+// TestKeyOutlivesItsConnection: a client often retries because it has lost the connection on
 // which he sent it first, before it was done.
 func TestKeyOutlivesItsConnection(t *testing.T) {
 	var calls atomic.Int32

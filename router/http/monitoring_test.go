@@ -75,7 +75,7 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 		_, test, _ := strings.Cut(tried, "\n  - name: "+a.name+"\n")
 		test, _, _ = strings.Cut(test, "\n  - name: ")
 		fires := strings.Contains(test, "exp_samples: [{") || strings.Contains(test, "exp_alerts:")
-		// What is expected is exact, so whoever else has such series is silent.
+		// The expectation is exact, so no other instance fires.
 		who := make(map[string]bool)
 		for _, m := range subject.FindAllString(test, -1) {
 			who[m] = true
@@ -213,7 +213,7 @@ func (w *world) busy() {
 	if i := bytes.IndexByte(handle, 0); i >= 0 { // the next packet follows
 		handle = handle[:i]
 	}
-	for _, kind := range []byte{13, 13} { // WORK_COMPLETE, the second of which is an error
+	for _, kind := range []byte{13, 13} { // WORK_COMPLETE twice: the second one is an error
 		conn.Write(append([]byte{0, 'R', 'E', 'Q', 0, 0, 0, kind, 0, 0, 0, byte(len(handle) + 1)}, append(handle, 0)...))
 	}
 	if _, err := conn.Read(make([]byte, 1000)); err != nil { // the error
@@ -224,8 +224,7 @@ func (w *world) busy() {
 	w.do("GET", "/api/v1/tubes/none", ask{}).wants(w.t, 404, "not-found")
 }
 
-// metricName finds what may be a metric's name in an expression, whose labels and texts were
-// taken out.
+// metricName finds names of metrics in an expression without labels and texts.
 var (
 	metricName = regexp.MustCompile(`\b(?:polystalk|process|go)_[a-z0-9_]+`)
 	inBraces   = regexp.MustCompile(`\{[^}]*\}`)

@@ -20,7 +20,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A heldDisk is a directory whose files become durable when they may: let sends one sync on
+// A heldDisk is a directory with files that become durable on demand: let sends one sync on
 // its way, and open all from then on.
 type heldDisk struct {
 	wal.Disk
@@ -70,7 +70,7 @@ func (f *heldFile) Sync() error {
 	return f.File.Sync()
 }
 
-// newHeld is a world whose disk can be held, with that many jobs in the tube mail.
+// newHeld is a world with a disk that can be held, and n jobs in the tube mail.
 func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
 	dir := t.TempDir()
 	d := &heldDisk{Disk: wal.Dir(dir)}
@@ -145,7 +145,7 @@ func (w *world) audited() (list []wire.Entry) {
 const buryMail = `{"action":"bury","select":{"tube":"mail"}}`
 
 // TestLongOperationIsFollowed: what is said to be done is durable, all along; its end is
-// audited and logged, with who began it.
+// audited and logged, with the client.
 func TestLongOperationIsFollowed(t *testing.T) {
 	const jobs = 10_000
 	w, disk := newHeld(t, jobs)

@@ -162,9 +162,8 @@ func TestMoreThanExpectedSaysHowMany(t *testing.T) {
 	}
 }
 
-// TestAsOfIsThatOfEveryState: who leaves a state and comes back is not who was counted, by
-// whatever way he is selected.
-func TestAsOfIsThatOfEveryState(t *testing.T) {
+// TestAsOfHoldsForEveryState: a job that leaves a state and comes back was not counted.
+func TestAsOfHoldsForEveryState(t *testing.T) {
 	for _, selected := range []string{`{"tube":"mail"}`, `{"all_tubes":true}`, `{"ids":["1","2","3","4","5","6","7","8"]}`} {
 		w := newWorld(t, setup{anonymous: access.Operate})
 		say := w.beanstalkd()
@@ -251,7 +250,7 @@ func TestMomentsAreRead(t *testing.T) {
 	if got, err := w.web.readAsOf(text); err != nil || got != now {
 		t.Errorf("%q is read as %d, %v, and was %d", text, got, err, now)
 	}
-	got, err := other.web.readAsOf(text) // their clocks are that of the machine
+	got, err := other.web.readAsOf(text) // both use the clock of the machine
 	if err != nil || got-now > 60*core.Second || now-got > 60*core.Second {
 		t.Errorf("another process reads %q as %d, %v, and it was %d", text, got, err, now)
 	}

@@ -53,8 +53,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 	}
 }
 
-// TestGuideExplainsEveryMetric: and no other, but those of the library; with the type and the
-// labels that it has.
+// TestGuideExplainsEveryMetric with its type and labels, and no others.
 func TestGuideExplainsEveryMetric(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

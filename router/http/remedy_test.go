@@ -8,8 +8,7 @@ import (
 	"polystalk/router/access"
 )
 
-// TestRemedies: who guesses a member, a type, a role, a name or a token is told what would have
-// been right, not only that it was wrong.
+// TestRemedies: a problem about a member, type, role, name or token says what would be right.
 func TestRemedies(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
@@ -95,8 +94,7 @@ func TestProblemsOfIdsNameTheirKind(t *testing.T) {
 	}
 }
 
-// TestUnknownParametersAreRefused: by every route but those of probes and scrapers, who add
-// their own, and before anything is done.
+// TestUnknownParametersAreRefused before anything is done. Probes and scrapers may add their own.
 func TestUnknownParametersAreRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	bodies := map[string]string{

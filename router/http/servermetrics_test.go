@@ -16,8 +16,7 @@ type emitted func(e emitter)
 func (emitted) Describe(chan<- *prometheus.Desc)       {}
 func (f emitted) Collect(out chan<- prometheus.Metric) { f(emitter{out}) }
 
-// buckets are those of the only histogram that is emitted, by their bounds, with how many it
-// counts and their sum.
+// buckets returns the counts of the only emitted histogram by bound, its count and its sum.
 func buckets(t *testing.T, f emitted) (n map[float64]uint64, count uint64, sum float64) {
 	t.Helper()
 	r := prometheus.NewRegistry()

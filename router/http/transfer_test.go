@@ -314,8 +314,7 @@ func TestTransferOnAFullDisk(t *testing.T) {
 	w.do("GET", "/api/v1/tubes/away", ask{}).wants(t, 404, "not-found")
 }
 
-// TestTransfersAtOnce: each job is moved once, whoever else moves it, and workers take others
-// meanwhile.
+// TestTransfersAtOnce: each job is moved once, beside other moves and workers.
 func TestTransfersAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -33,7 +33,7 @@ func (t *table) set(name string, ready uint64) {
 	t.ready[name], t.since[name] = ready, t.number
 }
 
-// most shows those with most ready jobs whose names begin so.
+// most shows tubes with a prefix, those with most ready jobs first.
 func most(prefix string, limit int) View {
 	return View{
 		Key: fmt.Sprintf("%s %d", prefix, limit), Limit: limit,
@@ -109,8 +109,7 @@ func (c *client) apply(t *testing.T, v *admin.TubeSample, ch Change) {
 	}
 }
 
-// TestViewsFollowLikeATwin: whoever applies the changes has the view as it is, however many
-// samples he has missed.
+// TestViewsFollowLikeATwin: a client that applies the changes always has the view.
 func TestViewsFollowLikeATwin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A fake is a server whose figures a test sets.
+// A fake is a server with figures that a test sets.
 type fake struct {
 	mu      sync.Mutex
 	number  uint64
@@ -121,7 +121,7 @@ func TestNobodyIsLookedFor(t *testing.T) {
 		if _, walks := f.counts(); walks < 5 || walks > 7 {
 			t.Errorf("%d walks in ten seconds", walks)
 		}
-		for _, at := range f.looks[1:10] { // the first was for who had come
+		for _, at := range f.looks[1:10] { // the first was for the new subscriber
 			if at.Nanosecond() != int(every/2) {
 				t.Errorf("a look at %v", at)
 			}
@@ -137,8 +137,7 @@ func TestNobodyIsLookedFor(t *testing.T) {
 	})
 }
 
-// TestFirstSnapshotIsFresh: who comes after a long time in which nobody has looked is shown
-// nothing of then, and does not wait.
+// TestFirstSnapshotIsFresh: after a long time without samples, a subscriber gets a new one at once.
 func TestFirstSnapshotIsFresh(t *testing.T) {
 	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
 		for _, tubes := range []bool{false, true, true} {
@@ -207,8 +206,7 @@ func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, s
 	return n, len(points[0])
 }
 
-// TestHistoryHasNoGaps: neither by itself nor with subscribers, who look at tubes at other
-// times; and each tube that is read is read once a slot at least.
+// TestHistoryHasNoGaps with and without subscribers: each slot has a reading.
 func TestHistoryHasNoGaps(t *testing.T) {
 	for _, subscribed := range []bool{false, true} {
 		inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {

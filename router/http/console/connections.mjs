@@ -52,7 +52,7 @@ function List({ params }) {
   return html`
     <div class="line"><h1>Connections</h1>
       <select aria-label="protocol" value=${params.protocol || ''} onChange=${(e) => setParams({ protocol: e.target.value })}><option value="">both protocols</option><option value="beanstalkd">beanstalkd</option><option value="Gearman">Gearman</option></select>
-      <label class="check"><input type="checkbox" checked=${params.holding === 'true'} onChange=${(e) => setParams({ holding: e.target.checked ? 'true' : '' })} /> that hold jobs</label>
+      <label class="check"><input type="checkbox" checked=${params.holding === 'true'} onChange=${(e) => setParams({ holding: e.target.checked ? 'true' : '' })} /> with reserved jobs</label>
       ${params.tube && html`<span class="chip">at <span class="name">${shown(params.tube)}</span> <button type="button" aria-label="all tubes" onClick=${() => setParams({ tube: '' })}>×</button></span>`}
 </div>
     <${Trouble} problem=${list.problem} />
@@ -66,7 +66,7 @@ const jobColumns = [
   { key: 'id', title: 'Job', render: (j) => j.id },
   { key: 'tube', title: 'Tube', render: (j) => html`<span class="name">${j.tube}</span>` },
   { key: 'state', title: 'State', wide: true, render: (j) => html`<${State} state=${j.state} />` },
-  { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
+  { key: 'since', title: 'In state', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
   { key: 'left', title: 'Time left', right: true, render: (j) => html`<${Age} s=${j.left_seconds} />` },
 ];
 

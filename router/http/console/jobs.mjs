@@ -15,7 +15,7 @@ const columns = [
   { key: 'tube', title: 'Tube', render: (j) => html`<a class="name" href=${link('tube', [j.tube_path])}>${j.tube}</a>` },
   { key: 'state', title: 'State', render: (j) => html`<${State} state=${j.state} />` },
   { key: 'pri', title: 'Priority', right: true, wide: true, render: (j) => html`<${Num} n=${j.pri} />` },
-  { key: 'since', title: 'For', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
+  { key: 'since', title: 'In state', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
   { key: 'left', title: 'Time left', right: true, wide: true, render: (j) => (j.left_seconds ? html`<${Age} s=${j.left_seconds} />` : '–') },
   { key: 'runs', title: 'Runs', right: true, wide: true, render: (j) => html`<${Num} n=${j.reserves_total} />` },
   { key: 'holder', title: 'Reserved by', wide: true, render: (j) => (j.holder ? html`<a class="num" href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
@@ -123,7 +123,7 @@ export function Search({ params }) {
   return html`<form class="search" role="search" onSubmit=${go}>
     ${sees() === 'full' && html`<input type="search" aria-label="search in bodies" placeholder="search in bodies" value=${text} onInput=${(e) => { set(e.target.value); if (!e.target.value) setParams({ contains: '' }); }} />`}
     <select aria-label="age" value=${params.older || ''} onChange=${(e) => setParams({ older: e.target.value })}>
-      <option value="">of any age</option><option value="60">older than 1 m</option><option value="3600">older than 1 h</option><option value="86400">older than 1 d</option>
+      <option value="">any age</option><option value="60">older than 1 m</option><option value="3600">older than 1 h</option><option value="86400">older than 1 d</option>
     </select></form>`;
 }
 

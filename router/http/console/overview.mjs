@@ -61,7 +61,7 @@ function Looks({ server }) {
   const list = [];
   if (server.draining) list.push({ why: 'draining', text: 'New jobs are refused until the drain ends.', href: link('server') });
   for (const t of v.value.oldest) {
-    if (t.jobs.ready && !t.watching) list.push({ tube: t, why: 'stalled', text: `${plural(t.jobs.ready, 'ready job')}, and no worker` });
+    if (t.jobs.ready && !t.watching) list.push({ tube: t, why: 'stalled', text: `${plural(t.jobs.ready, 'ready job')}, no worker` });
     else if (t.oldest_ready_seconds > 300) list.push({ tube: t, why: 'late', text: `the oldest job has been ready for ${age(t.oldest_ready_seconds)}` });
     if (t.pause_left_seconds > 0 && t.jobs.ready) list.push({ tube: t, why: 'paused', text: `for another ${age(t.pause_left_seconds)}` });
   }

@@ -47,7 +47,7 @@ export default function Tube({ args: [path], params }) {
       <${Fact} name="wait, p50 / p99">${t.wait.count ? html`<span class="num" title="since the tube was created; within a factor of two">${age(t.wait.p50_seconds)} / ${age(t.wait.p99_seconds)}</span>` : '–'}</${Fact}>
       <${Fact} name="run, p50 / p99">${t.run.count ? html`<span class="num">${age(t.run.p50_seconds)} / ${age(t.run.p99_seconds)}</span>` : '–'}</${Fact}>
       <${Fact} name="bodies"><${Bytes} n=${t.job_body_bytes} /></${Fact}>
-      <${Fact} name="put so far"><${Num} n=${t.jobs_total} /></${Fact}>
+      <${Fact} name="total put"><${Num} n=${t.jobs_total} /></${Fact}>
       <${Fact} name="timeouts"><${Num} n=${t.events_total.timeout} /></${Fact}>
       <${Fact} name="using / watching / waiting"><a class="num" href=${link('connections', [], { tube: path })}>${count(t.using)} / ${count(t.watching)} / ${count(t.waiting)}</a></${Fact}>
     </dl>

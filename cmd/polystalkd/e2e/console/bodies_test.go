@@ -25,8 +25,7 @@ func TestBodiesThatAreMeantToHang(t *testing.T) {
 	b.quiet()
 }
 
-// TestEditKeepsWhatIsNotChanged: the body in the form is that of now, and fields of forms, which
-// know one end of a line, change no others.
+// TestEditKeepsWhatIsNotChanged: the form has the current body, and its line ends survive.
 func TestEditKeepsWhatIsNotChanged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

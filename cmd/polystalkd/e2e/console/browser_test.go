@@ -209,7 +209,7 @@ func (b *tab) keys(texts ...string) {
 }
 
 // press finds a button or link by its text among those that Tab leads to, goes to it, and
-// presses Enter: who has no mouse can do it too.
+// presses Enter: a keyboard is enough.
 func (b *tab) press(text string) {
 	b.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog)) button, body:not(:has(dialog)) a')].find(x => x.innerText.trim() === %q && !x.disabled && x.tabIndex >= 0 && x.checkVisibility())", text)

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestServerOfACluster: its page says who the servers are that keep the same jobs, and which of
-// them leads. A server that follows shows the jobs all the same, which it has from the one that leads, and
-// says which of the two it is.
+// TestServerOfACluster: the page shows the servers and the leader. The page of a follower shows
+// the leader's jobs, and says that it follows.
 func TestServerOfACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

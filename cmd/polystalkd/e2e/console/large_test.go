@@ -31,7 +31,7 @@ var (
 	jobs    = flag.Int("jobs", 20_000, "how many jobs a page goes through")
 )
 
-// fillMany puts jobs by a connection of its own, many at a time; tube and body are those of the i-th.
+// fillMany puts jobs by a connection of its own, many at a time; tube and body return those for the i-th job.
 func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)

@@ -80,8 +80,7 @@ func (f *front) cut() {
 	f.CloseClientConnections()
 }
 
-// TestConsoleFromAFolder: as its files are there, each module by itself, so that who works on it
-// sees a change when the page is loaded again.
+// TestConsoleFromAFolder: each module by itself, so that a developer sees a change at a reload.
 func TestConsoleFromAFolder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

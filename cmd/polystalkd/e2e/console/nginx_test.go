@@ -16,8 +16,8 @@ import (
 // the tests takes it for this machine.
 const publicName = "ops.example"
 
-// nginxConfig is what somebody writes who reads how nginx passes requests on, and no more:
-// with the prefix taken off, with it left there, and with the name that the browser gave.
+// nginxConfig is the plain configuration of nginx: with the prefix removed, with it passed on, and
+// with the name that the browser gave.
 const nginxConfig = `daemon off;
 master_process off;
 pid %[1]s/pid;

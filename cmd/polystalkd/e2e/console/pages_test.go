@@ -25,7 +25,7 @@ type server struct {
 	*daemon.Server
 	t      *testing.T
 	base   string // of the console
-	tokens bool   // who asks must show one
+	tokens bool   // clients need a token
 	job    string // the id of a buried one
 
 	gearman net.Conn // nil until something is submitted
@@ -144,12 +144,12 @@ func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
 		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
-		"buried": "all tubes", "connections": "that hold jobs", "operations": "Nothing was done to many jobs", "server": "gearman-listen",
+		"buried": "all tubes", "connections": "with reserved jobs", "operations": "No bulk operation since the server started", "server": "gearman-listen",
 	}
 }
 
-// TestPages: all of them, light, dark, small and at 200 %, by who may change things and who
-// may only look, keep nobody out and have the browser complain of nothing.
+// TestPages: all pages, light, dark, small and at 200 %, for operators and for readers, have no
+// faults of accessibility.
 func TestPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -199,7 +199,7 @@ func TestPages(t *testing.T) {
 						b.visit(page)
 						b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 						// What is left chooses what is shown.
-						if names := b.eval("[...document.querySelectorAll('main button, main input[type=checkbox]')].filter(x => !x.closest('.menu, thead')).map(x => x.innerText || x.parentElement.innerText).filter(x => !/^(1 h|24 h|table|copy.*|that hold jobs)$/.test(x.trim()))"); names != "" {
+						if names := b.eval("[...document.querySelectorAll('main button, main input[type=checkbox]')].filter(x => !x.closest('.menu, thead')).map(x => x.innerText || x.parentElement.innerText).filter(x => !/^(1 h|24 h|table|copy.*|with reserved jobs)$/.test(x.trim()))"); names != "" {
 							t.Errorf("page %s has buttons that cannot apply: %s", page, names)
 						}
 					}

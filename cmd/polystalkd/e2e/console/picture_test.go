@@ -66,7 +66,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// busy has producers and workers of some tubes, not all of whom keep up, at work for a while.
+// busy runs producers and workers of some tubes for a while; not all workers keep up.
 func (s *server) busy(over time.Duration) {
 	tubes := []struct {
 		name         string
@@ -85,8 +85,7 @@ func (s *server) busy(over time.Duration) {
 		{"exports", 5, 900 * time.Millisecond, 700 * time.Millisecond, 2600, 0},
 		{"cleanup", 0, time.Second, 200 * time.Millisecond, 40, 0},
 	}
-	// every has one connection take a turn now and then, as long as the test runs: who works is
-	// to be there in the picture.
+	// every lets one connection act now and then while the test runs; a busy one is skipped.
 	every := func(pause time.Duration, turn func(c *conversation.Client) error) {
 		if pause == 0 {
 			return

@@ -13,9 +13,11 @@ import (
 
 // A house has shards with running goroutines.
 type house struct {
-	t     *testing.T
-	m     *ops.Map
-	clock *ops.Clock
+	t       *testing.T
+	m       *ops.Map
+	clock   *ops.Clock
+	mu      sync.Mutex
+	callers []*Caller
 }
 
 func newHouse(t *testing.T, shards int) *house {
@@ -43,7 +45,13 @@ func newHouse(t *testing.T, shards int) *house {
 	return h
 }
 
-func (h *house) caller() *Caller { return New(h.m, h.clock) }
+func (h *house) caller() *Caller {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := New(h.m, h.clock)
+	h.callers = append(h.callers, c)
+	return c
+}
 
 func tubeName(i int) string { return "t" + strconv.Itoa(i) }
 

@@ -6,17 +6,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"polystalk/shard/commit"
 )
 
-// A slowStorage is a storage that does what a test says. It has only what a Gate asks for.
+// A slowStorage does what a test says. It has only what a Gate needs.
 type slowStorage struct {
 	commit.Storage
 	acked, notified atomic.Uint64
 	pressure        atomic.Int32
-	claims          atomic.Int32 // what Claim answers
+	claims          atomic.Int32 // the result of Claim
 	asked, released atomic.Int32
 }
 
@@ -30,165 +31,117 @@ func (s *slowStorage) Claim(*commit.Claim, int64) commit.Pressure {
 	return commit.Pressure(s.claims.Load())
 }
 
-// ends wants a call to end, with that error.
-func ends(t *testing.T, done <-chan error, want error) {
-	t.Helper()
-	select {
-	case err := <-done:
-		if !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it waits for ever")
+// A call waits at a Gate.
+type call func(ctx context.Context, g *Gate, s *slowStorage) error
+
+func committed(n uint64) call {
+	return func(ctx context.Context, g *Gate, s *slowStorage) error { return g.Committed(ctx, s, n) }
+}
+
+func room(ctx context.Context, g *Gate, s *slowStorage) error { return g.Room(ctx, s) }
+
+func claim(ctx context.Context, g *Gate, s *slowStorage) error {
+	return g.Claim(ctx, s, new(commit.Claim), 9)
+}
+
+// TestGateWaits: each call waits until the storage has changed as it needs, or its context has
+// ended, or the Gate has failed. It checks after each Wake, and a claim only if the storage has
+// notified it.
+func TestGateWaits(t *testing.T) {
+	to := func(p commit.Pressure) func(s *slowStorage) {
+		return func(s *slowStorage) { s.pressure.Store(int32(p)) }
 	}
-}
-
-// waits wants a call not to end yet.
-func waits(t *testing.T, done <-chan error) {
-	t.Helper()
-	select {
-	case err := <-done:
-		t.Fatalf("it did not wait: %v", err)
-	case <-time.After(20 * time.Millisecond):
+	claims := func(p commit.Pressure) func(s *slowStorage) { return func(s *slowStorage) { s.claims.Store(int32(p)) } }
+	acked := func(n uint64) func(s *slowStorage) { return func(s *slowStorage) { s.acked.Store(n) } }
+	notify := func(s *slowStorage) { s.notified.Add(1) }
+	same := func(*slowStorage) {}
+	type steps []func(s *slowStorage)
+	for name, tt := range map[string]struct {
+		call   call
+		steps  steps // the call ends after the last one
+		fails  bool  // in the last step the Gate fails
+		cancel bool  // in the last step the context ends
+		want   error
+	}{
+		"no commit":          {committed(0), steps{acked(4)}, false, false, nil},
+		"an old commit":      {committed(4), steps{acked(4)}, false, false, nil},
+		"an old one, failed": {committed(4), steps{acked(4)}, true, false, nil},
+		"a commit":           {committed(6), steps{acked(4), acked(5), acked(7)}, false, false, nil},
+		"a cancelled commit": {committed(6), steps{acked(4), same}, false, true, context.Canceled},
+		"a failed commit":    {committed(6), steps{acked(4), same}, true, false, ErrFailed},
+		"room":               {room, steps{to(commit.Open)}, false, false, nil},
+		"no room":            {room, steps{to(commit.Full)}, false, false, ErrFull},
+		"room later":         {room, steps{to(commit.Wait), same, to(commit.Open)}, false, false, nil},
+		"no room later":      {room, steps{to(commit.Wait), same, to(commit.Full)}, false, false, ErrFull},
+		"no room after fail": {room, steps{to(commit.Wait), same}, true, false, ErrFailed},
+		"a claim":            {claim, steps{claims(commit.Wait), claims(commit.Open), notify}, false, false, nil},
+		"no claim":           {claim, steps{claims(commit.Wait), claims(commit.Full), notify}, false, false, ErrFull},
+		"a cancelled claim":  {claim, steps{claims(commit.Wait), same}, false, true, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g Gate
+				s := new(slowStorage)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan error, 1)
+				for i, step := range tt.steps {
+					asked := s.asked.Load()
+					step(s)
+					last := i == len(tt.steps)-1
+					if last && tt.fails {
+						g.Fail()
+					}
+					if last && tt.cancel {
+						cancel()
+					}
+					if i == 0 {
+						go func() { done <- tt.call(ctx, &g, s) }()
+					}
+					g.Wake()
+					synctest.Wait()
+					if !last && len(done) > 0 {
+						t.Fatalf("step %d: it did not wait: %v", i, <-done)
+					}
+					if n := s.asked.Load() - asked; i > 0 && !last && n != 0 {
+						t.Errorf("step %d: it has asked %d times", i, n)
+					}
+				}
+				if err := <-done; !errors.Is(err, tt.want) {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+				if name == "a cancelled claim" && s.released.Load() != 1 {
+					t.Errorf("released %d times", s.released.Load())
+				}
+				if g.waiting.Load() != 0 || len(g.bells) != 0 {
+					t.Errorf("%d wait, %d bells", g.waiting.Load(), len(g.bells))
+				}
+			})
+		})
 	}
-}
-
-func run(f func() error) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	return done
-}
-
-func TestCommittedWaitsForItsCommit(t *testing.T) {
 	var g Gate
-	s := new(slowStorage)
-	s.acked.Store(4)
-	for n, j := range map[uint64]commit.Storage{0: s, 4: s, 9: nil} {
-		if err := g.Committed(t.Context(), j, n); err != nil {
-			t.Errorf("commit %d: %v", n, err)
-		}
-	}
-	done := run(func() error { return g.Committed(t.Context(), s, 6) })
-	waits(t, done)
-	s.acked.Store(5)
-	g.Wake()
-	waits(t, done)
-	s.acked.Store(7)
-	g.Wake()
-	ends(t, done, nil)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	done = run(func() error { return g.Committed(ctx, s, 8) })
-	waits(t, done)
-	cancel()
-	ends(t, done, context.Canceled)
-	if g.waiting.Load() != 0 || len(g.bells) != 0 {
-		t.Errorf("%d wait, %d bells", g.waiting.Load(), len(g.bells))
+	if g.Committed(t.Context(), nil, 9) != nil || g.Room(t.Context(), nil) != nil || g.Claim(t.Context(), nil, nil, 9) != nil {
+		t.Error("it waits without a journal")
 	}
 }
 
-func TestRoomIsWaitedFor(t *testing.T) {
-	var g Gate
-	s := new(slowStorage)
-	if err := g.Room(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
-	if err := g.Room(t.Context(), s); err != nil {
-		t.Error(err)
-	}
-	s.pressure.Store(int32(commit.Full))
-	if err := g.Room(t.Context(), s); !errors.Is(err, ErrFull) {
-		t.Errorf("full: %v", err)
-	}
-	for then, want := range map[commit.Pressure]error{commit.Open: nil, commit.Full: ErrFull} {
-		s.pressure.Store(int32(commit.Wait))
-		done := run(func() error { return g.Room(t.Context(), s) })
-		waits(t, done)
-		g.Wake()
-		waits(t, done)
-		s.pressure.Store(int32(then))
-		g.Wake()
-		ends(t, done, want)
-	}
-}
-
-func TestClaimAsksAgainOnlyWhenNotified(t *testing.T) {
-	var g Gate
-	s := new(slowStorage)
-	var c commit.Claim
-	for then, want := range map[commit.Pressure]error{commit.Open: nil, commit.Full: ErrFull} {
-		s.claims.Store(int32(commit.Wait))
-		before := s.asked.Load()
-		done := run(func() error { return g.Claim(t.Context(), s, &c, 9) })
-		waits(t, done)
-		s.claims.Store(int32(then))
-		g.Wake()
-		waits(t, done)
-		if n := s.asked.Load() - before; n != 1 {
-			t.Errorf("it has asked %d times", n)
-		}
-		s.notified.Add(1)
-		g.Wake()
-		ends(t, done, want)
-	}
-	s.claims.Store(int32(commit.Wait))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := g.Claim(ctx, s, &c, 9); !errors.Is(err, context.DeadlineExceeded) || s.released.Load() != 1 {
-		t.Errorf("%v, released %d times", err, s.released.Load())
-	}
-}
-
-// TestNoWakeIsMissed: whatever the moment at which the commit is acknowledged.
+// TestNoWakeIsMissed: a waiting call ends, at whatever moment its commit is acknowledged.
 func TestNoWakeIsMissed(t *testing.T) {
 	var g Gate
 	s := new(slowStorage)
-	const rounds, waiters = 3000, 4
-	var next [waiters]chan uint64
-	var wait sync.WaitGroup
-	var done sync.WaitGroup
-	for i := range next {
-		next[i] = make(chan uint64)
-		wait.Go(func() {
-			for n := range next[i] {
-				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for n := uint64(1); n <= 3000; n++ {
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
 				if err := g.Committed(ctx, s, n); err != nil {
 					t.Errorf("commit %d: %v", n, err)
 				}
-				cancel()
-				done.Done()
-			}
-		})
-	}
-	for n := range uint64(rounds) {
-		done.Add(waiters)
-		for i := range next {
-			next[i] <- n + 1
+			})
 		}
-		s.acked.Store(n + 1)
+		s.acked.Store(n)
 		g.Wake()
-		done.Wait()
-	}
-	for i := range next {
-		close(next[i])
-	}
-	wait.Wait()
-}
-
-// TestFailureEndsEveryWait, also those that begin later; what is acknowledged already stays so.
-func TestFailureEndsEveryWait(t *testing.T) {
-	var g Gate
-	s := new(slowStorage)
-	s.acked.Store(4)
-	s.pressure.Store(int32(commit.Wait))
-	before := run(func() error { return g.Committed(t.Context(), s, 5) })
-	room := run(func() error { return g.Room(t.Context(), s) })
-	waits(t, before)
-	g.Fail()
-	ends(t, before, ErrFailed)
-	ends(t, room, ErrFailed)
-	ends(t, run(func() error { return g.Committed(t.Context(), s, 6) }), ErrFailed)
-	if err := g.Committed(t.Context(), s, 4); err != nil {
-		t.Error(err)
+		wait.Wait()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,6 +157,9 @@ func oneHistory(t *testing.T, seed uint64, tubes, shards int) (ops []history.Op)
 		})
 	}
 	wg.Wait()
+	if !slices.ContainsFunc(h.callers, func(c *Caller) bool { return c.batch.Sent > 0 }) {
+		t.Error("no shard was busy and got a message")
+	}
 	if n := h.caller().Counts(); n.Ready+n.Reserved+n.Delayed+n.Buried != 0 || n.Total != producers*puts || h.m.Tubes().Len() != 0 {
 		t.Errorf("%d tubes, %+v at the end", h.m.Tubes().Len(), n)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// digests are those of all shards.
+// digests returns the digests of all shards.
 func digests(t *testing.T, target *Target) (all []uint64) {
 	t.Helper()
 	for i := range target.Places.Shards() {
@@ -42,11 +43,12 @@ func remove(t *testing.T, target *Target, id core.JobID) {
 	target.Places.IDs().Finish(id)
 }
 
-// TestFollowerIsAsAStart: who has followed all that a server has recorded, and then leads, has
-// what the server has that reads its journal, and goes on in the same way.
+// TestFollowerIsAsAStart: a follower that has applied all records of a server, and then leads, has
+// the same state as a server that reads its journal, with another number of shards: the tubes,
+// the jobs, the next id.
 func TestFollowerIsAsAStart(t *testing.T) {
 	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
-	// No digest depends on what is done to the time of day meanwhile.
+	// The digests must not depend on changes of the time of day.
 	began := time.Now()
 	k := ops.GivenClock(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
 	first := newTargetAt(t, 4, k)
@@ -109,6 +111,13 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	if a, b := read.Journal().Stats().Live, r.Journal().Stats().Live; a != b || a == 0 {
 		t.Errorf("by the journal of a start %d bytes live, by that of a follower %d", a, b)
 	}
+	names := func(t *Target) string {
+		l, _ := t.Places.Tubes().Names()
+		return fmt.Sprint(slices.Sorted(l.All()))
+	}
+	if a, b, c := names(first), names(start), names(follower); a != b || a != c {
+		t.Errorf("the tubes were %s, are %s after a start, and %s at a follower", a, b, c)
+	}
 	for _, id := range live {
 		at, ok := start.Places.OfJob(id)
 		if got, found := follower.Places.OfJob(id); !ok || !found || got != at {
@@ -122,11 +131,11 @@ func TestFollowerIsAsAStart(t *testing.T) {
 		t.Errorf("the next job is %d, want 3001", id)
 	}
 	for _, id := range live {
-		remove(t, follower, id) // each is finished once: else a page has more ids than it can
+		remove(t, follower, id) // a page panics if an id is finished twice
 	}
 }
 
-// TestFailureBeforeItLeads: what breaks the journal before it leads is told, and ends Lead.
+// TestFailureBeforeItLeads: an error of the journal before it leads is reported, and ends Lead.
 func TestFailureBeforeItLeads(t *testing.T) {
 	broken := errors.New("broken")
 	disk := &failing{Disk: wal.Dir(t.TempDir())}
@@ -154,7 +163,7 @@ func TestFailureBeforeItLeads(t *testing.T) {
 	}
 }
 
-// failing is a disk on which no file can be made while err is not nil.
+// failing is a disk that creates no files while err is not nil.
 type failing struct {
 	wal.Disk
 	err error

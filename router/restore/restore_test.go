@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,10 +14,10 @@ import (
 	"polystalk/shard/wal"
 )
 
-// newTarget is a server's shards that nobody has used.
+// newTarget returns unused shards of a server.
 func newTarget(t *testing.T, shards int) *Target { return newTargetAt(t, shards, ops.SystemClock()) }
 
-// newTargetAt is newTarget with a clock.
+// newTargetAt is newTarget with a given clock.
 func newTargetAt(t *testing.T, shards int, k *ops.Clock) *Target {
 	target := &Target{Clock: k, Log: slog.New(slog.DiscardHandler), Workers: 2}
 	target.Places = ops.NewMap(ops.MapOptions{
@@ -41,7 +40,7 @@ func newTargetAt(t *testing.T, shards int, k *ops.Clock) *Target {
 	return target
 }
 
-// own takes shard i until it is released.
+// own owns shard i. The caller releases it.
 func own(t *testing.T, target *Target, i int) (*shard.Shard, *shard.Batch) {
 	t.Helper()
 	sh, b := target.Places.Shard(i), &shard.Batch{Home: nobody{}}
@@ -72,7 +71,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 	return id
 }
 
-// open goes through all stages in a row.
+// open runs all stages in a row.
 func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
@@ -86,45 +85,8 @@ func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *c
 	return r.Journal(), r.Failed()
 }
 
-// TestJobsComeBack: a job of every tube is found again, also by another number of shards,
-// and ids go on where they ended.
-func TestJobsComeBack(t *testing.T) {
-	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
-	want := []string{"default"}
-	first := newTarget(t, 4)
-	j, _ := open(t, first, cfg)
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		put(t, first, name, "x")
-		want = append(want, name)
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-
-	second := newTarget(t, 2)
-	j, failed := open(t, second, cfg)
-	defer j.Close()
-	names, _ := second.Places.Tubes().Names()
-	if got := slices.Sorted(names.All()); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-		t.Errorf("the tubes are %q, want %q", got, want)
-	}
-	for i, name := range want[1:] {
-		if sh, ok := second.Places.OfJob(core.JobID(i + 1)); !ok || sh != second.Places.OfTube([]byte(name)) {
-			t.Errorf("job %d of tube %s is in shard %d: %v", i+1, name, sh, ok)
-		}
-	}
-	if id := put(t, second, "f", "y"); id != 6 {
-		t.Errorf("the next job is %d, want 6", id)
-	}
-	select {
-	case err := <-failed:
-		t.Error(err)
-	default:
-	}
-}
-
-// TestMarkWithoutFiles: a directory in which beanstalkd's files were being taken over is
-// refused without them, since the journal beside them may lack jobs.
+// TestMarkWithoutFiles: if an import was interrupted and beanstalkd's files are gone, the directory
+// is refused, since its journal may lack jobs.
 func TestMarkWithoutFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, importMark), nil, 0o600); err != nil {
@@ -133,5 +95,62 @@ func TestMarkWithoutFiles(t *testing.T) {
 	_, err := newTarget(t, 1).Recover(&Config{Dir: dir, SegmentSize: 1 << 20}, func() {})
 	if err == nil || !strings.Contains(err.Error(), "put them back") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// withJobs returns a directory with the journal of a server that had n jobs.
+func withJobs(t *testing.T, n int) string {
+	t.Helper()
+	dir := t.TempDir()
+	target := newTarget(t, 1)
+	j, _ := open(t, target, &Config{Dir: dir, SegmentSize: 1 << 20, Sync: wal.SyncNever})
+	for range n {
+		put(t, target, "a", "x")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestStartFinishesAnExchange: a server that ended while its journal was exchanged for another starts
+// with the other one. A journal that was only received in part is removed.
+func TestStartFinishesAnExchange(t *testing.T) {
+	for _, c := range []struct {
+		name, marker string
+		jobs         int
+	}{
+		{"it had begun", "exchange.begun", 5},
+		{"it had not", "", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			from, dir := withJobs(t, 5), withJobs(t, 2)
+			files, err := filepath.Glob(filepath.Join(from, "journal.*"))
+			if err != nil || len(files) == 0 {
+				t.Fatal(files, err)
+			}
+			for _, f := range files {
+				name := strings.Replace(filepath.Base(f), "journal.", "incoming.", 1)
+				if err := os.Rename(f, filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.marker != "" {
+				if err := os.WriteFile(filepath.Join(dir, c.marker), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			target := newTarget(t, 1)
+			j, _ := open(t, target, &Config{Dir: dir, SegmentSize: 1 << 20})
+			defer j.Close()
+			if id := put(t, target, "a", "y"); id != core.JobID(c.jobs+1) {
+				t.Errorf("the next job is %d, want %d", id, c.jobs+1)
+			}
+			for _, pattern := range []string{"incoming.*", "exchange.*"} {
+				if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
+					t.Errorf("there is still %q", left)
+				}
+			}
+		})
 	}
 }

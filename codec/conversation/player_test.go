@@ -209,8 +209,8 @@ a>> say b|a|.|\n
 a<set a\nb\n.\n
 a>> say {version} H:lap:1|\n
 a<< 2.0 H:lap:1\n
-a>> say 12 12 12 13 x|\n
-a<< {n} <job> <job> {near 12} {any}\n
+a>> say 12 12 12 13 11 13 x|\n
+a<< {n} <job> <job> {near 12} {near 12} {over 12} {any}\n
 a>> say <job>|\n
 a<< 12\n
 = say .|: .\n
@@ -297,6 +297,7 @@ func TestTextIsCompiled(t *testing.T) {
 	for line, want := range map[string]string{
 		`a>> a\0\n\r\t\x41\\\{\<`:        "a\x00\n\r\tA\\{<",
 		`a>> {3*ab}c{0*d}{2*\0}`:         "abababc\x00\x00",
+		`a>> a{50*b}\x20`:                "a" + strings.Repeat("b", 50) + " ",
 		`a> CAN_DO f`:                    "\x00REQ\x00\x00\x00\x01\x00\x00\x00\x01f",
 		`a> NOOP`:                        "\x00REQ\x00\x00\x00\x06\x00\x00\x00\x00",
 		`a> RES 0x8000002a {2*u}\0`:      "\x00RES\x80\x00\x00\x2a\x00\x00\x00\x03uu\x00",
@@ -312,6 +313,9 @@ func TestTextIsCompiled(t *testing.T) {
 		got, err := v.expand(tokens)
 		if err != nil || string(got) != want {
 			t.Errorf("%s is %q, %v, want %q", line, got, err, want)
+		}
+		if s.Kind == kindSendRaw && strings.Contains(line, "{50*") && escape(got) != s.Text {
+			t.Errorf("%s is written as %s", line, escape(got))
 		}
 		if again, err := compile(escape([]byte(want))); err != nil || len(again) != 1 || again[0].text != want {
 			t.Errorf("%q is not escaped: %s", want, escape([]byte(want)))

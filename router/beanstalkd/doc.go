@@ -24,7 +24,7 @@
 //
 // Who runs it in tests: the naive twin of the core plays random histories of all operations
 // (shard/core/model_test.go, drive_test.go); a conversation in codec/conversation/testdata is
-// played by the simulator, by polystalkd and by beanstalkd; random sessions (codec/conversation
-// session.go) are compared with beanstalkd by package e2e/wire of the program; and the
+// played by the simulator, by polystalkd and by beanstalkd; random histories
+// (codec/conversation/beanstalkops.go) are compared with beanstalkd by package e2e/wire of the program; and the
 // simulator's histories (router/sim) look for the moment at which each answer was true.
 package beanstalkd

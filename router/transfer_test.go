@@ -58,7 +58,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 				t.Errorf("%+v", v)
 			}
 		} else {
-			_, err := o.MoveJob(ctx, id, "to")
+			_, err := o.TransferJob(ctx, id, admin.Transfer{To: "to"})
 			wantProblem(t, err, wire.Uncertain)
 		}
 		if took := time.Since(start); took > time.Minute {
@@ -68,9 +68,9 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 		if err != nil || !row.Moving || row.State != core.Reserved {
 			t.Errorf("%+v, %v", row, err)
 		}
-		_, err = o.MoveJob(t.Context(), id, "elsewhere")
+		_, err = o.TransferJob(t.Context(), id, admin.Transfer{To: "elsewhere"})
 		wantProblem(t, err, wire.JobMoved)
-		wantProblem(t, o.Delete(t.Context(), id, true), wire.JobMoved)
+		wantProblem(t, o.Act(t.Context(), id, core.VerbDelete, true), wire.JobMoved)
 		disk.stall(false)
 		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 			if _, _, err := o.Job(t.Context(), id, 0); err != nil {

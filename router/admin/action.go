@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"polystalk/router/direct"
@@ -88,31 +87,41 @@ const (
 	wholeMost = 256 << 10
 )
 
-// Do implements Action.
+// Do implements Action. A new time to run records whole jobs, which need room in the journal.
 func (v Verb) Do(ctx context.Context, o *Operator, s *Step) error {
-	if v.Changes&core.ChangeTTR != 0 {
-		return v.doWhole(ctx, o, s)
-	}
-	act := func() error {
-		for rows := range slices.Chunk(s.Rows, actMost) {
-			if err := v.act(ctx, o, s, rows); err != nil {
-				return err
+	whole := v.Changes&core.ChangeTTR != 0
+	for at := 0; at < len(s.Rows); {
+		n, size := at, 0
+		for ; n < min(len(s.Rows), at+actMost); n++ {
+			if whole {
+				next := recorded(&s.Rows[n])
+				if n > at && size+next > wholeMost {
+					break
+				}
+				size += next
 			}
 		}
-		return nil
+		act := func() error { return v.act(ctx, o, s, s.Rows[at:n]) }
+		var err error
+		if v.Verb == core.VerbDelete { // works when the disk is full
+			err = act()
+		} else {
+			err = o.withRoom(ctx, size, act)
+		}
+		if err != nil {
+			return err
+		}
+		at = n
 	}
-	var err error
-	if v.Verb == core.VerbDelete { // works when the disk is full
-		err = act()
-	} else {
-		err = o.withRoom(ctx, 0, act)
-	}
-	for i := 0; err == nil && i < len(s.Results); i++ {
-		if s.Results[i] == core.StatusUnadmitted {
-			err = v.admit(ctx, o, s, i)
+	for i, why := range s.Results {
+		if why != core.StatusUnadmitted || whole {
+			continue
+		}
+		if err := v.admit(ctx, o, s, i); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // act acts on the next rows of s in one visit.
@@ -145,21 +154,6 @@ func idsOf(rows []core.JobRow) []core.JobID {
 		ids[i] = rows[i].ID
 	}
 	return ids
-}
-
-// doWhole is Do for a change that records whole jobs, which need room in the journal.
-func (v Verb) doWhole(ctx context.Context, o *Operator, s *Step) error {
-	for at := 0; at < len(s.Rows); {
-		n, size := at, 0
-		for ; n < min(len(s.Rows), at+actMost) && (n == at || size+recorded(&s.Rows[n]) <= wholeMost); n++ {
-			size += recorded(&s.Rows[n])
-		}
-		if err := o.withRoom(ctx, size, func() error { return v.act(ctx, o, s, s.Rows[at:n]) }); err != nil {
-			return err
-		}
-		at = n
-	}
-	return nil
 }
 
 // recorded returns how many bytes the record of a job has at most.

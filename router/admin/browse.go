@@ -198,25 +198,34 @@ func (b *browse) visit() (more, found bool) {
 		x.Limit = min(x.Limit, visitRows)
 	}
 	x.Bodies = slices.Grow(x.Bodies, min(x.Limit*int(x.Body), shownPart))
-	switch op, tube := b.c.Op(), []byte(q.Tube); {
-	case q.Order == Next:
-		op.ListHead(tube, q.State, x)
-	case q.Order != Scan:
-		op.ListArrivals(tube, q.State, x)
-	case !q.AllTubes:
-		op.ScanJobs(tube, x)
+	switch op := b.c.Op(); q.Order {
+	case Scan:
+		return b.o.scan(b.c, q, &b.at.Shard, x)
+	case Next:
+		op.ListHead([]byte(q.Tube), q.State, x)
 	default:
-		op.ScanJobs(nil, x)
-		more = b.c.Do(b.at.Shard).Status == core.StatusMore
-		if !more && b.at.Shard+1 < len(b.o.opts.Host.Map.Shards()) {
-			b.at.Shard++
-			x.Cursor = core.Cursor{}
-			more = true
-		}
-		return more, true
+		op.ListArrivals([]byte(q.Tube), q.State, x)
 	}
 	status := b.c.DoTube(q.Tube).Status
 	return status == core.StatusMore && q.Order != Next, status != core.StatusNotFound
+}
+
+// scan visits the next part of a tube, or of all tubes from a shard on. It moves shard to the
+// next one when a shard has no more. found is false if there is no such tube.
+func (o *Operator) scan(c *direct.Caller, q *JobQuery, shard *int, x *core.OperatorOp) (more, found bool) {
+	if !q.AllTubes {
+		c.Op().ScanJobs([]byte(q.Tube), x)
+		status := c.DoTube(q.Tube).Status
+		return status == core.StatusMore, status != core.StatusNotFound
+	}
+	c.Op().ScanJobs(nil, x)
+	more = c.Do(*shard).Status == core.StatusMore
+	if !more && *shard+1 < len(o.opts.Host.Map.Shards()) {
+		*shard++
+		x.Cursor = core.Cursor{}
+		more = true
+	}
+	return more, true
 }
 
 // take adds what a visit has found. It searches large bodies here, where nothing waits for the

@@ -251,18 +251,9 @@ func (o *Operator) dropLater(shard int, ids []core.JobID, commit uint64) {
 	}
 }
 
-// MoveJob moves a job to another tube, and returns its new id once that is durable.
-func (o *Operator) MoveJob(ctx context.Context, id core.JobID, to string) (moved core.JobID, err error) {
-	return o.transferJob(ctx, id, Transfer{To: to})
-}
-
-// CopyJob copies a job to a tube, and returns the id of the copy once it is durable. The copy
-// of a reserved job is ready.
-func (o *Operator) CopyJob(ctx context.Context, id core.JobID, to string) (copied core.JobID, err error) {
-	return o.transferJob(ctx, id, Transfer{To: to, Copy: true})
-}
-
-func (o *Operator) transferJob(ctx context.Context, id core.JobID, t Transfer) (copied core.JobID, err error) {
+// TransferJob transfers a job, and returns its new id once that is durable. The copy of a reserved
+// job is ready.
+func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (copied core.JobID, err error) {
 	defer o.did(t.Name(), &err)
 	row, _, err := o.Job(ctx, id, 0)
 	if err != nil {

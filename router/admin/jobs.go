@@ -159,43 +159,25 @@ func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version ui
 	return version, err
 }
 
-// Delete deletes a job. With force, it deletes a reserved job too, whose worker is then
-// ignored. It works when the disk is full.
-func (o *Operator) Delete(ctx context.Context, id core.JobID, force bool) (err error) {
-	defer o.did("delete", &err)
-	return o.durably(ctx, o.act(id, core.Action{Verb: core.VerbDelete, Force: force}, 0))
-}
-
-// KickJob makes a buried or delayed job ready.
-func (o *Operator) KickJob(ctx context.Context, id core.JobID) (err error) {
-	defer o.did("kick", &err)
-	return o.change(ctx, 0, o.act(id, core.Action{Verb: core.VerbKick}, 0))
-}
-
-// ReleaseJob takes a job from its worker and makes it ready.
-func (o *Operator) ReleaseJob(ctx context.Context, id core.JobID) (err error) {
-	defer o.did("release", &err)
-	return o.change(ctx, 0, o.act(id, core.Action{Verb: core.VerbRelease, Force: true}, 0))
-}
-
-// BuryJob buries a job. With force, it buries a reserved job too, whose worker is then
-// ignored.
-func (o *Operator) BuryJob(ctx context.Context, id core.JobID, force bool) (err error) {
-	defer o.did("bury", &err)
-	row, _, err := o.Job(ctx, id, 0)
-	if err != nil {
-		return err
+// Act deletes, kicks, releases or buries a job. With force, it deletes or buries a reserved job,
+// too. A worker that loses its job is ignored from then on. Deleting works when the disk is full.
+func (o *Operator) Act(ctx context.Context, id core.JobID, verb core.Verb, force bool) (err error) {
+	a := core.Action{Verb: verb, Force: force || verb == core.VerbRelease}
+	defer o.did(Verb{a}.Name(), &err)
+	var row JobRow
+	if verb == core.VerbBury { // it records the whole job if a Gearman client waits for it
+		if row, _, err = o.Job(ctx, id, 0); err != nil {
+			return err
+		}
 	}
-	// The journal may not have a job that a Gearman client waits for: then all of it is recorded.
-	return o.change(ctx, len(row.Tube)+int(row.Size), o.act(id, core.Action{Verb: core.VerbBury, Force: force}, row.Size))
-}
-
-// act returns a change of one job, with room in the journal for admitted bytes of its body.
-func (o *Operator) act(id core.JobID, a core.Action, admitted uint32) func(c *direct.Caller) (uint64, error) {
-	return func(c *direct.Caller) (uint64, error) {
-		s, n := actOn(c, id, admitted, &core.OperatorOp{Act: a})
-		return n, o.refused(c, id, s)
+	act := func(c *direct.Caller) (uint64, error) {
+		s, commit := actOn(c, id, row.Size, &core.OperatorOp{Act: a})
+		return commit, o.refused(c, id, s)
 	}
+	if verb == core.VerbDelete {
+		return o.durably(ctx, act)
+	}
+	return o.change(ctx, len(row.Tube)+int(row.Size), act)
 }
 
 // actOn does x.Act to one job. It returns the result, and the commit that it depends on.

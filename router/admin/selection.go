@@ -77,10 +77,8 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 // rewind starts the selection again.
 func (s *selection) rewind() {
 	s.x.Cursor, s.visits, s.missing = core.Cursor{}, 0, s.gone
-	switch s.shard = 0; {
-	case s.ids != nil:
-		s.nextIDs()
-	case !s.q.AllTubes:
+	s.shard = 0
+	if s.nextIDs(); s.ids == nil && !s.q.AllTubes {
 		s.shard = s.o.opts.Host.Map.OfTube([]byte(s.q.Tube))
 	}
 }
@@ -110,37 +108,26 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 	before := x.Cursor.At
 	start := time.Now()
 	err = s.o.read(ctx, func(c *direct.Caller) error {
-		switch {
-		case s.ids != nil:
-			c.Op().PickJobs(s.ids[s.shard], x)
-		case s.q.AllTubes:
-			c.Op().ScanJobs(nil, x)
-		default:
-			c.Op().ScanJobs([]byte(s.q.Tube), x)
+		if s.ids == nil {
+			more, _ = s.o.scan(c, s.q, &s.shard, x)
+			return nil
 		}
+		c.Op().PickJobs(s.ids[s.shard], x)
 		more = c.Do(s.shard).Status == core.StatusMore
+		s.missing += x.Cursor.At - before - uint64(x.Looked)
+		if !more {
+			x.Cursor = core.Cursor{}
+			s.shard++
+			s.nextIDs()
+			more = s.shard < len(s.ids)
+		}
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
 	s.o.rest(start)
-	if s.ids != nil {
-		s.missing += x.Cursor.At - before - uint64(x.Looked)
-	}
-	return more || s.nextShard(), s.keep(ctx)
-}
-
-// nextShard goes on to the next shard, if there is one.
-func (s *selection) nextShard() bool {
-	s.x.Cursor = core.Cursor{}
-	switch s.shard++; {
-	case s.ids != nil:
-		s.nextIDs()
-	case !s.q.AllTubes:
-		return false
-	}
-	return s.shard < len(s.o.opts.Host.Map.Shards())
+	return more, s.keep(ctx)
 }
 
 // keep applies what the shard could not check to the jobs that were found. It searches large

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -281,19 +280,13 @@ func (a *API) bodyTag(body core.Large) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-func (a *API) kickJob(c *call) error {
-	return changeJob(c, func(ctx context.Context, id core.JobID, _ bool) error { return a.op.KickJob(ctx, id) })
-}
-
-func (a *API) releaseJob(c *call) error {
-	return changeJob(c, func(ctx context.Context, id core.JobID, _ bool) error { return a.op.ReleaseJob(ctx, id) })
-}
-
-func (a *API) deleteJob(c *call) error { return changeJob(c, a.op.Delete) }
-func (a *API) buryJob(c *call) error   { return changeJob(c, a.op.BuryJob) }
+func (a *API) deleteJob(c *call) error  { return a.changeJob(c, core.VerbDelete) }
+func (a *API) kickJob(c *call) error    { return a.changeJob(c, core.VerbKick) }
+func (a *API) releaseJob(c *call) error { return a.changeJob(c, core.VerbRelease) }
+func (a *API) buryJob(c *call) error    { return a.changeJob(c, core.VerbBury) }
 
 // changeJob changes the job in the path, perhaps by force.
-func changeJob(c *call, do func(ctx context.Context, id core.JobID, force bool) error) error {
+func (a *API) changeJob(c *call, verb core.Verb) error {
 	force, err := one(c.Query, "force", "false", "true")
 	if err != nil {
 		return err
@@ -302,7 +295,7 @@ func changeJob(c *call, do func(ctx context.Context, id core.JobID, force bool) 
 	if err != nil {
 		return err
 	}
-	if err := do(c.Ctx, id, force == "true"); err != nil {
+	if err := a.op.Act(c.Ctx, id, verb, force == "true" && verb != core.VerbKick); err != nil {
 		return forcible(c, err)
 	}
 	c.Affected = 1
@@ -317,11 +310,11 @@ func forcible(c *call, err error) error {
 	return err
 }
 
-func (a *API) moveJob(c *call) error { return transferJob(c, a.op.MoveJob) }
-func (a *API) copyJob(c *call) error { return transferJob(c, a.op.CopyJob) }
+func (a *API) moveJob(c *call) error { return a.transferJob(c, false) }
+func (a *API) copyJob(c *call) error { return a.transferJob(c, true) }
 
 // transferJob moves or copies the job in the path to the tube in the body.
-func transferJob(c *call, do func(ctx context.Context, id core.JobID, to string) (core.JobID, error)) error {
+func (a *API) transferJob(c *call, copies bool) error {
 	var in wire.NewTransfer
 	id, err := jobOf(c)
 	if err != nil {
@@ -333,7 +326,7 @@ func transferJob(c *call, do func(ctx context.Context, id core.JobID, to string)
 	if in.To == nil {
 		return noTarget()
 	}
-	is, err := do(c.Ctx, id, *in.To)
+	is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies})
 	if err != nil {
 		return err
 	}

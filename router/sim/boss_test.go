@@ -189,22 +189,18 @@ func refusal(err error, may ...string) error {
 
 func (b *boss) actOnOne(*direct.Caller) error {
 	id, a, ctx := b.job(), b.action(), context.Background()
-	do := map[core.Verb]func() error{
-		core.VerbDelete:  func() error { return b.o.Admin.Delete(ctx, core.JobID(id), a.Force) },
-		core.VerbKick:    func() error { return b.o.Admin.KickJob(ctx, core.JobID(id)) },
-		core.VerbBury:    func() error { return b.o.Admin.BuryJob(ctx, core.JobID(id), a.Force) },
-		core.VerbRelease: func() error { a.Force = true; return b.o.Admin.ReleaseJob(ctx, core.JobID(id)) },
-	}[a.Verb]
-	if do == nil {
+	set := a.Verb != core.VerbDelete && a.Verb != core.VerbKick && a.Verb != core.VerbBury && a.Verb != core.VerbRelease
+	if set {
 		a.Verb = core.VerbSet
-		do = func() error {
-			_, err := b.o.Admin.Edit(ctx, core.JobID(id), &admin.Edit{Action: a})
-			return err
-		}
 	}
 	a.Force = a.Force || a.Verb == core.VerbRelease
 	b.begins(&a, id)
-	err := do()
+	var err error
+	if set {
+		_, err = b.o.Admin.Edit(ctx, core.JobID(id), &admin.Edit{Action: a})
+	} else {
+		err = b.o.Admin.Act(ctx, core.JobID(id), a.Verb, a.Force && a.Verb != core.VerbKick)
+	}
 	s := core.StatusOK
 	if err != nil {
 		s = core.StatusNotFound

@@ -26,12 +26,12 @@ func (b *boss) transfer(*direct.Caller) error {
 			body = string(j.Body)
 		}
 	}
-	a, do := core.Action{Verb: core.VerbTake}, b.o.Admin.MoveJob
+	a, t := core.Action{Verb: core.VerbTake}, admin.Transfer{To: to}
 	if b.rng.IntN(2) == 0 {
-		a.Verb, do = core.VerbRead, b.o.Admin.CopyJob
+		a.Verb, t.Copy = core.VerbRead, true
 	}
 	b.begins(&a, uint64(id))
-	is, err := do(ctx, id, to)
+	is, err := b.o.Admin.TransferJob(ctx, id, t)
 	b.acted[uint64(id)]++
 	if err != nil {
 		return refusal(err, "not-found", "job-reserved", "job-moved", "awaited", "changed", "invalid")

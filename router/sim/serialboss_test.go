@@ -83,14 +83,8 @@ func (s *serial) operate() error {
 func (s *serial) act(c *direct.Caller, id core.JobID, a *core.Action) (why string, err error) {
 	ctx, o := context.Background(), s.boss.Admin
 	switch a.Verb {
-	case core.VerbDelete:
-		err = o.Delete(ctx, id, a.Force)
-	case core.VerbKick:
-		err = o.KickJob(ctx, id)
-	case core.VerbBury:
-		err = o.BuryJob(ctx, id, a.Force)
-	case core.VerbRelease:
-		err = o.ReleaseJob(ctx, id)
+	case core.VerbDelete, core.VerbKick, core.VerbBury, core.VerbRelease:
+		err = o.Act(ctx, id, a.Verb, a.Force && a.Verb != core.VerbKick)
 	case core.VerbSet:
 		_, err = o.Edit(ctx, id, &admin.Edit{Action: *a})
 	default:

@@ -11,7 +11,7 @@ import (
 )
 
 // pathOf is a path that a route serves.
-func pathOf(rt *route) string {
+func pathOf(rt route) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
 	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
 }
@@ -46,8 +46,7 @@ func TestForeignHostIsToldNothing(t *testing.T) {
 		if _, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body")); err != nil {
 			t.Fatal(err)
 		}
-		for i := range testRoutes {
-			rt := &testRoutes[i]
+		for _, rt := range testRoutes {
 			path := strings.ReplaceAll(pathOf(rt), "default", "secret-tube")
 			a := w.do(rt.method(), path, ask{host: foreign})
 			if probes[rt.pattern] {
@@ -74,8 +73,7 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
 		{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
 	} {
-		for i := range testRoutes {
-			rt := &testRoutes[i]
+		for _, rt := range testRoutes {
 			if !rt.changes() {
 				w.do("GET", "/problems/no-token", ask{header: header}).wants(t, 200, "")
 				continue
@@ -100,8 +98,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 		"GET /{$}": true, "GET /console/{file...}": true, // the console itself knows nothing
 		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
 	}
-	for i := range testRoutes {
-		rt := &testRoutes[i]
+	for _, rt := range testRoutes {
 		switch {
 		case rt.need == access.Nobody && !open[rt.pattern]:
 			t.Errorf("%s is open to everybody", rt.pattern)
@@ -115,12 +112,9 @@ func TestEveryRouteHasARole(t *testing.T) {
 	}
 	// What the mux serves is what the table has.
 	w := newWorld(t, setup{})
-	for i := range testRoutes {
-		rt := &testRoutes[i]
+	for _, rt := range testRoutes {
 		r, err := http.NewRequest(rt.method(), w.url+pathOf(rt), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if _, pattern := w.web.mux.Handler(r); pattern != rt.pattern {
 			t.Errorf("%s is served by %q", rt.pattern, pattern)
 		}
@@ -130,8 +124,7 @@ func TestEveryRouteHasARole(t *testing.T) {
 func TestRolesAreKept(t *testing.T) {
 	w := newWorld(t, setup{})
 	roles := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
-	for i := range testRoutes {
-		rt := &testRoutes[i]
+	for _, rt := range testRoutes {
 		for role, token := range roles {
 			a := w.do(rt.method(), pathOf(rt), ask{token: token})
 			switch {
@@ -184,18 +177,14 @@ func TestTokensAreReloaded(t *testing.T) {
 	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
 	cookie := w.login(readToken)
 	replace := func(text string) error {
-		if err := os.WriteFile(w.tokens, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(w.tokens, []byte(text), 0o600))
 		return w.web.opts.Tokens.Reload()
 	}
 	if replace("nonsense\n") == nil {
 		t.Error("a broken file is taken")
 	}
 	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
-	if err := replace(fmt.Sprintf("new read sha256:%x\n", access.DigestOf("another"))); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, replace(fmt.Sprintf("new read sha256:%x\n", access.DigestOf("another"))))
 	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
 	w.do("GET", "/metrics", ask{header: map[string]string{"Cookie": cookie}}).wants(t, 401, "no-token")
 	w.do("GET", "/metrics", ask{token: "another"}).wants(t, 200, "")

@@ -127,8 +127,7 @@ func TestServerAlone(t *testing.T) {
 func TestClusterByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
-	var got wire.Cluster
-	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "").read(t, &got)
+	got := get[wire.Cluster](w, "/api/v1/cluster")
 	if got.ID != k.status.ID || *got.Leader != "n1" || len(got.Members) != 3 || *got.Members[1].LagEntries != 10 || got.Members[2].Trouble == "" {
 		t.Errorf("%+v", got)
 	}
@@ -267,10 +266,8 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 			t.Errorf("/metrics has no %s", name)
 		}
 	}
-	var j wire.Journal
-	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
-	var got wire.Cluster
-	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 200, "").read(t, &got)
+	j := get[wire.Journal](w, "/api/v1/journal")
+	got := get[wire.Cluster](w, "/api/v1/cluster")
 	if j.Pressure != "full" || j.RoomBytes <= 0 || j.RoomBytes >= j.Bytes || got.Journal == nil || *got.Journal != j {
 		t.Errorf("it has %+v, and %+v of the cluster's", j, got.Journal)
 	}
@@ -282,9 +279,7 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 // TestGuideExplainsClusterMetrics: each, and no other, with its labels.
 func TestGuideExplainsClusterMetrics(t *testing.T) {
 	text, err := os.ReadFile("../cluster/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	_, rest, _ := strings.Cut(string(text), "| Metric | Type | Labels | Meaning |\n")
 	rest, _, _ = strings.Cut(rest, "\n\n")
 	explained := make(map[string]string) // the labels, by the name

@@ -94,8 +94,7 @@ func TestConnectionsByHTTP(t *testing.T) {
 	}
 
 	path := fmt.Sprintf("%s/%d", connectionsPath, k.ID)
-	var one wire.ConnectionJobs
-	w.do("GET", path, ask{}).wants(t, 200, "").read(t, &one)
+	one := get[wire.ConnectionJobs](w, path)
 	if one.ID != k.ID || one.Holding != 2 || len(one.Jobs) != 2 || one.Jobs[0].State != "reserved" || one.Jobs[0].Holder == nil ||
 		*one.Jobs[0].Holder != (wire.Holder{Connection: k.ID, Peer: k.Peer}) || one.Jobs[0].StateSeconds < one.Jobs[1].StateSeconds {
 		t.Errorf("%+v", one)
@@ -114,8 +113,7 @@ func TestConnectionsByHTTP(t *testing.T) {
 			t.Errorf("%s: %d jobs are held", at, held)
 		}
 	}
-	var job wire.Job
-	w.do("GET", fmt.Sprintf("/api/v1/jobs/%d", one.Jobs[0].ID), ask{}).wants(t, 200, "").read(t, &job)
+	job := get[wire.Job](w, fmt.Sprintf("/api/v1/jobs/%d", one.Jobs[0].ID))
 	if job.Holder == nil || job.Holder.Connection != k.ID {
 		t.Errorf("%+v", job)
 	}

@@ -32,9 +32,7 @@ func TestConsoleIsServed(t *testing.T) {
 		packed := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "br, gzip"}})
 		packed.wants(t, 200, "")
 		z, err := gzip.NewReader(strings.NewReader(packed.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if b, err := io.ReadAll(z); err != nil || string(b) != plain.body {
 			t.Errorf("%s: compressed it is another one (%v)", m[1], err)
 		}

@@ -56,18 +56,14 @@ func (w *world) streamed(method, query string, header ...string) *reading {
 	}
 	fmt.Fprint(conn, "\r\n")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	return &reading{w.t.(*testing.T), conn, resp, bufio.NewReader(resp.Body)}
 }
 
 func (r *reading) line() string {
 	r.t.Helper()
 	line, err := r.body.ReadString('\n')
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	noErr(r.t, err)
 	return strings.TrimSuffix(line, "\n")
 }
 
@@ -139,9 +135,7 @@ func (w *world) open(n int) {
 
 // TestServerEachSecond: with growing ids, beside other topics.
 func TestServerEachSecond(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
 	r := w.stream("topics=server,journal", "Last-Event-ID: 99999999")
@@ -181,9 +175,7 @@ func TestServerEachSecond(t *testing.T) {
 
 // TestTubesThatChange: first all of the view, then what changes in it.
 func TestTubesThatChange(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("mail-a", 1)
@@ -211,9 +203,7 @@ func TestTubesThatChange(t *testing.T) {
 // TestATubeThatComesAndGoes: again and again, and one with a name of any octets, which is a
 // function that stays.
 func TestATubeThatComesAndGoes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	// encoded for the path, and this as a parameter.
@@ -233,9 +223,7 @@ func TestATubeThatComesAndGoes(t *testing.T) {
 	wants(odd, true)
 	for range 2 {
 		id, err := w.srv.Operator().Put(t.Context(), newJob("mail/x$1", "x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		wants("mail/x$1", true)
 		w.do("DELETE", fmt.Sprintf("/api/v1/jobs/%d", id), ask{}).wants(t, 204, "")
 		wants("mail/x$1", false)
@@ -244,9 +232,7 @@ func TestATubeThatComesAndGoes(t *testing.T) {
 
 // TestAnOperationIsFollowed to its end.
 func TestAnOperationIsFollowed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("mail", 1)
@@ -314,9 +300,7 @@ func TestTheSixtyFifthIsRefused(t *testing.T) {
 
 // TestStreamsEndWhenTheServerStops: properly and at once, also if clients read nothing.
 func TestStreamsEndWhenTheServerStops(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(1000)
 	fast := w.stream("topics=server,tubes")
@@ -342,9 +326,7 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 
 // TestATokenThatIsGoneEndsItsStreams: others go on.
 func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{})
 	gone := w.stream("topics=server", "Authorization: Bearer "+readToken)
@@ -356,9 +338,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 		r.next()
 	}
 	lines := strings.SplitAfter(tokenLines(), "\n")
-	if err := os.WriteFile(w.tokens, []byte(strings.Join(lines[1:], "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(w.tokens, []byte(strings.Join(lines[1:], "")), 0o600))
 	if err := w.web.opts.Tokens.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -372,9 +352,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 // TestClientsThatReadNothing: the memory for them is bounded, those that read are not
 // delayed, and in the end their streams are ended and others have the places.
 func TestClientsThatReadNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(2000)
 	reader := w.stream("topics=server")

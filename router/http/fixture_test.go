@@ -102,9 +102,7 @@ func newWorld(t testing.TB, with setup) *world {
 		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
 	}
 	srv, err := router.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	w.srv = srv
 	o := Options{
 		Operator: srv.Operator(), Log: log, Version: "v1", Speaks: "both", Level: new(slog.LevelVar), MetricsTubes: 200,
@@ -119,9 +117,7 @@ func newWorld(t testing.TB, with setup) *world {
 	}
 	if !with.noTokens {
 		w.tokens = filepath.Join(t.TempDir(), "tokens")
-		if err := os.WriteFile(w.tokens, []byte(tokenLines()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(w.tokens, []byte(tokenLines()), 0o600))
 		if o.Tokens, err = access.OpenTokens(w.tokens); err != nil {
 			t.Fatal(err)
 		}
@@ -133,9 +129,7 @@ func newWorld(t testing.TB, with setup) *world {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	served := make(chan error, 1)
 	go func() { served <- w.web.Serve(l, with.anonymous) }()
 	w.addr = l.Addr().String()
@@ -162,9 +156,7 @@ func newWorld(t testing.TB, with setup) *world {
 
 func (w *world) start() {
 	w.t.Helper()
-	if err := w.srv.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, w.srv.Start())
 }
 
 // An ask is a request.
@@ -191,9 +183,7 @@ func (w *world) do(method, target string, a ask) *answer {
 		body = strings.NewReader(a.body)
 	}
 	r, err := http.NewRequest(method, w.url+target, body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	if a.token != "" {
 		r.Header.Set("Authorization", "Bearer "+a.token)
 	}
@@ -205,14 +195,10 @@ func (w *world) do(method, target string, a ask) *answer {
 	}
 	r.Host = a.host
 	resp, err := w.client.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	got := &answer{resp.StatusCode, resp.Header, string(b)}
 	w.validate(r, a, got)
 	return got
@@ -267,9 +253,7 @@ func (w *world) beanstalkd() func(line string) string {
 	return func(line string) string {
 		fmt.Fprintf(conn, "%s\r\n", line)
 		got, err := r.ReadString('\n')
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		noErr(w.t, err)
 		if strings.HasPrefix(got, "RESERVED ") {
 			r.ReadString('\n') // the body
 		}
@@ -298,14 +282,10 @@ func (w *world) function(name string) (release func()) {
 func (w *world) connect(serve func(net.Listener) error) net.Conn {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	go serve(l)
 	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	w.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(hangs))
 	return conn
@@ -313,3 +293,26 @@ func (w *world) connect(serve func(net.Listener) error) net.Conn {
 
 // testRoutes are all routes, of no server.
 var testRoutes = (&API{server: new(server)}).routes()
+
+// long skips a test that takes longer than a second under -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long")
+	}
+}
+
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get returns the answer of a path of the API, which must be 200.
+func get[T any](w *world, path string) (v T) {
+	w.t.Helper()
+	w.do("GET", path, ask{}).wants(w.t, 200, "").read(w.t, &v)
+	return v
+}

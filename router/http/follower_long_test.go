@@ -27,9 +27,7 @@ func TestSlowReadersAtAFollower(t *testing.T) {
 	answered := 0
 	for range 6 { // some may have to wait for a place, one after the other
 		c, err := net.Dial("tcp", p.follower.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer c.Close()
 		c.(*net.TCPConn).SetReadBuffer(4 << 10)
 		fmt.Fprintf(c, "GET /api/v1/jobs?limit=1000&body=full HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", operateToken)
@@ -68,16 +66,12 @@ func (p *pair) settles(t *testing.T) {
 func (p *pair) events(t *testing.T, token string) (res *http.Response, line func() string) {
 	t.Helper()
 	r, err := http.NewRequest("GET", p.follower.url+"/api/v1/events?topics=tubes", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err = (&http.Client{}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	t.Cleanup(func() { res.Body.Close() })
 	if res.StatusCode != 200 || res.Header.Get(wire.ServerHeader) != "n2" || res.Header.Get("Content-Type") != "text/event-stream" {
 		b, _ := io.ReadAll(res.Body)
@@ -97,9 +91,7 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 // TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when he may
 // look no more, and when the follower ends.
 func TestStreamsGoThrough(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	p := newPair(t)
 	first, line := p.events(t, "")
 	tells := func(what string) {
@@ -124,9 +116,7 @@ func TestStreamsGoThrough(t *testing.T) {
 
 	_, line = p.events(t, readToken)
 	tells("event: tubes")
-	if err := os.WriteFile(p.follower.tokens, []byte(strings.ReplaceAll(tokenLines(), "reader read", "reader admin")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(p.follower.tokens, []byte(strings.ReplaceAll(tokenLines(), "reader read", "reader admin")), 0o600))
 	if err := p.follower.web.opts.Tokens.Reload(); err != nil {
 		t.Fatal(err)
 	}

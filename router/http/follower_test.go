@@ -86,9 +86,7 @@ func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
 func (w *world) listen(d Door) string {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	go w.web.ServeDoor(l, d)
 	return l.Addr().String()
 }
@@ -187,14 +185,10 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	for _, values := range [][]string{nil, {""}, {"role=root&sees=full&all-bodies=true&request=1"}, {"role=admin&sees=all&all-bodies=true&request=1"},
 		{"role=admin&sees=full&all-bodies=2&request=1"}, {"role=admin&sees=full&all-bodies=true"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {
 		r, err := http.NewRequest("GET", "http://"+p.door+"/api/v1/tubes", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		r.Header["Polystalk-Caller"] = values
 		res, err := f.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		res.Body.Close()
 		if res.StatusCode != 400 {
 			t.Errorf("%q is answered with %d", values, res.StatusCode)
@@ -227,9 +221,7 @@ func TestNothingIsHandedOnTwice(t *testing.T) {
 	}
 	last := worlds[0].listen(Door{Anonymous: access.Admin, Last: true})
 	res, err := http.Get("http://" + last + "/api/v1/tubes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	res.Body.Close()
 	if res.StatusCode != 503 || asked.Load() != 1 {
 		t.Errorf("what another server's socket has handed on is answered with %d, after %d streams", res.StatusCode, asked.Load())
@@ -263,9 +255,7 @@ func TestFollowerWithoutALeader(t *testing.T) {
 func breaking(t *testing.T, says string, heard *atomic.Int64) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -316,17 +306,13 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 	p := newPair(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer l.Close()
 	p.door = l.Addr().String()
 	for i, named := range []bool{false, true} {
 		ctx, leave := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, "POST", p.follower.url+"/api/v1/jobs/1/kick", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		r.Header.Set("Authorization", "Bearer "+operateToken)
 		if named {
 			r.Header.Set("Idempotency-Key", "k")
@@ -337,9 +323,7 @@ func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 			close(gone)
 		}()
 		at, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer at.Close()
 		at.SetReadDeadline(time.Now().Add(hangs))
 		in := bufio.NewReader(at)
@@ -375,9 +359,7 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 	}}})
 	for _, key := range []string{"", "k"} {
 		r, err := http.NewRequest("POST", w.url+"/api/v1/test", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if key != "" {
 			r.Header.Set("Idempotency-Key", key)
 		}

@@ -58,8 +58,7 @@ func TestFullDisk(t *testing.T) {
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "the disk is full") {
 		t.Errorf("/readyz: %q", a.body)
 	}
-	var j wire.Journal
-	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	j := get[wire.Journal](w, "/api/v1/journal")
 	if j.Pressure != "full" {
 		t.Errorf("%+v", j)
 	}

@@ -21,9 +21,7 @@ func withHistory(tubes int) func(*Options) {
 // TestHistoryOfServerAndTube: what was there is shown after seconds, and nothing of the time
 // before.
 func TestHistoryOfServerAndTube(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
 	odd := "a,b%2F\xff/ü"
@@ -102,9 +100,7 @@ func TestHistoryThatCannotBe(t *testing.T) {
 // TestSeriesAreDescribed in openapi.json, for both layouts.
 func TestSeriesAreDescribed(t *testing.T) {
 	doc, err := described()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	text := doc.Paths.Find("/history").Get.Parameters.GetByInAndName("query", "series").Description
 	for _, l := range []string{"Of the server: " + strings.Join(trend.ServerLayout.Series(), ", ") + ".", "Of a tube: " + strings.Join(trend.TubeLayout.Series(), ", ") + "."} {
 		if !strings.Contains(text, l) {

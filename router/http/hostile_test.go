@@ -117,9 +117,7 @@ func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
 	in := bufio.NewReader(conn)
 	for i, want := range []int{200, 401, 201, 401} {
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		io.Copy(io.Discard, resp.Body)
 		if resp.StatusCode != want {
 			t.Errorf("answer %d: status %d, want %d", i, resp.StatusCode, want)
@@ -130,9 +128,7 @@ func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
 // TestMissingBodiesAreNotWaitedFor: a client without the role, or with a bad token, is answered
 // at once, and other bodies are given up.
 func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{})
 	for _, tt := range []struct {
 		what, request string
@@ -192,9 +188,7 @@ func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 
 // TestRulesChangeWhileRequestsRun: each request is judged by one or the other, whole.
 func TestRulesChangeWhileRequestsRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	var tokens *access.Tokens
 	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
 	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {

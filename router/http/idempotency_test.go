@@ -114,14 +114,10 @@ func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx co
 		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil },
 		MaxJobSize: func() uint32 { return 1 << 16 }, Observe: func(string, string, int, time.Duration) {},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	s.handle([]route{{pattern: "POST /", need: access.Operate, flags: takesBody, handler: handler}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	go s.Serve(l, access.Operate)
 	t.Cleanup(s.close)
 	return s, func(ctx context.Context, key string) (*http.Response, string, error) {

@@ -14,19 +14,16 @@ import (
 func TestServerJournalAndConfigAreShown(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	w.put("mail", 2)
-	var s wire.Server
-	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &s)
+	s := get[wire.Server](w, "/api/v1/server")
 	if s.Version != "v1" || s.State != "serving" || s.Jobs.Ready != 2 || s.JobsTotal != 2 || s.Tubes != 2 || s.Loops != 1 || s.Shards != 4 ||
 		s.MaxJobSize != 65535 || s.PID == 0 || s.Connections.Limit == 0 {
 		t.Errorf("%+v", s)
 	}
-	var j wire.Journal
-	w.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
+	j := get[wire.Journal](w, "/api/v1/journal")
 	if !j.Enabled || j.Pressure != "open" || j.Segments == 0 || j.Records == 0 || j.Commits == 0 || j.LiveBytes == 0 {
 		t.Errorf("%+v", j)
 	}
-	var c wire.Config
-	w.do("GET", "/api/v1/config", ask{}).wants(t, 200, "").read(t, &c)
+	c := get[wire.Config](w, "/api/v1/config")
 	if len(c.Settings) != 1 || c.Settings[0] != (wire.Setting{Name: "port", Value: "11300", Origin: "default"}) {
 		t.Errorf("%+v", c)
 	}
@@ -125,9 +122,7 @@ func TestChangesAreAudited(t *testing.T) {
 
 // TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
 func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{})
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 503, "draining")
@@ -180,14 +175,10 @@ func TestProfilesAreForAdmins(t *testing.T) {
 	w.do("GET", "/debug/pprof/profile?seconds=61", ask{token: adminToken}).wants(t, 400, "")
 
 	r, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/debug/pprof/trace?seconds=50", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	r.Header.Set("Authorization", "Bearer "+adminToken)
 	resp, err := w.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer resp.Body.Close()
 	w.web.Stop(t.Context())
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {

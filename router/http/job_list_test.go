@@ -129,14 +129,11 @@ func TestJobsAreListed(t *testing.T) {
 }
 
 func TestListsOfJobsAreRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
 	const mail = "/api/v1/tubes/mail/jobs"
-	var part wire.Jobs
-	w.do("GET", mail+"?limit=2&state=ready", ask{}).wants(t, 200, "").read(t, &part)
+	part := get[wire.Jobs](w, mail+"?limit=2&state=ready")
 	raw, _ := base64.RawURLEncoding.DecodeString(part.Next)
 	forged := slices.Clone(raw)
 	forged[placeBoot+placeList+3] ^= 1
@@ -181,9 +178,7 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 	}
 	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
 	leave, err := w.web.heavy.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	if a := w.do("GET", mail, ask{}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
 		t.Errorf("%v", a.header)
 	}
@@ -236,8 +231,7 @@ func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(150)
 	for _, body := range []string{"none", "preview", "full"} {
-		var part wire.Jobs
-		w.do("GET", "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body, ask{}).wants(t, 200, "").read(t, &part)
+		part := get[wire.Jobs](w, "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body)
 		if len(part.Jobs) != 120 || part.Jobs[119].ID != 120 {
 			t.Errorf("body=%s: %d jobs", body, len(part.Jobs))
 		}

@@ -44,8 +44,7 @@ func TestJobsArePutAndShown(t *testing.T) {
 		{ask{json: true, body: `{"body":"` + large + `"}`}, "", wire.Job{State: "ready", TTRSeconds: 60}, large},
 	} {
 		path := w.putOne(tt.ask, tt.query)
-		var got wire.Job
-		w.do("GET", path, ask{}).wants(t, 200, "").read(t, &got)
+		got := get[wire.Job](w, path)
 		tt.want.ID, tt.want.Tube, tt.want.Path = got.ID, "mail", "mail"
 		if got.AgeSeconds > 30 || got.LeftSeconds > float64(tt.want.DelaySeconds) || got.StateSeconds > got.AgeSeconds+0.001 || got.Size != len(tt.body) {
 			t.Errorf("%+v", got)
@@ -125,8 +124,7 @@ func TestJobsThatCannotBePutAreRefused(t *testing.T) {
 	}
 	w.do("GET", "/api/v1/jobs/18446744073709551615", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found")
-	var s wire.Server
-	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &s)
+	s := get[wire.Server](w, "/api/v1/server")
 	if s.JobsTotal != 0 {
 		t.Errorf("%d jobs were put", s.JobsTotal)
 	}
@@ -148,8 +146,7 @@ func TestReservedJobsAreLeftAlone(t *testing.T) {
 	w.do("DELETE", path, ask{}).wants(t, 204, "")
 	delayed := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
 	w.do("POST", delayed+"/kick", ask{}).wants(t, 204, "")
-	var j wire.Job
-	w.do("GET", delayed, ask{}).wants(t, 200, "").read(t, &j)
+	j := get[wire.Job](w, delayed)
 	if j.State != "ready" || j.Kicks != 1 {
 		t.Errorf("%+v", j)
 	}
@@ -175,9 +172,7 @@ func TestBodiesAreForThoseWhoMayReadThem(t *testing.T) {
 // TestLargeBodiesAreNotCopiedForEachReader: a client that asks for a body, as it is or in JSON, and does not
 // read it costs no memory for the body. Other clients get it whole.
 func TestLargeBodiesAreNotCopiedForEachReader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	const size, clients = 16 << 20, 16
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
 	body := strings.Repeat("0123456789abcdef", size/16)
@@ -295,9 +290,7 @@ func TestAnsweredChangesAreKept(t *testing.T) {
 	if err != nil || j.PendingBytes != 0 {
 		t.Errorf("after the answer %d bytes are not written: %v", j.PendingBytes, err)
 	}
-	if err := w.srv.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, w.srv.Shutdown(context.Background()))
 	again := newWorld(t, setup{anonymous: access.Operate, dir: dir})
 	if a := again.do("GET", kept+"/body", ask{}).wants(t, 200, ""); a.body != "kept" {
 		t.Errorf("%q", a.body)

@@ -32,15 +32,11 @@ func targets() (list []string) {
 func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Admin, noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
 	f, err := w.srv.Follow()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	var least atomic.Pointer[func() uint64]
 	set := func(f func() uint64) { least.Store(&f) }
 	set(func() uint64 { return 0 })
-	if err := f.Lead(func() uint64 { return (*least.Load())() }); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, f.Lead(func() uint64 { return (*least.Load())() }))
 	t.Cleanup(func() { w.srv.Shutdown(t.Context()) })
 	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: map[string]string{"Content-Type": "application/octet-stream"}}).wants(t, 201, "")
 

@@ -24,9 +24,7 @@ import (
 func (w *world) dial() net.Conn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	w.t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(hangs))
 	return conn
@@ -109,9 +107,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 
 // TestAnswersForEverybodyAreNotWaitedForLong: other answers may take a minute.
 func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{})
 	start := time.Now()
@@ -134,9 +130,7 @@ func TestRequestsWithoutATokenComeAtAPace(t *testing.T) {
 	in := bufio.NewReader(conn)
 	for range n {
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		io.Copy(io.Discard, resp.Body)
 	}
 	if took := time.Since(start); took < 180*time.Millisecond { // 100 µs each, but for the first ones
@@ -145,9 +139,7 @@ func TestRequestsWithoutATokenComeAtAPace(t *testing.T) {
 }
 
 func TestSlowHeaderIsCutOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{})
 	conn := w.dial()
@@ -231,9 +223,7 @@ func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
 // TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After. Scrapes have
 // a place of their own.
 func TestOneHeavyRequestAtATime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	for refused, free := range map[string][]string{
 		"/api/v1/tubes": {"/metrics", "/metrics/tubes", "/readyz"},
 		"/metrics":      {"/api/v1/tubes", "/readyz"},
@@ -246,9 +236,7 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 				take = w.web.scrapes.take
 			}
 			leave, err := take(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			for _, path := range free {
 				w.do("GET", path, ask{}).wants(t, 200, "")
 			}
@@ -277,21 +265,15 @@ func TestPanicIsAnswered(t *testing.T) {
 
 // TestAllTubesTakeAPlaceWhileTheyAreMade: and none while a client reads them slowly.
 func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
 	leave, err := w.web.scrapes.take(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	w.do("GET", "/metrics/tubes", ask{}).wants(t, 429, "busy")
 	leave()
 	conn, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET /metrics/tubes HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if _, err := conn.Read(make([]byte, 100)); err != nil { // it has begun
@@ -346,8 +328,7 @@ func TestWholeBodiesAreSentInPieces(t *testing.T) {
 		if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", body)); err != nil {
 			t.Fatal(err)
 		}
-		var j wire.Job
-		w.do("GET", fmt.Sprintf("/api/v1/jobs/%d?body=full", id+1), ask{}).wants(t, 200, "").read(t, &j)
+		j := get[wire.Job](w, fmt.Sprintf("/api/v1/jobs/%d?body=full", id+1))
 		if want := wire.NewContent([]byte(body), len(body)); !reflect.DeepEqual(j.Content, want) {
 			t.Errorf("body %d has %d bytes, and is another one", id, j.Size)
 		}

@@ -122,9 +122,7 @@ func TestMetricsComeAsAsked(t *testing.T) {
 	}
 	a = w.do("GET", "/metrics", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
 	z, err := gzip.NewReader(bytes.NewReader([]byte(a.body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	text, err := io.ReadAll(z)
 	if err != nil || parseMetrics(t, string(text))["polystalk_ready"] != "1" {
 		t.Errorf("compressed: %v", err)
@@ -203,9 +201,7 @@ func families(t *testing.T, text string) map[string]string {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
 	fs, err := p.TextToMetricFamilies(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	all := make(map[string]string)
 	for name, f := range fs {
 		for _, m := range f.Metric {
@@ -224,9 +220,7 @@ func families(t *testing.T, text string) map[string]string {
 // TestScrapersAreShownWhatTheHistoryHasLookedAt: so they cost nothing, and yet see each change
 // soon.
 func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
 	if age := w.web.watch.Steady(); age != 6*time.Second {

@@ -32,9 +32,7 @@ func program(t *testing.T, name string) string {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return string(text)
 }
 
@@ -56,9 +54,7 @@ var subject = regexp.MustCompile(`(?:instance|tube)="(?:[^"i]|i[^"])[^"]*"`)
 // TestAlertsFireAndAreSilent: as promtool finds, each where it should and where not; and each
 // says what is wrong and what to do.
 func TestAlertsFireAndAreSilent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	tried := readFile(t, "monitoring/alerts_test.yml")
 	guide := readFile(t, "README.md")
@@ -123,9 +119,7 @@ func dashboard(t *testing.T) (panels []panel, exprs map[string]string) {
 			List []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(readFile(t, "monitoring/dashboard.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, json.Unmarshal([]byte(readFile(t, "monitoring/dashboard.json")), &d))
 	put := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$tube", ".*").Replace
 	exprs = make(map[string]string)
 	for _, p := range d.Panels {
@@ -203,9 +197,7 @@ func (w *world) busy() {
 	var got []byte
 	for b := make([]byte, 1000); !bytes.Contains(got, []byte("body")); {
 		n, err := conn.Read(b)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		noErr(w.t, err)
 		got = append(got, b[:n]...)
 	}
 	at := bytes.Index(got, []byte("H:"))
@@ -233,9 +225,7 @@ var (
 // TestMonitoringNamesExist: every metric in alerts and dashboard is one that a server with a
 // journal, both protocols and a cluster shows, by the name of a series.
 func TestMonitoringNamesExist(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
 	w.busy()
@@ -271,9 +261,7 @@ func TestMonitoringNamesExist(t *testing.T) {
 // TestPrometheusScrapesTheServer: Debian's, for some seconds: no sample is refused, no rule
 // fails, and every panel of the dashboard has something to show.
 func TestPrometheusScrapesTheServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	path := program(t, "prometheus")
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
@@ -282,9 +270,7 @@ func TestPrometheusScrapesTheServer(t *testing.T) {
 	config = "global:\n  evaluation_interval: 500ms\n" + config
 	config += fmt.Sprintf("  - job_name: tubes\n    scrape_interval: 500ms\n    metrics_path: /metrics/tubes\n    static_configs:\n      - targets: [%q]\n", w.addr)
 	for name, text := range map[string]string{"prometheus.yml": config, "alerts.yml": readFile(t, "monitoring/alerts.yml")} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	p := startPrometheus(t, path, dir)
 	ups := func() bool { return p.count(`sum(up{job="polystalkd"} + on (instance) up{job="tubes"}) == 2`) == 1 }
@@ -346,17 +332,13 @@ type running struct {
 func startPrometheus(t *testing.T, path, dir string) *running {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	var log bytes.Buffer
 	cmd := exec.Command(path, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -381,9 +363,7 @@ func startPrometheus(t *testing.T, path, dir string) *running {
 func (p *running) get(path string) string {
 	p.t.Helper()
 	resp, err := http.Get(p.url + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	noErr(p.t, err)
 	defer resp.Body.Close()
 	var b bytes.Buffer
 	b.ReadFrom(resp.Body)

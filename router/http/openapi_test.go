@@ -42,17 +42,14 @@ func TestDescriptionIsWellFormed(t *testing.T) {
 // TestDescriptionHasEveryRouteAndNoOther: with the role that it takes.
 func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	doc, err := described()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	left := make(map[string]string)
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			left[method+" /api/v1"+path], _ = op.Extensions["x-role"].(string)
 		}
 	}
-	for i := range testRoutes {
-		rt := &testRoutes[i]
+	for _, rt := range testRoutes {
 		if !strings.Contains(rt.pattern, " /api/v1/") {
 			continue
 		}
@@ -96,9 +93,7 @@ next:
 func (w *world) validate(r *http.Request, sent ask, got *answer) {
 	w.t.Helper()
 	doc, err := described()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	item, path, params := routeOf(doc, r)
 	if item == nil {
 		return

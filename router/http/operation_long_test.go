@@ -180,9 +180,7 @@ func TestLongOperationIsFollowed(t *testing.T) {
 // TestCancelEndsSoon: whatever it waits for, and what was not done is done by the same once
 // more.
 func TestCancelEndsSoon(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	const jobs = 10_000
 	w, disk := newHeld(t, jobs)
 	disk.hold()
@@ -226,9 +224,7 @@ func TestCancelEndsSoon(t *testing.T) {
 
 // TestSixteenOperationsWait: the next is told to come again.
 func TestSixteenOperationsWait(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w, disk := newHeld(t, 5000)
 	disk.hold()
 	all := []string{w.begin(buryMail)}
@@ -264,9 +260,7 @@ func TestSixteenOperationsWait(t *testing.T) {
 // TestServerThatEndsEndsOperations: those that run and those that wait say so, within the
 // time that the server has, and nothing of them is left.
 func TestServerThatEndsEndsOperations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	for _, within := range []time.Duration{10 * time.Second, 100 * time.Millisecond} {
 		w, disk := newHeld(t, 10_000)
 		disk.hold()
@@ -384,9 +378,7 @@ func TestFullDiskStopsOperations(t *testing.T) {
 
 // TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.
 func TestLongOperationIsCancelledWhileItRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(100_000)
 	o := w.srv.Operator()

@@ -223,9 +223,7 @@ func TestWhatComesAfterTheCountIsNotTouched(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 		selected := admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, DryRun: true, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
 		counted, err := w.bulk(selected)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		selected.DryRun, selected.AsOf = false, counted.AsOf
 		if i%2 == 0 {
 			selected.AtMost = counted.Matched
@@ -298,9 +296,7 @@ func TestTimesToRunAreSetInMany(t *testing.T) {
 		}
 	}
 	check(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
-	if err := w.srv.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, w.srv.Shutdown(context.Background()))
 	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
 	check(again.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 }
@@ -314,9 +310,7 @@ func TestAsOfHoldsAfterARestart(t *testing.T) {
 	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"dry_run":true}`)
 	late := w.putOne(ask{json: true, body: `{"delay_seconds":900}`}, "")
 	w.do("POST", "/api/v1/jobs/9/kick", ask{}).wants(t, 204, "")
-	if err := w.srv.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, w.srv.Shutdown(context.Background()))
 	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
 	v = again.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"as_of":%q,"expect_at_most":13}`, v.AsOf)
 	if v.Done != 12 || v.Matched != 12 {

@@ -32,9 +32,7 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 		return op, err
 	}
 	op, err := begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	select {
 	case <-op.Done():
 	case <-time.After(hangs):
@@ -46,9 +44,7 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	op, err = begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	<-op.Done()
 	if state, _, err := op.State(); state != "cancelled" || err == nil {
 		t.Errorf("%s, %v", state, err)

@@ -58,14 +58,10 @@ func TestProgressOfAJournal(t *testing.T) {
 	if got := first.srv.Operator().Life().Progress(); got != nil {
 		t.Errorf("progress of nothing: %+v", got)
 	}
-	if err := first.srv.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, first.srv.Shutdown(context.Background()))
 	size := int64(0)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() && info.Size() >= 1<<20 {
 			size += info.Size()
@@ -99,9 +95,7 @@ func TestNeitherReadyNorAliveWhenTheJournalHasFailed(t *testing.T) {
 func TestNotReadyWhenStopping(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	ctx, done, err := w.web.background()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	stopped := make(chan time.Duration)
 	go func() {
 		start := time.Now()

@@ -57,9 +57,7 @@ func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 				ctx, answered := impatient(ctx, cancel)
 				defer answered()
 				req, err := http.NewRequestWithContext(ctx, "POST", "http://leader/", strings.NewReader(strings.Repeat("x", 64<<10)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, err)
 				res, err := transport.RoundTrip(req)
 				if tt.late {
 					if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -67,9 +65,7 @@ func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, err)
 				defer res.Body.Close()
 				answered()
 				if b, err := io.ReadAll(res.Body); string(b) != "done" || err != nil {

@@ -20,16 +20,12 @@ var shell = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // TestExamplesOfTheGuideWork: each line, in their order, on one server.
 func TestExamplesOfTheGuideWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), options: withHistory(100)})
 	w.beanstalkd()("use mail") // connection 1
 	ran := 0
@@ -55,9 +51,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 
 // TestGuideExplainsEveryMetric with its type and labels, and no others.
 func TestGuideExplainsEveryMetric(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	t.Parallel()
 	_, table, _ := strings.Cut(readFile(t, "README.md"), "| Metric | Type | Labels | Meaning | Alert |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -67,9 +61,7 @@ func TestGuideExplainsEveryMetric(t *testing.T) {
 	w.do("GET", "/metrics", ask{})
 	p := expfmt.NewTextParser(model.LegacyValidation)
 	shown, err := p.TextToMetricFamilies(strings.NewReader(w.do("GET", "/metrics", ask{}).wants(t, 200, "").body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	codes := func(cell string) (list []string) {
 		for _, m := range code.FindAllStringSubmatch(cell, -1) {
 			list = append(list, m[1])

@@ -115,23 +115,17 @@ func (w *written) Write(b []byte) (int, error) {
 // five seconds, in which nobody else would be accepted.
 func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	about := &x509.Certificate{SerialNumber: big.NewInt(1)}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	here, there := net.Pipe()
 	socket := &written{Conn: here}
 	conn := tls.Server(socket, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
 	client := tls.Client(there, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	shaken := make(chan error)
 	go func() { shaken <- client.Handshake() }()
-	if err := errors.Join(conn.Handshake(), <-shaken); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, errors.Join(conn.Handshake(), <-shaken))
 	before := socket.n.Load()
 	var c connections
 	c.changed(conn, http.StateNew)
@@ -149,9 +143,7 @@ func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
 
 func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
 	s, err := newServer(serverOptions{Log: slog.New(slog.DiscardHandler), Rules: Rules{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	for _, tt := range []struct {
 		remote, forwarded, proto, want string
 		secure                         bool

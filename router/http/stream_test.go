@@ -27,9 +27,7 @@ func streaming(t *testing.T, handler func(c *call) error) (s *server, addr strin
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	s.handle([]route{{pattern: "GET /events", need: access.Read, flags: streams, handler: func(c *call) error {
 		start := time.Now()
 		defer func() { lasted.Store(int64(time.Since(start))) }()
@@ -38,9 +36,7 @@ func streaming(t *testing.T, handler func(c *call) error) (s *server, addr strin
 	// Much shorter than they are, so that a stream outlives them soon.
 	s.http.ReadTimeout, s.http.WriteTimeout, s.http.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l, access.Read) }()
 	t.Cleanup(func() {
@@ -56,9 +52,7 @@ func streaming(t *testing.T, handler func(c *call) error) (s *server, addr strin
 func asked(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	fmt.Fprint(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -71,9 +65,7 @@ func asked(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 
 // TestStreamsOutliveTheLimitsOfRequests: of reading, of answering, and of rest.
 func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	_, addr := streaming(t, func(c *call) error {
 		e := c.eventStream(time.Second)
 		defer e.close()
@@ -113,9 +105,7 @@ func TestStopEndsAStreamThatIsNotRead(t *testing.T) {
 		return nil
 	})
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-full

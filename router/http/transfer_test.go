@@ -243,12 +243,10 @@ func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	counts := func() (all []uint64) {
 		t.Helper()
 		for _, name := range []string{"mail", "away"} {
-			var tube wire.Tube
-			w.do("GET", "/api/v1/tubes/"+name, ask{}).wants(t, 200, "").read(t, &tube)
+			tube := get[wire.Tube](w, "/api/v1/tubes/"+name)
 			all = append(all, tube.JobsTotal, tube.Deletes)
 		}
-		var server wire.Server
-		w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").read(t, &server)
+		server := get[wire.Server](w, "/api/v1/server")
 		return append(all, server.JobsTotal, server.Events["put"], server.Events["delete"])
 	}
 	w.put("away", 1)
@@ -306,8 +304,7 @@ func TestTransferOnAFullDisk(t *testing.T) {
 		w.transfer(what, 2, "away").wants(t, 507, "disk-full")
 		w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"` + what + `","select":{"tube":"mail"},"to":"away"}`}).wants(t, 507, "disk-full")
 	}
-	var v wire.Tube
-	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
+	v := get[wire.Tube](w, "/api/v1/tubes/mail")
 	if v.Jobs.Ready != uint64(put) || v.Jobs.Reserved != 0 {
 		t.Errorf("%+v, %d were put", v.Jobs, put)
 	}
@@ -316,9 +313,7 @@ func TestTransferOnAFullDisk(t *testing.T) {
 
 // TestTransfersAtOnce: each job is moved once, beside other moves and workers.
 func TestTransfersAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	const jobs = 2000
 	say := w.beanstalkd()

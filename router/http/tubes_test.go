@@ -31,8 +31,7 @@ func TestTubesAreListedInParts(t *testing.T) {
 			if after != "" {
 				q.Set("after", after)
 			}
-			var page wire.Tubes
-			w.do("GET", "/api/v1/tubes?"+q.Encode(), ask{}).wants(t, 200, "").read(t, &page)
+			page := get[wire.Tubes](w, "/api/v1/tubes?"+q.Encode())
 			if page.Matching != 25 || time.Since(page.AsOf) > time.Minute || len(page.Tubes) > 7 {
 				t.Fatalf("%+v", page)
 			}
@@ -73,8 +72,7 @@ func TestTubesAreListedInParts(t *testing.T) {
 func TestListsThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("a", 1)
-	var page wire.Tubes
-	w.do("GET", "/api/v1/tubes?limit=1", ask{}).wants(t, 200, "").read(t, &page)
+	page := get[wire.Tubes](w, "/api/v1/tubes?limit=1")
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=1001": "limit", "limit=-1": "limit", "limit=x": "limit", "limit=": "limit", "limit=1.5": "limit",
 		"sort=x": "sort", "sort=--ready": "sort", "sort=-": "sort", "sort=-name": "sort", "match=[": "match", "after=": "after", "after=x": "after",
@@ -94,8 +92,7 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 255), "?", "a\nb"} {
 		release := w.function(name)
 		target := "/api/v1/tubes/" + wire.PathName(name)
-		var tube wire.Tube
-		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
+		tube := get[wire.Tube](w, target)
 		if tube.Path != wire.PathName(name) || tube.Name != wire.ShownName(name) {
 			t.Errorf("%q: %+v", name, tube)
 		}
@@ -129,8 +126,7 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 	for _, name := range []string{"..", "/", "-", "mail"} {
 		target := "/api/v1/tubes/-/jobs?tube=" + wire.PathName(name)
 		w.do("POST", target, ask{json: true, body: `{}`}).wants(t, 201, "")
-		var tube wire.Tube
-		w.do("GET", strings.Replace(target, "/jobs", "", 1), ask{}).wants(t, 200, "").read(t, &tube)
+		tube := get[wire.Tube](w, strings.Replace(target, "/jobs", "", 1))
 		if tube.Path != wire.PathName(name) || tube.Jobs.Ready == 0 {
 			t.Errorf("%q: %+v", name, tube)
 		}
@@ -182,13 +178,10 @@ func TestPauseAndKick(t *testing.T) {
 
 // TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
 func TestTubesTellWhatPassesThroughThem(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
 	list := func() map[string]wire.Tube {
-		var page wire.Tubes
-		w.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").read(t, &page)
+		page := get[wire.Tubes](w, "/api/v1/tubes")
 		all := make(map[string]wire.Tube)
 		for _, tube := range page.Tubes {
 			all[tube.Name] = tube
@@ -225,8 +218,7 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 	}
-	var alone wire.Tube
-	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &alone)
+	alone := get[wire.Tube](w, "/api/v1/tubes/mail")
 	if alone.OldestReadySeconds < mail.OldestReadySeconds {
 		t.Errorf("the oldest is ready for %v s, then for %v s", mail.OldestReadySeconds, alone.OldestReadySeconds)
 	}
@@ -246,8 +238,7 @@ func TestListsSortByBytesAndAge(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	w.put("large", 5)
 	for sort, want := range map[string]string{"-bytes": "large", "-oldest": "old"} {
-		var page wire.Tubes
-		w.do("GET", "/api/v1/tubes?limit=1&sort="+sort, ask{}).wants(t, 200, "").read(t, &page)
+		page := get[wire.Tubes](w, "/api/v1/tubes?limit=1&sort="+sort)
 		if len(page.Tubes) != 1 || page.Tubes[0].Name != want {
 			t.Errorf("sort %s: %+v", sort, page.Tubes)
 		}

@@ -8,9 +8,7 @@ import (
 
 // TestBodiesThatAreMeantToHang: a length that leads back, and lists in lists in lists.
 func TestBodiesThatAreMeantToHang(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	back := s.put("evil", `a:1000000000:{s:0:"";s:-8:"`, "")
 	deep := s.put("evil", strings.Repeat("[", 30000)+strings.Repeat("]", 30000), "")
@@ -27,9 +25,7 @@ func TestBodiesThatAreMeantToHang(t *testing.T) {
 
 // TestEditKeepsWhatIsNotChanged: the form has the current body, and its line ends survive.
 func TestEditKeepsWhatIsNotChanged(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	id := s.put("mail", "one", "")
 	b := open(t, s.base, "job/"+id, look{})

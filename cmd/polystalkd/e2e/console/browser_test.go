@@ -108,9 +108,7 @@ func open(t *testing.T, base, page string, l look) *tab {
 	_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	b.do(chromedp.Navigate(base + "/#/" + page))
 	return b
 }
@@ -267,9 +265,7 @@ func (b *tab) axe(source string) {
 		ID, Help string
 		Nodes    []string
 	}
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, json.Unmarshal([]byte(text), &found))
 	for _, v := range found {
 		b.t.Errorf("axe: %s (%s): %d, as %s", v.ID, v.Help, len(v.Nodes), v.Nodes[0])
 	}

@@ -8,9 +8,7 @@ import (
 // TestSelectionIsNeverAll: rows that were selected and are no more in the list are still what is
 // selected. What is done then is not done to all that match.
 func TestSelectionIsNeverAll(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	id := s.put("mail", "first", "")
 	s.put("mail", "second", "")
@@ -32,9 +30,7 @@ func TestSelectionIsNeverAll(t *testing.T) {
 
 // TestCountThatWasBrokenOff: what was counted until then is not what would be done.
 func TestCountThatWasBrokenOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
 	b := open(t, s.base, "tube/mail", look{})

@@ -10,14 +10,10 @@ import (
 // TestServerOfACluster: the page shows the servers and the leader. The page of a follower shows
 // the leader's jobs, and says that it follows.
 func TestServerOfACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	free := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer l.Close()
 		return l.Addr().String()
 	}

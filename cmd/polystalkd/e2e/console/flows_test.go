@@ -13,9 +13,7 @@ func digest(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte
 
 // TestByKeyboardAlone: put, find, kick, edit, move, delete and flush without a mouse.
 func TestByKeyboardAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.fill()
 	b := open(t, s.base, "tubes", look{})
@@ -80,9 +78,7 @@ func TestByKeyboardAlone(t *testing.T) {
 
 // TestAdminByKeyboardAlone: what takes more rights, and what is done to rows that are selected.
 func TestAdminByKeyboardAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
 	s.fill()
 	b := open(t, s.base, "", look{})
@@ -138,9 +134,7 @@ func TestAdminByKeyboardAlone(t *testing.T) {
 // TestFirstSteps: an empty server says how to put a job into this one, wherever it listens, and
 // its form puts one that is not urgent. A dialog is left with the page it is about.
 func TestFirstSteps(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	b := open(t, s.base, "", look{})
 	b.reads("polystalk --server " + s.base + " put mail --body hello")
@@ -165,9 +159,7 @@ func TestFirstSteps(t *testing.T) {
 
 // TestManyAreCountedFirst: what is done to all that match is what was counted.
 func TestManyAreCountedFirst(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	for i := range 130 {
 		s.put("mail", fmt.Sprintf("job %d", i), "")
@@ -187,9 +179,7 @@ func TestManyAreCountedFirst(t *testing.T) {
 
 // TestBodiesAreText: whatever a body is, nothing in it runs.
 func TestBodiesAreText(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t, "-z", "4000000")
 	evil := `<img src=x onerror="document.title='run'"><script>document.title='run'</script>`
 	ids := []string{s.put("evil", evil, ""), s.put("evil", `{"html": "</pre><script>document.title='run'</script>", "n": 123456789012345678901234567890.10}`, "")}

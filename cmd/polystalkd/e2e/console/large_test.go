@@ -35,9 +35,7 @@ var (
 func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer conn.Close()
 	r := bufio.NewReader(conn)
 	const batch = 1000
@@ -67,9 +65,7 @@ func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 func (b *tab) rows() int {
 	b.t.Helper()
 	rows, err := strconv.Atoi(b.eval("document.querySelectorAll('tbody tr[aria-rowindex]').length"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, err)
 	if rows > 60 {
 		b.t.Fatalf("%d rows in the document", rows)
 	}
@@ -85,18 +81,14 @@ func (b *tab) heap() int {
 		b.t.Fatal(err)
 	}
 	v, err := chromedp.Call(ctx, runtime.GetHeapUsage, cdp.Empty{})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, err)
 	return int(v.UsedSize)
 }
 
 // TestManyTubes: the page has few rows of them, sorts and filters on the server, and is told of
 // those that are seen. It logs what that costs.
 func TestManyTubes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	const n = 10_000
 	name := func(i int) string { return fmt.Sprintf("tube-%05d", i) }
@@ -170,13 +162,9 @@ func streamed(t *testing.T, url string, over time.Duration) float64 {
 	ctx, cancel := context.WithTimeout(t.Context(), over)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer resp.Body.Close()
 	n, _ := io.Copy(io.Discard, resp.Body) // until its time is over
 	if n == 0 {
@@ -188,9 +176,7 @@ func streamed(t *testing.T, url string, over time.Duration) float64 {
 // TestManyJobs: all of them can be gone through, one can be found among them, and what is done
 // to all says how many they are.
 func TestManyJobs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	n := *jobs
 	fillMany(t, s.Listen[0], n, func(int) string { return "mail" }, func(i int) string {

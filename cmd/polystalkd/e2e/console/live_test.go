@@ -82,13 +82,9 @@ func (f *front) cut() {
 
 // TestConsoleFromAFolder: each module by itself, so that a developer sees a change at a reload.
 func TestConsoleFromAFolder(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	dir := filepath.Join(t.TempDir(), "assets")
-	if err := os.CopyFS(dir, os.DirFS("../../../../router/http/console")); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.CopyFS(dir, os.DirFS("../../../../router/http/console")))
 	s := serve(t, "--http-console-dir", dir, "--http-peer", "reports=https://ops.example/reports/", "--http-peer", "mail=http://10.0.0.5:11380/")
 	s.put("mail", "one", "")
 	b := open(t, s.base, "tubes", look{})
@@ -96,12 +92,8 @@ func TestConsoleFromAFolder(t *testing.T) {
 	b.shows("links to other servers", "[...document.querySelectorAll('.bar .menu a')].map(a => a.textContent + ' ' + a.href).join() === 'reports https://ops.example/reports/,mail http://10.0.0.5:11380/'")
 	page := filepath.Join(dir, "tubes.mjs")
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(page, []byte(strings.Replace(string(text), "<h1>Tubes</h1>", "<h1>Queues</h1>", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
+	noErr(t, os.WriteFile(page, []byte(strings.Replace(string(text), "<h1>Tubes</h1>", "<h1>Queues</h1>", 1)), 0o644))
 	b.do(chromedp.Reload())
 	b.shows("what was changed", "document.querySelector('h1')?.innerText === 'Queues'")
 	b.quiet()
@@ -132,9 +124,7 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 // TestStreamIsLostAndComesBack: figures of a server that is gone are said to be stale, and are
 // grey; another one in its place is shown as soon as it is there.
 func TestStreamIsLostAndComesBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
 	f := newFront(t, "", s.base)
@@ -158,9 +148,7 @@ func TestStreamIsLostAndComesBack(t *testing.T) {
 
 // TestFiguresAreLive: they come by themselves, and stand still when somebody wants that.
 func TestFiguresAreLive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
 	b := open(t, s.base, "tubes", look{})
@@ -195,9 +183,7 @@ func TestFiguresAreLive(t *testing.T) {
 
 // TestBehindAPrefix: a proxy may put anything before the paths, stripped or not.
 func TestBehindAPrefix(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.fill()
 	b := open(t, newFront(t, "/ops/queue", s.base).URL+"/ops/queue", "tubes", look{})

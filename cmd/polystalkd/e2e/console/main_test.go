@@ -9,3 +9,19 @@ import (
 )
 
 func TestMain(m *testing.M) { daemon.Main(m, stopBrowser) }
+
+// long skips a test that takes longer than a second under -short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long")
+	}
+}
+
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

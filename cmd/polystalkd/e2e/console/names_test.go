@@ -4,9 +4,7 @@ import "testing"
 
 // TestUnknownPages: the names of all objects' members are names of no page.
 func TestUnknownPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
 	for _, page := range []string{"constructor", "__proto__", "?span=constructor", "toString/1"} {
@@ -20,9 +18,7 @@ func TestUnknownPages(t *testing.T) {
 // TestTubesWithNamesOfPathsCanBeOpened: a browser resolves dots in a path, and the server's
 // router a slash.
 func TestTubesWithNamesOfPathsCanBeOpened(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	for _, path := range []string{"%2E", "%2E%2E", "%2F"} {
 		s.api("POST", "tubes/-/jobs?tube="+path, `{"body": "the body in `+path+`"}`)

@@ -48,28 +48,20 @@ func behindNginx(t *testing.T) (s *server, public string) {
 	}
 	for range 5 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
 		public = fmt.Sprintf("http://%s:%d", publicName, port)
 		s = serve(t, "--http-prefix", "/left/there", "--http-origin", public, "--http-host", publicName)
 		dir := t.TempDir()
 		file := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, s.base), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, s.base), 0o600))
 		log, err := os.Create(filepath.Join(dir, "log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer log.Close()
 		nginx := exec.Command(path, "-p", dir, "-c", file)
 		nginx.Stdout, nginx.Stderr = log, log
-		if err := nginx.Start(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, nginx.Start())
 		ended := make(chan struct{})
 		go func() { nginx.Wait(); close(ended) }()
 		t.Cleanup(func() { nginx.Process.Kill(); <-ended })
@@ -95,9 +87,7 @@ func behindNginx(t *testing.T) (s *server, public string) {
 // TestBehindNginx: below any path, whether nginx takes it off or not; what changes something
 // is known not to come from another site, and streams are not kept back.
 func TestBehindNginx(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	browser(t)
 	s, public := behindNginx(t)
 	s.fill()

@@ -49,9 +49,7 @@ func serve(t *testing.T, args ...string) *server {
 func (s *server) api(method, path, body string) string {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.base+"/api/v1/"+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noErr(s.t, err)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -59,9 +57,7 @@ func (s *server) api(method, path, body string) string {
 		r.Header.Set("Authorization", "Bearer "+adminToken)
 	}
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	noErr(s.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode >= 300 {
@@ -87,9 +83,7 @@ func (s *server) submit(function, body string) {
 			s.t.Fatal("Gearman is not served")
 		}
 		conn, err := net.Dial("tcp", listen[0].(string))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		noErr(s.t, err)
 		s.t.Cleanup(func() { conn.Close() })
 		conn.SetDeadline(time.Now().Add(patience))
 		s.gearman = conn
@@ -131,9 +125,7 @@ func tokens(t *testing.T) string {
 	for _, l := range [][2]string{{"read", readToken}, {"admin", adminToken}} {
 		fmt.Fprintf(&b, "%s %s sha256:%s\n", l[0]+"er", l[0], digest(l[1]))
 	}
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, os.WriteFile(path, []byte(b.String()), 0o600))
 	return path
 }
 
@@ -151,9 +143,7 @@ func (s *server) pages() map[string]string {
 // TestPages: all pages, light, dark, small and at 200 %, for operators and for readers, have no
 // faults of accessibility.
 func TestPages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	axe := axeSource(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
 	s.fill()

@@ -32,9 +32,7 @@ const pictureMost = 60_000
 
 // TestPicture: it can be taken as it stands in the guide, of tubes that are busy, and is small.
 func TestPicture(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	work := 2 * time.Second
 	if *picture != "" {
@@ -49,17 +47,13 @@ func TestPicture(t *testing.T) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	small := reduced(t, shot)
 	if len(small) > pictureMost {
 		t.Errorf("the picture has %d bytes, want at most %d", len(small), pictureMost)
 	}
 	if *picture != "" {
-		if err := os.WriteFile(*picture, small, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, os.WriteFile(*picture, small, 0o644))
 	}
 	if _, err := os.Stat("../../../../router/http/picture.png"); err != nil {
 		t.Error(err)
@@ -130,9 +124,7 @@ func (s *server) busy(over time.Duration) {
 func reduced(t *testing.T, shot []byte) []byte {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(shot))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	often := make(map[color.RGBA]int)
 	r := img.Bounds()
 	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(img.At(x, y)).(color.RGBA) }
@@ -153,8 +145,6 @@ func reduced(t *testing.T, shot []byte) []byte {
 		}
 	}
 	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, out))
 	return b.Bytes()
 }

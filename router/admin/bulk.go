@@ -25,9 +25,10 @@ const (
 	cancelWithin = 500 * time.Millisecond
 )
 
-// A Bulk is an action on many jobs: those that Jobs selects (by Tube or AllTubes, Filter and
-// OlderThan only), or those of IDs that it selects. It skips jobs that entered their state
-// after AsOf. So it touches only jobs that a dry run with the same Jobs, IDs and AsOf counts.
+// A Bulk is an action on many jobs: all that Jobs selects (by Tube or AllTubes, Filter and
+// OlderThan only), or, if there are IDs, the selected ones among them. It skips jobs that
+// entered their state after AsOf. So it touches only jobs that a dry run with the same Jobs,
+// IDs and AsOf counts.
 type Bulk struct {
 	Jobs   JobQuery
 	IDs    []core.JobID // if not nil: only these

@@ -107,8 +107,8 @@ func isClosed(c <-chan struct{}) bool {
 // after the end.
 func (op *Operation) Crash() string { return op.crash }
 
-// Operations are the operations of a server, one of which runs at a time. Any goroutine may
-// call its methods at any time.
+// Operations has the operations of a server, and runs one at a time. Any goroutine may call its
+// methods at any time.
 type Operations struct {
 	o    *Operator
 	turn chan struct{} // has an entry while one runs

@@ -241,7 +241,7 @@ func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit
 }
 
 // settled waits until the result of a change may be reported. If nothing was changed, the
-// result is that of a read.
+// result counts as a read.
 func (o *Operator) settled(ctx context.Context, commit uint64, err error) error {
 	if err == nil && commit != 0 {
 		return o.committed(ctx, commit)

@@ -47,7 +47,7 @@ func TestRatesFollowTheTube(t *testing.T) {
 	}
 }
 
-// TestRatesConverge: rates become those of a steady flow, and zero when it ends.
+// TestRatesConverge: a steady flow shows as its rates in the end, and an idle tube as zero.
 func TestRatesConverge(t *testing.T) {
 	row := tubeRow(1, "a", 0)
 	v := &TubeSample{At: time.Now(), Rows: []core.TubeRow{row}, ends: []int{1}}

@@ -73,6 +73,7 @@ var laws = []law{
 	{folder: "shard/wal", never: "shard/commit", why: "it stores what was proposed or committed, and knows no proposals"},
 	{folder: "shard/wal/space", only: "shard/record", why: "it is arithmetic, and knows no files"},
 	{folder: "router", only: "router codec shard", tests: true, why: "a server does not know its programs"},
+	{folder: "router/direct", only: "router/ops shard", why: "operations from goroutines that may block know no connection"},
 	{folder: "router/ops", never: "codec gnet router/session", why: "operations over shards work without a connection"},
 	{folder: "router/session", never: "codec gnet router/reactor shard/wal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},

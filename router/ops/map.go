@@ -75,8 +75,8 @@ func (m *Map) OfSlot(slot uint16) int { return int(uint64(slot) & m.mask) }
 // fixed for ever; the shard depends on their number.
 func (m *Map) OfTube(name []byte) int { return m.OfSlot(core.SlotOf(name)) }
 
-// OfFace is OfTube for an existing tube.
-func (m *Map) OfFace(f *core.Face) int { return m.OfSlot(f.Slot()) }
+// ofFace is OfTube for an existing tube.
+func (m *Map) ofFace(f *core.Face) int { return m.OfSlot(f.Slot()) }
 
 // OfJob returns the index of the shard in which a job lives; ok is false if there is no such
 // job.
@@ -102,7 +102,7 @@ type Tube struct {
 }
 
 // TubeOf returns the tube of a face.
-func (m *Map) TubeOf(f *core.Face) Tube { return Tube{f.Name(), m.OfFace(f), f.ID()} }
+func (m *Map) TubeOf(f *core.Face) Tube { return Tube{f.Name(), m.ofFace(f), f.ID()} }
 
 // Numbers gives out ids for jobs of one shard, one at a time. It implements core.Numbers; the
 // shard's owner may call it.

@@ -112,7 +112,7 @@ func (v *survey) look() bool {
 	switch {
 	case !r.list.Spread:
 		// The whole list is in one shard, which must be asked.
-		v.where = r.m.OfFace(r.list.faces[0])
+		v.where = r.m.ofFace(r.list.faces[0])
 		return true
 	case len(r.list.faces) <= surveyShort:
 		v.known = false
@@ -193,7 +193,7 @@ func (v *survey) consider(at int) bool {
 	if !k.Less(v.bound) {
 		return true
 	}
-	sh := v.r.m.OfFace(v.r.list.faces[at])
+	sh := v.r.m.ofFace(v.r.list.faces[at])
 	switch {
 	case k.Less(v.best):
 		if sh != v.where {

@@ -87,7 +87,7 @@ func (w *WatchList) Add(f *core.Face, h *Handle) {
 // reply to Add, unless the shard is out of memory, and then call Publish.
 func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard int) {
 	shard = m.OfTube(name)
-	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.OfFace(w.faces[0]) != shard)
+	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.ofFace(w.faces[0]) != shard)
 	w.asked = 0
 	return shard
 }
@@ -103,7 +103,7 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 		f := w.faces[w.asked]
 		w.asked++
 		op.AskMirror(f.ID())
-		return m.OfFace(f)
+		return m.ofFace(f)
 	}
 	w.Spread = true
 	return None
@@ -113,7 +113,7 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 // shard.
 func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	f := w.faces[i]
-	shard = m.OfFace(f)
+	shard = m.ofFace(f)
 	k := h.In(shard)
 	op.Ignore(k.Client, f.ID())
 	w.changed = true
@@ -137,7 +137,7 @@ func (w *WatchList) Check(m *Map) error {
 		if at := w.Find([]byte(f.Name())); at != i {
 			return fmt.Errorf("%q is entry %d of a watch list, and is found at %d", f.Name(), i, at)
 		}
-		if !w.Spread && m.OfFace(f) != m.OfFace(w.faces[0]) {
+		if !w.Spread && m.ofFace(f) != m.ofFace(w.faces[0]) {
 			return fmt.Errorf("a watch list is in several shards, and has no published key of %q", f.Name())
 		}
 	}

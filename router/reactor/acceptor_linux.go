@@ -9,26 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An acceptor is one event loop's way to a listener. To gnet it is a connection whose
-// descriptor, the bell, can always be read: the loop's poller looks at the listener
-// instead, under that descriptor's number.
+// An acceptor is one event loop's way to a listener. To gnet it is a connection with a
+// descriptor, the bell, that is always readable: the loop's poller watches the listener
+// instead, under the bell's number.
 type acceptor struct {
 	in     *listener
 	at     *eventLoop
 	bell   int
-	isOpen bool             // the poller looks at the listener; guarded by in.mu
+	isOpen bool             // the poller watches the listener; guarded by in.mu
 	from   func(fd uintptr) // acceptFrom, made a function value once
 	wait   atomic.Int64     // nanoseconds before it is opened again
-	timer  *time.Timer      // that opens it; guarded by in.mu
+	timer  *time.Timer      // opens it; guarded by in.mu
 }
 
-// acceptMax connections are accepted before the loop's others have their turn.
+// acceptMax connections are accepted before the loop's other connections have their turn.
 const acceptMax = 16
 
-// bellUnits is how often a bell can be read: for ever.
+// bellUnits is how often a bell can be read: forever.
 const bellUnits = 1 << 62
 
-// addAcceptor is called in the event loop. It does not look at the listener yet.
+// addAcceptor is called in the event loop. It does not watch the listener yet.
 func (in *listener) addAcceptor(l *eventLoop) error {
 	a := &acceptor{in: in, at: l}
 	a.wait.Store(int64(retryMin))
@@ -41,7 +41,7 @@ func (in *listener) addAcceptor(l *eventLoop) error {
 	if err := l.adopt(bell, a); err != nil {
 		return err
 	}
-	if err := l.lookAway(bell); err != nil {
+	if err := l.unwatch(bell); err != nil {
 		return err
 	}
 	in.mu.Lock()
@@ -50,7 +50,7 @@ func (in *listener) addAcceptor(l *eventLoop) error {
 	return nil
 }
 
-// newBell makes a descriptor that can always be read, in small pieces.
+// newBell makes a descriptor that is always readable, in small pieces.
 func newBell() (int, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -66,19 +66,19 @@ func newBell() (int, error) {
 	return fd, nil
 }
 
-// open has the loop look at the listener, unless that is over.
+// open makes the loop watch the listener, unless that is closed.
 func (a *acceptor) open() error {
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
 	if a.isOpen || a.in.over {
 		return nil
 	}
-	err := a.in.control(func(fd uintptr) error { return a.at.look(int(fd), a.bell) })
+	err := a.in.control(func(fd uintptr) error { return a.at.watch(int(fd), a.bell) })
 	a.isOpen = err == nil
 	return err
 }
 
-// backOff shuts the acceptor: clients wait in the backlog. It is opened again later, or
+// backOff shuts the acceptor: clients wait in the backlog. It is opened again by a timer or
 // when a seat is given up.
 func (a *acceptor) backOff() {
 	a.in.mu.Lock()
@@ -90,27 +90,27 @@ func (a *acceptor) backOff() {
 	wait := a.wait.Load()
 	a.timer = a.in.reactor.afterFunc(time.Duration(wait), func() {
 		if err := a.open(); err != nil && !errors.Is(err, net.ErrClosed) {
-			a.in.reactor.host.Complain("cannot look at a listener; trying again", "addr", a.in.l.Addr().String(), "err", err)
+			a.in.reactor.host.Complain("cannot watch a listener; trying again", "addr", a.in.l.Addr().String(), "err", err)
 			a.backOff()
 		}
 	})
 	a.wait.Store(min(2*wait, int64(retryMax)))
 }
 
-// shut has the loop not look at the listener any more. It is called with in.mu held.
+// shut makes the loop not watch the listener. The caller holds in.mu.
 func (a *acceptor) shut() {
 	if a.isOpen {
 		a.isOpen = false
-		a.in.control(func(fd uintptr) error { return a.at.lookAway(int(fd)) })
+		a.in.control(func(fd uintptr) error { return a.at.unwatch(int(fd)) })
 	}
 }
 
-// accept is called by the event loop when somebody wants in.
+// accept is called by the event loop when a client waits.
 func (a *acceptor) accept() { a.in.raw.Control(a.from) }
 
-// acceptFrom accepts those who wait, some at a time. Who has a limit of the operator's
-// turns clients away that are too many, and looks at the limit once there is one; without
-// it they wait in the backlog, so that a seat is taken before one is accepted.
+// acceptFrom accepts waiting clients, some at a time. With the operator's limit it accepts a
+// client first and turns it away if there is no seat. Without, clients wait in the backlog,
+// so it takes a seat before it accepts.
 func (a *acceptor) acceptFrom(fd uintptr) {
 	r := a.in.reactor
 	limit := r.limit.Load()
@@ -127,7 +127,7 @@ func (a *acceptor) acceptFrom(fd uintptr) {
 			r.seats.full.Store(true)
 			a.backOff()
 			if r.seats.taken.Load() < most {
-				r.openAcceptors() // one was given up before it could know that somebody waits
+				r.openAcceptors() // a seat was given up before full was set
 			}
 			return
 		}
@@ -142,8 +142,8 @@ func (a *acceptor) acceptFrom(fd uintptr) {
 	}
 }
 
-// acceptOne accepts a connection, if one waits, and gives it to a loop if it may come in:
-// else it is turned away. It reports whether there may be another.
+// acceptOne accepts a connection, if one waits. It gives the connection to a loop if
+// mayCome agrees, else it turns it away. It reports whether there may be another.
 func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 	c, err := accept(fd)
 	switch {
@@ -156,8 +156,8 @@ func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 		return false
 	case err == unix.EINTR || err == unix.ECONNABORTED:
 	default:
-		// Out of descriptors or memory, mostly. Those who want in wait in the backlog;
-		// those who are in go on.
+		// Out of descriptors or memory, mostly. New clients wait in the backlog; connected
+		// ones go on.
 		a.in.reactor.host.Complain(complaintAccept, "addr", a.in.l.Addr().String(), "err", err)
 		a.backOff()
 		return false
@@ -168,19 +168,20 @@ func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 // place gives a new connection to a loop: this one, unless another has fewer.
 func (a *acceptor) place(fd int) {
 	to := a.in.reactor.roomiest(a.at)
+	r, k := a.in.reactor, &socket{reactor: a.in.reactor, front: a.in.front}
 	if to == a.at {
-		a.in.adopt(to, fd)
+		r.adopt(to, fd, k)
 		return
 	}
-	to.do(func() { a.in.adopt(to, fd) })
+	to.do(func() { r.adopt(to, fd, k) })
 }
 
-// roomiest is the loop for a new connection, which is counted there: the given one, unless
-// another has fewer.
+// roomiest returns the loop for a new connection, and counts it there: the given loop,
+// unless another has fewer.
 func (r *Reactor) roomiest(to *eventLoop) *eventLoop {
 	fewest := to.placed.Load()
 	for _, l := range r.loops {
-		// What differs by less than an eighth is not worth a wake-up.
+		// A difference of less than an eighth is not worth a wake-up.
 		if n := l.placed.Load(); n+n/8 < fewest {
 			to, fewest = l, n
 		}
@@ -189,7 +190,7 @@ func (r *Reactor) roomiest(to *eventLoop) *eventLoop {
 	return to
 }
 
-// turnAway closes a connection that is one too many.
+// turnAway closes a connection above the limit.
 func (a *acceptor) turnAway(fd int) {
 	a.in.reactor.reject(peerAt(fd))
 	unix.Close(fd)

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"fmt"
+	"net"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -13,8 +14,8 @@ import (
 )
 
 // An eventLoop is one of gnet's with the sessions' side of it, and with what gnet has no
-// interface for: it takes connections by descriptor (adopt_linux.go), its poller can be
-// told what to look at, and it can be left something to do.
+// interface for: it adopts connections by descriptor, its poller can be told what to watch,
+// and other goroutines can leave it tasks.
 type eventLoop struct {
 	*session.Loop
 	gnet   unsafe.Pointer // gnet's *eventloop
@@ -34,26 +35,26 @@ func newEventLoop(el any, l *session.Loop) (*eventLoop, error) {
 	return &eventLoop{Loop: l, gnet: reflect.ValueOf(el).UnsafePointer(), poller: poller}, err
 }
 
-// look has the loop look at fd, and take what is ready for as connection. Of several loops
-// that look at it one is told, or a few.
-func (l *eventLoop) look(fd, as int) error {
+// watch makes the loop watch fd, and report it as connection as. Of several loops that
+// watch it one is told, or a few.
+func (l *eventLoop) watch(fd, as int) error {
 	return unix.EpollCtl(l.poller, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE, Fd: int32(as)})
 }
 
-// lookAway ends look.
-func (l *eventLoop) lookAway(fd int) error {
+// unwatch ends watch.
+func (l *eventLoop) unwatch(fd int) error {
 	return unix.EpollCtl(l.poller, unix.EPOLL_CTL_DEL, fd, nil)
 }
 
-// pause has the loop not look at a connection, resume has it look again, for what gnet's
-// poller looks for.
-func (l *eventLoop) pause(fd int) error { return l.lookAway(fd) }
+// pause makes the loop not watch a connection, resume makes it watch it again, for the same
+// events as gnet.
+func (l *eventLoop) pause(fd int) error { return l.unwatch(fd) }
 
 func (l *eventLoop) resume(fd int) error {
 	return unix.EpollCtl(l.poller, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLPRI, Fd: int32(fd)})
 }
 
-// opened: a connection is counted when it is given to the loop, before it is opened.
+// opened does nothing: a connection is counted when it is given to the loop.
 func (l *eventLoop) opened() {}
 
 // uncount takes a connection off placed.
@@ -63,7 +64,7 @@ func (l *eventLoop) uncount() {
 	}
 }
 
-// do has f called in the event loop, behind what that is doing; from any goroutine.
+// do calls f in the event loop, after its present callback; from any goroutine.
 func (l *eventLoop) do(f func()) {
 	l.mu.Lock()
 	l.tasks = append(l.tasks, f)
@@ -89,3 +90,23 @@ func (l *eventLoop) work() {
 		f()
 	}
 }
+
+// adopt makes fd, a socket that does not block, one of the loop's connections, and calls
+// OnOpen before it returns. fd is the loop's, also on an error. It is called in the event
+// loop.
+//
+// gnet enrolls a net.Conn only, with a second descriptor, and makes the caller wait for the
+// loop: a client that connects, puts a job and goes would cost half as much again. Its own
+// acceptor is as cheap as this, but ends the server when descriptors run out. So two of its
+// functions are linked by name, as they are in the version that go.mod names; adopt_test.go
+// compares their declarations with that version's source.
+func (l *eventLoop) adopt(fd int, context any) error {
+	l.adopting = context
+	return register(l.gnet, newStreamConn("tcp", fd, l.gnet, nil, nil, nil))
+}
+
+//go:linkname newStreamConn github.com/panjf2000/gnet/v2.newStreamConn
+func newStreamConn(proto string, fd int, el unsafe.Pointer, sa unix.Sockaddr, localAddr, remoteAddr net.Addr) unsafe.Pointer
+
+//go:linkname register github.com/panjf2000/gnet/v2.(*eventloop).register0
+func register(el, c unsafe.Pointer) error

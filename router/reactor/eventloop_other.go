@@ -10,8 +10,7 @@ import (
 	"polystalk/router/session"
 )
 
-// An eventLoop is one of gnet's with the sessions' side of it. eventloop_linux.go has more
-// than that.
+// An eventLoop is one of gnet's with the sessions' side of it; eventloop_linux.go has more.
 type eventLoop struct {
 	*session.Loop
 	poller   int          // its kqueue descriptor
@@ -25,7 +24,7 @@ func newEventLoop(el any, l *session.Loop) (*eventLoop, error) {
 	return &eventLoop{Loop: l, poller: poller}, err
 }
 
-// pause has the loop not look at a connection, resume has it look again.
+// pause makes the loop not watch a connection, resume makes it watch it again.
 func (l *eventLoop) pause(fd int) error { return l.change(fd, unix.EV_DISABLE) }
 
 func (l *eventLoop) resume(fd int) error { return l.change(fd, unix.EV_ENABLE) }
@@ -37,7 +36,7 @@ func (l *eventLoop) change(fd int, flags uint16) error {
 	return err
 }
 
-// opened counts a connection: gnet chooses the loop of each here.
+// opened counts a connection: gnet chooses its loop.
 func (l *eventLoop) opened() { l.placed.Add(1) }
 
 // uncount takes a connection off placed.

@@ -10,8 +10,8 @@ import (
 	"polystalk/router/session"
 )
 
-// What gnet calls in its event loops. The context of a connection of gnet's says what it
-// is: a *socket, a *waker, or on Linux an *acceptor.
+// What gnet calls in its event loops. The context of a gnet connection is a *socket, a
+// *waker, or on Linux an *acceptor.
 
 // OnOpen implements gnet.EventHandler.
 func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
@@ -22,7 +22,7 @@ func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	k, ok := c.Context().(*socket)
 	if !ok {
 		if w, ok := c.Context().(*waker); ok {
-			r.meet(c.EventLoop(), w)
+			r.addLoop(c.EventLoop(), w)
 		}
 		return nil, gnet.None
 	}
@@ -36,12 +36,12 @@ func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, k.action()
 }
 
-// meet makes the loop on top of el, a loop of gnet's.
-func (r *Reactor) meet(el gnet.EventLoop, w *waker) {
+// addLoop makes the loop on top of el, a loop of gnet's.
+func (r *Reactor) addLoop(el gnet.EventLoop, w *waker) {
 	l, err := newEventLoop(el, session.NewLoop(r.host, w.wake))
 	w.loop = l
 	if err != nil {
-		r.strange = err
+		r.unknown = err
 		return
 	}
 	l.BeHelped(l.hasTasks)

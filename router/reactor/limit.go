@@ -10,27 +10,28 @@ import (
 	"polystalk/router/session"
 )
 
-// A connectionLimit is how many clients are served at a time, and what says so.
+// A connectionLimit is how many clients are served at a time, and where that comes from.
 type connectionLimit struct {
 	n     int
 	from  string
-	asked bool // for by the operator
+	asked bool // the operator has set it
 }
 
-// ConnectionLimit is how many clients are served at a time, and, for people, what says so.
+// ConnectionLimit returns how many clients are served at a time, and, for people, where that
+// comes from.
 func (r *Reactor) ConnectionLimit() (n int, from string) {
 	l := r.limit.Load()
 	return l.n, l.from
 }
 
-// ConnectionLimitOf is how many clients there may be at a time of whom each takes so many
-// descriptors: as many as are served, unless there are too few descriptors for that.
+// ConnectionLimitOf returns how many clients there may be at a time if each takes that many
+// descriptors: as many as are served, unless there are too few descriptors.
 func (r *Reactor) ConnectionLimitOf(each int) int {
 	return min(r.limit.Load().n, max(1, r.opts.connectionsFor(descriptors())/each))
 }
 
-// SetMaxConnections changes Options.MaxConnections. Who is connected stays; with a higher
-// limit those who wait in the backlog are let in.
+// SetMaxConnections changes Options.MaxConnections. Connected clients stay; with a higher
+// limit, clients in the backlog are accepted.
 func (r *Reactor) SetMaxConnections(n int) {
 	o := r.opts
 	o.MaxConnections = n
@@ -39,7 +40,7 @@ func (r *Reactor) SetMaxConnections(n int) {
 	r.openAcceptors()
 }
 
-// reject counts a client that is one too many, and tells the operator.
+// reject counts a client above the limit, and tells the operator.
 func (r *Reactor) reject(client net.Addr) {
 	limit := r.limit.Load()
 	r.host.CountRejection(session.RejectedLimit)
@@ -48,7 +49,7 @@ func (r *Reactor) reject(client net.Addr) {
 
 func (r *Reactor) setLimit(l connectionLimit) { r.limit.Store(&l) }
 
-// warnIfFewer tells the operator who has asked for more than there are descriptors for.
+// warnIfFewer tells the operator that there are too few descriptors.
 func (r *Reactor) warnIfFewer(want int) {
 	if limit := r.limit.Load(); want > limit.n {
 		r.host.Log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
@@ -56,7 +57,7 @@ func (r *Reactor) warnIfFewer(want int) {
 	}
 }
 
-// limitOf takes MaxConnections, unless that is 0 or more than the descriptors allow.
+// limitOf returns MaxConnections, unless that is 0 or more than the descriptors allow.
 func (o *Options) limitOf(descriptors int) connectionLimit {
 	want := o.MaxConnections
 	if n := o.connectionsFor(descriptors); want == 0 || want > n {
@@ -65,7 +66,7 @@ func (o *Options) limitOf(descriptors int) connectionLimit {
 	return connectionLimit{want, "--max-connections", true}
 }
 
-// descriptors is the process's limit.
+// descriptors returns the process's limit.
 func descriptors() int {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -76,34 +77,34 @@ func descriptors() int {
 
 // What the server needs descriptors for besides its connections, each of which has one.
 const (
-	// descriptorsBase are for standard streams, log, the runtime's poller, profiles, the
-	// directories of unix sockets.
+	// descriptorsBase are for standard streams, the log, the runtime's poller, profiles and
+	// the directories of unix sockets.
 	descriptorsBase     = 16
 	descriptorsNotifier = 2
 	descriptorsListener = 1
-	// A loop has its poller, that one's bell and a waker of two; and for a moment one more,
-	// of a connection that is turned away, or that goes on without gnet.
+	// A loop has its poller, the poller's bell and a waker of two; and for a moment one
+	// connection that is turned away, or that goes on without gnet.
 	descriptorsLoop     = 5
 	descriptorsAcceptor = 1 // for each loop and listener
 	// listenersMost are counted with.
 	listenersMost = 4
 )
 
-// connectionsFor leaves descriptors for all else, the journal's among them: of clients
-// there may be any number, and none of them is to keep the server from writing.
+// connectionsFor leaves descriptors for all else, the journal included: clients must not keep
+// the server from writing.
 func (o *Options) connectionsFor(descriptors int) int {
 	other := descriptorsBase + descriptorsNotifier + listenersMost*descriptorsListener +
 		o.Loops*(descriptorsLoop+listenersMost*descriptorsAcceptor) + o.OtherDescriptors
 	return max(1, descriptors-other)
 }
 
-// seats count the connections that there are, or are about to be.
+// seats count the connections, open or about to be.
 type seats struct {
 	taken atomic.Int64
 	full  atomic.Bool // clients wait until a seat is given up
 }
 
-// take takes a seat, unless as many are taken as may be.
+// take takes a seat, unless the limit is reached.
 func (s *seats) take(limit int64) bool {
 	for {
 		taken := s.taken.Load()
@@ -116,7 +117,7 @@ func (s *seats) take(limit int64) bool {
 	}
 }
 
-// giveUpSeat takes a connection off the count, and lets one in for it.
+// giveUpSeat takes a connection off the count, and has one accepted for it.
 func (r *Reactor) giveUpSeat() {
 	s := &r.seats
 	s.taken.Add(-1)

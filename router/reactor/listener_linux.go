@@ -2,7 +2,9 @@ package reactor
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 
@@ -11,10 +13,9 @@ import (
 	"polystalk/router/session"
 )
 
-// A listener is one that is served. Every event loop has an acceptor for it and accepts by
-// itself: whoever is free first, without a thread in between that has to be woken and to
-// wake the loop in turn. A loop that has more connections than another by then gives the
-// new one to that.
+// A listener is served by an acceptor in every event loop. The first free loop accepts: no
+// thread in between must be woken and wake the loop in turn. A loop that has more
+// connections than another gives the new one to that loop.
 type listener struct {
 	reactor *Reactor
 	l       net.Listener
@@ -58,7 +59,7 @@ func (r *Reactor) listen(l net.Listener, f session.Front) error {
 			return err
 		}
 	}
-	// Nobody is let in before all loops have what they need for it.
+	// Nothing is accepted before all loops have their acceptors.
 	for _, a := range in.acceptors {
 		if err := a.open(); err != nil {
 			in.close()
@@ -69,8 +70,7 @@ func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	return nil
 }
 
-// inheritable sets what connections are to have that a listener accepts: Linux hands it
-// on, and nothing has to be said to each.
+// inheritable sets the options of a listener's connections: on Linux they inherit them.
 func inheritable(fd uintptr) error {
 	return errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 		unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1))
@@ -95,8 +95,8 @@ func (in *listener) open() {
 	}
 }
 
-// close ends the listener: the acceptors are shut first, since a descriptor that another
-// process has as well, as a service manager does, stays in the pollers after its end here.
+// close ends the listener. The acceptors are shut first, since a descriptor that another
+// process shares, as a service manager does, stays in the pollers after it is closed here.
 func (in *listener) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -107,27 +107,15 @@ func (in *listener) close() {
 	for _, a := range in.acceptors {
 		a.shut()
 	}
-	// Close waits for a loop that is accepting, and that may wait for the lock, or for what
-	// the caller has locked.
+	// Close waits for a loop that is accepting, and that may wait for in.mu or for a lock
+	// of the caller.
 	go func() {
 		in.l.Close()
 		close(in.done)
 	}()
 }
 
-// adopt is called in the event loop, which is given a new connection.
-func (in *listener) adopt(l *eventLoop, fd int) {
-	r := in.reactor
-	k := &socket{reactor: r, front: in.front}
-	if err := l.adopt(fd, k); err != nil && k.s == nil {
-		l.uncount()
-		r.giveUpSeat()
-		r.host.CountRejection(session.RejectedLost)
-		r.host.Complain(complaintLost, "addr", in.l.Addr().String(), "err", err)
-	}
-}
-
-// openAcceptors opens those of all listeners, behind what the caller is doing.
+// openAcceptors opens the acceptors of all listeners, after the caller's turn.
 func (r *Reactor) openAcceptors() {
 	go func() {
 		r.mu.Lock()
@@ -136,4 +124,37 @@ func (r *Reactor) openAcceptors() {
 			l.open()
 		}
 	}()
+}
+
+// adopt gives l a connection that has a seat and is counted there. It is called in that
+// event loop.
+func (r *Reactor) adopt(l *eventLoop, fd int, k *socket) {
+	if err := l.adopt(fd, k); err != nil && k.s == nil {
+		l.uncount()
+		r.lost(session.Remote{Addr: k.client}, err)
+	}
+}
+
+// enroll gives a loop a connection that has a seat, under a descriptor of its own.
+func (r *Reactor) enroll(c net.Conn, k *socket) error {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return fmt.Errorf("a connection of type %T has no descriptor", c)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	fd, failed := -1, error(nil)
+	err = raw.Control(func(of uintptr) { fd, failed = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, os.NewSyscallError("fcntl", failed)); err != nil {
+		return err
+	}
+	var l *eventLoop
+	for _, l = range r.loops {
+		break
+	}
+	l = r.roomiest(l)
+	l.do(func() { r.adopt(l, fd, k) })
+	return nil
 }

@@ -11,13 +11,13 @@ import (
 	"polystalk/router/session"
 )
 
-// An acceptor is Linux's.
+// An acceptor exists only on Linux.
 type acceptor struct{}
 
 func (*acceptor) accept() {}
 
-// listen accepts from l until r refuses it, by way of net and gnet's Enroll: options of a
-// listener reach its connections on Linux only.
+// listen accepts from l until r refuses it, by package net and gnet's Enroll: connections
+// inherit a listener's options on Linux only.
 func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	r.mu.Lock()
 	if r.refused.has(f) {
@@ -60,9 +60,7 @@ func (r *Reactor) admit(nc net.Conn, f session.Front) {
 	}
 	k := &socket{reactor: r, front: f}
 	if _, err := r.client.EnrollContext(nc, k); err != nil || k.s == nil {
-		r.giveUpSeat()
-		r.host.CountRejection(session.RejectedLost)
-		r.host.Complain(complaintLost, "conn", session.Remote{Addr: nc.RemoteAddr()}, "err", err)
+		r.lost(session.Remote{Addr: nc.RemoteAddr()}, err)
 	}
 }
 
@@ -73,5 +71,13 @@ func (r *Reactor) refuses(f session.Front) bool {
 	return r.refused.has(f)
 }
 
-// openAcceptors has nothing to open: listen looks by itself.
+// enroll gives a loop a connection that has a seat, by gnet's Enroll.
+func (r *Reactor) enroll(c net.Conn, k *socket) error {
+	if _, err := r.client.EnrollContext(c, k); err != nil && k.s == nil {
+		return err
+	}
+	return nil
+}
+
+// openAcceptors has nothing to open: listen looks at the limit itself.
 func (r *Reactor) openAcceptors() {}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// writeMax bytes are written at once by an event loop, to a reader that keeps up.
+	// writeMax bytes are written at once, to a reader that keeps up.
 	writeMax = 1 << 20
 	// sendParts of the queue are looked at together.
 	sendParts = 16
@@ -54,7 +54,7 @@ func (k *socket) write(p []byte, stable bool, most int) {
 	}
 }
 
-// send writes what the socket takes of p; false: it is broken.
+// send writes what the socket takes of p. It reports false if the socket is broken.
 func (k *socket) send(p []byte) (int, bool) {
 	for k.fd >= 0 {
 		k.loop.Count(session.CountWrites, 1)
@@ -74,7 +74,7 @@ func (k *socket) send(p []byte) (int, bool) {
 	return 0, false
 }
 
-// await has ready called once the socket can be written to, or read from.
+// await has ready called when the socket is writable, or readable.
 func (k *socket) await(input bool) {
 	if err := k.reactor.notifier.watch(k, input); err != nil {
 		k.complain("closing a connection: cannot wait for its client", err)
@@ -82,7 +82,7 @@ func (k *socket) await(input bool) {
 	}
 }
 
-// ready is called in a turn of the session when await has come true.
+// ready is called in a turn of the session after await.
 func (k *socket) ready(s *session.Session) {
 	switch {
 	case k.fd < 0 || k.isBroken():
@@ -130,7 +130,7 @@ func (k *socket) dropUnsent() {
 		k.unsent = nil
 		k.reactor.behind.Add(-1)
 		if k.s != nil {
-			k.s.UnsentDropped() // also one that is closed
+			k.s.UnsentDropped()
 		}
 	}
 }

@@ -1,10 +1,14 @@
 package reactor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,20 +20,20 @@ import (
 
 // Options say how a Reactor is made.
 type Options struct {
-	// Host is what the loops share, with its log; they are added to it by Start.
+	// Host is what the loops share, with its log; Start adds the loops to it.
 	Host *session.Host
 	// Loops is the number of event loops, at least 1.
 	Loops int
 	// MaxConnections is how many clients are served at a time; 0: as many as the limit
 	// of descriptors allows.
 	MaxConnections int
-	// OtherDescriptors are how many the process may need besides those of the event
-	// loops, listeners and connections, and a few of every process: its journal's.
+	// OtherDescriptors are how many the process may need besides event loops, listeners
+	// and connections, and a few of every process: its journal's.
 	OtherDescriptors int
 }
 
-// A Reactor runs the event loops of a server, and accepts its connections. Its methods may
-// be called by anyone.
+// A Reactor runs the event loops of a server, and accepts its connections. Any goroutine
+// may call its methods.
 type Reactor struct {
 	gnet.BuiltinEventEngine
 	opts Options
@@ -38,21 +42,22 @@ type Reactor struct {
 	client *gnet.Client
 	loops  map[gnet.EventLoop]*eventLoop // all of them; read only once started
 	wakers []*waker
-	// strange is a loop of gnet's that is not the known one; read only once started.
-	strange error
-	yields  bool // the event loops let others have their processors; see session.Loop.MustYield
+	// unknown is the error of a loop of gnet's that is not the known one; read only once
+	// started.
+	unknown error
+	yields  bool // the event loops yield their processors; see session.Loop.MustYield
 
 	limit    atomic.Pointer[connectionLimit]
 	seats    seats
-	behind   atomic.Int64 // connections with output that was not taken
+	behind   atomic.Int64 // connections with output that their sockets did not take
 	notifier *notifier
 
-	// afterFunc is time.AfterFunc, but for tests.
+	// afterFunc is time.AfterFunc, except in tests.
 	afterFunc func(time.Duration, func()) *time.Timer
 
 	mu        sync.Mutex           // guards what follows
 	started   bool                 // all loops are there: connections may be given to them
-	detached  map[*socket]struct{} // those whose descriptor is ours
+	detached  map[*socket]struct{} // those with a descriptor of ours
 	listeners map[net.Listener]served
 	refused   refused
 	accepting sync.WaitGroup // calls of Serve, and of Take
@@ -80,10 +85,10 @@ func (r *Reactor) Start() error {
 		gnet.WithNumEventLoop(r.opts.Loops),
 		gnet.WithTCPNoDelay(gnet.TCPDelay), // net has set TCP_NODELAY on accepting
 		gnet.WithLogger(gnetLog{r.host.Log}))
-	if err != nil {
-		return fmt.Errorf("event loops: %w", err)
+	if err == nil {
+		err = client.Start()
 	}
-	if err := client.Start(); err != nil {
+	if err != nil {
 		return fmt.Errorf("event loops: %w", err)
 	}
 	r.client = client
@@ -105,12 +110,6 @@ func (r *Reactor) Start() error {
 	return nil
 }
 
-// Connections is how many clients there are, or are about to be, and how many of them have
-// output waiting that their sockets did not take.
-func (r *Reactor) Connections() (open, behind int) {
-	return int(r.seats.taken.Load()), int(r.behind.Load())
-}
-
 // gnetLog passes gnet's log on. Its debug and info lines are about its own inside, so they
 // are debug here.
 type gnetLog struct{ log *slog.Logger }
@@ -120,3 +119,164 @@ func (g gnetLog) Infof(f string, a ...any)  { g.log.Debug("gnet: " + fmt.Sprintf
 func (g gnetLog) Warnf(f string, a ...any)  { g.log.Warn("gnet: " + fmt.Sprintf(f, a...)) }
 func (g gnetLog) Errorf(f string, a ...any) { g.log.Error("gnet: " + fmt.Sprintf(f, a...)) }
 func (g gnetLog) Fatalf(f string, a ...any) { g.log.Error("gnet: " + fmt.Sprintf(f, a...)) }
+
+// Accepting is tried again when descriptors or memory have run out, between these two
+// times.
+const (
+	retryMin = 5 * time.Millisecond
+	retryMax = 200 * time.Millisecond
+)
+
+// What the log says of it.
+const (
+	complaintFull    = "clients wait to be accepted: as many as can be served are open"
+	complaintRefused = "refused a connection: as many as can be served are open"
+	complaintAccept  = "cannot accept connections; trying again"
+	complaintLost    = "could not take up a connection"
+)
+
+// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, which is the
+// reactor's from then on, until Shutdown or Refuse; f makes their sessions. Several
+// listeners may be served at once. It returns when l is closed: nil after Shutdown or
+// Refuse.
+//
+// Above Options.MaxConnections or SetMaxConnections, connections are closed at once. Without
+// either, as many are served as the limit of descriptors leaves room for, and further
+// clients wait in the backlog until others go, as they do when descriptors or memory run out
+// for another reason. Accepting goes on whatever happens.
+func (r *Reactor) Serve(l net.Listener, f session.Front) error {
+	r.mu.Lock()
+	if r.refused.has(f) {
+		r.mu.Unlock()
+		return l.Close()
+	}
+	r.accepting.Add(1)
+	r.mu.Unlock()
+	defer r.accepting.Done()
+	return r.listen(l, f)
+}
+
+// A served listener.
+type served struct {
+	front session.Front
+	// close may be called any number of times; open accepts clients of the backlog. Any
+	// goroutine may call either with Reactor.mu held.
+	close func()
+	open  func()
+}
+
+// refused are the fronts without new connections.
+type refused struct {
+	all    bool
+	fronts map[session.Front]struct{}
+}
+
+// has reports whether new connections of f are refused.
+func (d *refused) has(f session.Front) bool {
+	_, ok := d.fronts[f]
+	return d.all || ok
+}
+
+// Refuse refuses new connections of a front, or of all fronts if f is nil, and closes their
+// listeners, also those that are served later. Open connections go on. It does not wait;
+// see AwaitServe.
+func (r *Reactor) Refuse(f session.Front) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f == nil {
+		r.refused.all = true
+	} else {
+		r.refused.fronts[f] = struct{}{}
+	}
+	for _, l := range r.listeners {
+		if r.refused.has(l.front) {
+			l.close()
+		}
+	}
+}
+
+// AwaitServe waits until every call of Serve has returned.
+func (r *Reactor) AwaitServe() { r.accepting.Wait() }
+
+// Why a connection is not taken.
+var (
+	errNotServing = errors.New("no clients are served now")
+	errFull       = errors.New("as many clients as can be served are connected")
+)
+
+// Take serves a connection that was accepted elsewhere, a *net.TCPConn or *net.UnixConn,
+// which is the reactor's from then on, also on an error. f makes its session. client is the
+// client's address, or nil if the system knows it. Above the limit the connection is closed,
+// since there is no backlog in which it could wait.
+func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
+	defer c.Close()
+	from := client
+	if from == nil {
+		from = c.RemoteAddr()
+	}
+	r.mu.Lock()
+	serves := r.started && !r.refused.has(f)
+	if serves {
+		r.accepting.Add(1)
+	}
+	r.mu.Unlock()
+	if !serves {
+		return errNotServing
+	}
+	defer r.accepting.Done()
+	if !r.seats.take(int64(r.limit.Load().n)) {
+		r.reject(from)
+		return errFull
+	}
+	err := r.enroll(c, &socket{reactor: r, front: f, client: client})
+	if err != nil {
+		r.lost(session.Remote{Addr: from}, err)
+	}
+	return err
+}
+
+// lost gives up the seat of a connection that could not be taken up.
+func (r *Reactor) lost(client slog.LogValuer, err error) {
+	r.giveUpSeat()
+	r.host.CountRejection(session.RejectedLost)
+	r.host.Complain(complaintLost, "conn", client, "err", err)
+}
+
+// Shutdown stops accepting, waits until received commands are answered and the answers are
+// sent, or ctx ends, and ends the event loops and every connection. The Reactor is of no use
+// afterwards.
+func (r *Reactor) Shutdown(ctx context.Context) error {
+	r.Refuse(nil)
+	r.AwaitServe()
+	if r.client == nil {
+		return nil
+	}
+	// Most commands are answered in the turn that reads them. What may be left are
+	// operations in busy shards, turns put off, and replies to slow readers; those are
+	// asked for last, since a finished operation may add one.
+	for ctx.Err() == nil && (r.isBusy() || r.behind.Load() > 0) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	err := r.client.Stop()
+	r.stopWakers()
+	r.mu.Lock()
+	left := slices.Collect(maps.Keys(r.detached))
+	r.mu.Unlock()
+	for _, k := range left { // not sent everything in time
+		k.loop.Enter()
+		k.Drop()
+		k.loop.Exit()
+	}
+	r.notifier.stop()
+	return err
+}
+
+// isBusy reports whether a loop has something under way or put off.
+func (r *Reactor) isBusy() bool {
+	for _, l := range r.loops {
+		if l.HasWork() {
+			return true
+		}
+	}
+	return false
+}

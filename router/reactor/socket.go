@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -13,9 +14,8 @@ import (
 	"polystalk/router/session"
 )
 
-// A socket is a connection. It implements session.Conn and session.Parter. All of it
-// belongs to who holds its loop. Who has its descriptor and which stages there are is
-// drawn in the package doc.
+// A socket is a connection. It implements session.Conn and session.Parter. Only the holder of
+// its loop may touch it. The package doc draws its stages, and the owner of its descriptor.
 type socket struct {
 	reactor *Reactor
 	front   session.Front
@@ -23,11 +23,11 @@ type socket struct {
 	s       *session.Session // nil in its first turn
 	c       gnet.Conn        // nil once gnet has let go: fd is ours then
 	fd      int              // -1: closed
-	client  net.Addr         // whose connection it is, where that is not for the system to say; else nil
+	client  net.Addr         // the client's address, if the system does not know it; else nil
 
 	stage stage
-	// inCallback: gnet has called about this connection, and closes it if what we
-	// return says so.
+	// inCallback: gnet has called about this connection, and closes it if the result says
+	// so.
 	inCallback bool
 	notified   bool // the notifier knows fd
 	pause      pause
@@ -40,9 +40,9 @@ type stage uint8
 
 const (
 	serving stage = iota // the session uses it
-	broken               // it cannot be used any more, and the session has not closed it yet
+	broken               // it is useless, and the session has not closed it yet
 	closing              // closed by the session: what is unsent is sent
-	parting              // closing, and what the client still sends is thrown away
+	parting              // closing, and the rest of the input is discarded
 	over                 // closed, and nothing is sent any more
 )
 
@@ -68,12 +68,12 @@ func (k *socket) move(to stage) {
 	k.stage = to
 }
 
-// isClosed reports whether the session has closed it, isBroken whether nothing can be sent
-// any more.
+// isClosed reports whether the session has closed it, isBroken whether nothing more can be
+// sent.
 func (k *socket) isClosed() bool { return k.stage >= closing }
 func (k *socket) isBroken() bool { return k.stage == broken || k.stage == over }
 
-// breakOff has nothing be sent any more.
+// breakOff ends all sending.
 func (k *socket) breakOff() {
 	switch k.stage {
 	case serving:
@@ -104,11 +104,10 @@ const lingerMax = 10 * time.Second
 // Close implements session.Conn.
 func (k *socket) Close() { k.closeTo(closing) }
 
-// Part implements session.Parter. A connection that ends by our doing, in the middle of
-// what its client says, is not simply closed: the kernel answers what it has not read, and
-// what still comes, with a reset, and a client that is told so may lose the reply that says
-// why. So the sending side is closed behind the reply, and what comes is thrown away, until
-// the client has closed its own, or for as long as a client has to read its last replies.
+// Part implements session.Parter. When the server ends a connection in the middle of a
+// request, the kernel answers the unread rest with a reset, and the client may lose the reply
+// that says why. So only the sending side is closed, behind the reply, and input is discarded
+// until the client has closed its side, for lingerMax at most.
 func (k *socket) Part() {
 	if k.c != nil {
 		k.closeTo(parting)
@@ -154,8 +153,8 @@ func (k *socket) Drop() {
 	k.end()
 }
 
-// detach is called when gnet closes its descriptor: the connection ends with it, or goes
-// on with another.
+// detach is called when gnet closes its descriptor: the connection ends with it, or goes on
+// with a duplicate.
 func (k *socket) detach() {
 	own := -1
 	if k.stage == serving || k.stage == parting || k.stage == closing && k.unsent != nil {
@@ -189,7 +188,7 @@ func (k *socket) detach() {
 	}
 }
 
-// finish ends the connection when all is sent.
+// finish ends the connection after all is sent.
 func (k *socket) finish() {
 	if k.stage != parting {
 		k.end()
@@ -202,10 +201,10 @@ func (k *socket) finish() {
 	k.discard()
 }
 
-// discardMost bytes are thrown away before the loop's others have their turn.
+// discardMost bytes are discarded before the loop's other connections have their turn.
 const discardMost = 256 << 10
 
-// discard reads to the end, some at a time, and ends the connection there.
+// discard reads to the end, in parts, and ends the connection there.
 func (k *socket) discard() {
 	b := make([]byte, 16<<10)
 	for range discardMost / len(b) {
@@ -243,8 +242,8 @@ func (k *socket) end() {
 	k.uncount()
 }
 
-// uncount takes the connection off the count, once. Nothing keeps it then: clients that
-// come and are closed fast enough would otherwise pile up in ten seconds' timers.
+// uncount takes the connection off the count, once. It stops the timer, which would keep
+// connections that come and go fast for ten seconds.
 func (k *socket) uncount() {
 	if k.linger != nil {
 		k.linger.Stop()
@@ -259,11 +258,11 @@ func (k *socket) complain(msg string, err error) {
 	k.reactor.host.Complain(msg, "conn", k, "err", err)
 }
 
-// LogValue implements slog.LogValuer: a socket stands in the log for its client's address.
+// LogValue implements slog.LogValuer: a socket stands in the log as its client's address.
 func (k *socket) LogValue() slog.Value { return slog.StringValue(session.PeerName(k.Peer())) }
 
-// Peer is the client's address, as the system has it now or as was said when the connection
-// was taken; nil if it is not connected any more.
+// Peer returns the client's address, from Take or from the system; nil if it is not connected
+// any more.
 func (k *socket) Peer() net.Addr {
 	switch {
 	case k.fd < 0:
@@ -272,4 +271,81 @@ func (k *socket) Peer() net.Addr {
 		return k.client
 	}
 	return peerAt(k.fd)
+}
+
+// peerAt returns the other end of a socket, nil if it is not connected any more.
+func peerAt(fd int) net.Addr {
+	sa, _ := unix.Getpeername(fd)
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
+	case *unix.SockaddrInet6:
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port)))
+	case *unix.SockaddrUnix:
+		return &net.UnixAddr{Name: sa.Name, Net: "unix"}
+	}
+	return nil
+}
+
+// A pause is whether the loop's poller watches a connection for input. Nothing else would
+// notice that the client of a paused connection has gone, so a timer looks for that; the last
+// look may come after Resume, and has no effect then.
+type pause struct {
+	on      bool
+	watched bool // a look will come
+}
+
+// hangUpEvery is how often a paused connection is looked at.
+const hangUpEvery = 100 * time.Millisecond
+
+// Pause implements session.Conn.
+func (k *socket) Pause() bool {
+	if k.c == nil || k.loop.pause(k.fd) != nil {
+		return false
+	}
+	k.pause.on = true
+	k.loop.Count(session.CountPauses, 1)
+	k.watchHangUp()
+	return true
+}
+
+// Resume implements session.Conn.
+func (k *socket) Resume() bool {
+	if k.c == nil {
+		return false
+	}
+	if err := k.loop.resume(k.fd); err != nil {
+		k.complain("closing a connection: could not read it again", err)
+		return false
+	}
+	k.pause.on = false
+	return true
+}
+
+// watchHangUp starts the timer, unless it runs.
+func (k *socket) watchHangUp() {
+	if k.pause.watched {
+		return
+	}
+	k.pause.watched = true
+	k.reactor.afterFunc(hangUpEvery, func() { k.loop.Signal(k.s, k.lookForHangUp) })
+}
+
+// lookForHangUp tells the session if its client sends no more.
+func (k *socket) lookForHangUp(s *session.Session) {
+	k.pause.watched = false
+	switch {
+	case !k.pause.on || k.isClosed() || k.c == nil:
+	case hungUp(k.fd):
+		s.LastInput()
+	default:
+		k.watchHangUp()
+	}
+}
+
+// hungUp reports whether the client sends no more or is gone, without reading.
+func hungUp(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: pollHangUp}}
+	_, err := unix.Poll(p, 0)
+	return err == nil && p[0].Revents&(pollHangUp|unix.POLLHUP|unix.POLLERR) != 0
 }

@@ -9,16 +9,16 @@ import (
 // pollHangUp asks poll for the client's half-close; POLLHUP and POLLERR come unasked.
 const pollHangUp = unix.POLLRDHUP
 
-// sendRaw bytes are written without a word to the runtime; the kernel is done with them in
-// some ten microseconds.
+// sendRaw bytes are written without telling the runtime; the kernel needs some ten
+// microseconds for them.
 const sendRaw = 64 << 10
 
 // send writes to a socket, and never waits.
 //
-// unix.Write prepares the runtime for a call that waits, and its monitor takes the
-// processor of a busy loop away in the middle of one every 10 ms, and then looks every
-// 20 µs whether to do so again. Without that, and without the way through the file
-// system's write, a command of a client that waits for each costs a twentieth less CPU.
+// unix.Write prepares the runtime for a call that waits: its monitor preempts a busy loop in
+// the middle of a write every 10 ms, and then looks every 20 µs whether to do so again.
+// Without that, and without the file system's write, a command of a client that waits for
+// each reply costs a twentieth less CPU.
 func send(fd int, p []byte) (int, error) {
 	if len(p) > sendRaw {
 		return unix.Write(fd, p)

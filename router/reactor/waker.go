@@ -1,9 +1,12 @@
 package reactor
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,37 +14,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waker has a loop's GoOn called by its poller: it is one end of a pair of sockets
-// whose other end is among the loop's connections, and a byte in it makes that one ready.
-// So the call takes its place among all that is ready, and every other socket has its turn
-// between two of them.
+// A waker makes a loop's poller call GoOn. It is one end of a pair of sockets; the other end
+// is among the loop's connections, and a byte in it makes that one ready. So the call takes
+// its place among all that is ready, and every other socket has its turn between two calls.
 //
-// gnet's own way, EventLoop.Execute, does not: the poller runs what it is given until
-// there is no more, before it looks at a socket again, and two loops that have something
-// for each other feed each other.
+// gnet's EventLoop.Execute does not do that: the poller runs what it is given until there is
+// no more, before it looks at a socket again, and two loops that have something for each
+// other would go on forever.
 type waker struct {
-	loop  *eventLoop    // set by Reactor.meet, before anybody can want it woken
+	loop  *eventLoop    // set by Reactor.addLoop, before it can be woken
 	turns atomic.Uint64 // times that the poller has called it
 
 	mu sync.Mutex // held to use fd
 	fd int        // -1: closed
 }
 
-// wakeAgain is when a wake-up that failed is tried again.
+// wakeAgain is the time until a wake-up that failed is tried again.
 const wakeAgain = time.Millisecond
 
 var oneByte = []byte{0}
 
-// startWakers gives each of gnet's loops one of ours, and that a waker. gnet has the loop
-// with the fewest connections take the next one, hence each one of these.
+// startWakers gives each of gnet's loops one of ours, with a waker. gnet's loop with the
+// fewest connections takes the next one, so each takes one of these.
 func (r *Reactor) startWakers() error {
 	for range r.opts.Loops {
 		if err := r.startWaker(); err != nil {
 			return err
 		}
 	}
-	if r.strange != nil {
-		return r.strange
+	if r.unknown != nil {
+		return r.unknown
 	}
 	if len(r.loops) != r.opts.Loops {
 		return errors.New("one cannot be woken")
@@ -71,7 +73,7 @@ func (r *Reactor) startWaker() error {
 	return err
 }
 
-// wake has woken called; from any goroutine. At most one byte is under way.
+// wake makes the poller call woken; from any goroutine. At most one byte is under way.
 func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,8 +83,8 @@ func (w *waker) wake() {
 			return
 		case unix.EINTR:
 		default:
-			// The kernel had no memory for the byte. Without one under way the loop
-			// would not be woken any more.
+			// The kernel had no memory for the byte. Without one under way nothing would
+			// wake the loop any more.
 			w.loop.WakeFailed(wakeAgain)
 			return
 		}
@@ -106,4 +108,50 @@ func (r *Reactor) stopWakers() {
 		w.fd = -1
 		w.mu.Unlock()
 	}
+}
+
+// aliveEvery is the time between two looks at the loops' turns.
+const aliveEvery = time.Millisecond
+
+// Alive waits until the poller of every event loop has had a turn since the call. The error
+// names the loops that had none before ctx ended. Any goroutine may call it once Start has
+// returned.
+func (r *Reactor) Alive(ctx context.Context) error {
+	before := make([]uint64, len(r.wakers))
+	for i, w := range r.wakers {
+		before[i] = w.turns.Load()
+	}
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		var late []int
+		for i, w := range r.wakers {
+			if w.turns.Load() == before[i] {
+				late = append(late, w.loop.Index)
+				w.loop.Ask() // again: a helper, not the poller, may have taken the last one
+			}
+		}
+		if late == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the event loops %v have not turned", late)
+		case <-tick.C:
+		}
+	}
+}
+
+// pollerOf returns the descriptor of the poller (epoll, kqueue) of el, a gnet.EventLoop.
+// gnet has no method for it. It is read by the names of the fields, so that another gnet is
+// refused at the start.
+func pollerOf(el any) (int, error) {
+	if v := reflect.ValueOf(el); v.Kind() == reflect.Pointer {
+		if p := v.Elem().FieldByName("poller"); p.Kind() == reflect.Pointer {
+			if fd := p.Elem().FieldByName("fd"); fd.Kind() == reflect.Int {
+				return int(fd.Int()), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("a gnet event loop of type %T is not the known one", el)
 }

@@ -179,9 +179,3 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 	t.Error("it does not come about")
 }
-
-// Connections returns how many clients there are, or are about to be, and how many of them
-// have output that their sockets did not take.
-func (r *Reactor) Connections() (open, behind int) {
-	return int(r.seats.taken.Load()), int(r.behind.Load())
-}

@@ -280,3 +280,9 @@ func (r *Reactor) isBusy() bool {
 	}
 	return false
 }
+
+// Connections returns how many clients there are, or are about to be, and how many of them
+// have output that their sockets did not take.
+func (r *Reactor) Connections() (open, behind int) {
+	return int(r.seats.taken.Load()), int(r.behind.Load())
+}

@@ -82,7 +82,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 			l = tls.NewListener(l, o.pair.config())
 		}
 		go func() {
-			if err := o.server.Serve(l, anonymous); err != nil {
+			if err := o.server.Serve(l, web.Door{Anonymous: anonymous}); err != nil {
 				log.Error("HTTP is no longer served", "listen", l.Addr().String(), "err", err)
 			}
 		}()
@@ -98,7 +98,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 // forMember is how operators are served who come by way of the cluster.
 func (o *operators) forMember() member.Serve {
 	behind := func(d web.Door) func(net.Listener) error {
-		return func(l net.Listener) error { return o.server.ServeDoor(l, d) }
+		return func(l net.Listener) error { return o.server.Serve(l, d) }
 	}
 	return member.Serve{
 		Operators: behind(web.Door{Anonymous: access.Admin}),

@@ -37,18 +37,9 @@ func (a *API) promoteMember(c *call) error {
 
 // transferCluster makes another server the leader. There is nothing to answer: this one
 // restarts.
-func (a *API) transferCluster(c *call) error {
-	var in wire.ClusterTransfer
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (a *API) transferCluster(c *call, in *wire.ClusterTransfer) error {
 	c.Detail = in.Node
-	err := a.op.ChangeCluster(c.Ctx, "cluster-transfer", func(k admin.Cluster) error { return k.Transfer(c.Ctx, in.Node) })
-	if err != nil {
-		return err
-	}
-	c.Affected = 1
-	return c.done()
+	return changed(c, a.op.ChangeCluster(c.Ctx, "cluster-transfer", func(k admin.Cluster) error { return k.Transfer(c.Ctx, in.Node) }))
 }
 
 // changeCluster makes a change, and answers with the cluster after it.

@@ -18,11 +18,9 @@ func (a *API) getConnections(c *call) error {
 	if want.Protocol, err = one(q, "protocol", append([]string{""}, a.op.Protocols()...)...); err != nil {
 		return err
 	}
-	holding, err := one(q, "holding", "false", "true")
-	if err != nil {
+	if want.Holding, err = isTrue(q, "holding"); err != nil {
 		return err
 	}
-	want.Holding = holding == "true"
 	if q.Has("tube") {
 		want.Tube = []byte(q.Get("tube"))
 	}
@@ -78,11 +76,7 @@ func (a *API) killConnection(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := a.op.KillConnection(c.Ctx, id); err != nil {
-		return err
-	}
-	c.Affected = 1
-	return c.done()
+	return changed(c, a.op.KillConnection(c.Ctx, id))
 }
 
 // connectionOf returns the id of the connection in the path.

@@ -67,7 +67,7 @@ func (a *API) sendFile(c *call, name string) error {
 	h.Set("Cache-Control", "no-cache") // another version may be served here next
 	h.Add("Vary", "Accept-Encoding")
 	b, form := f.plain, "p"
-	if f.zipped != nil && strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {
+	if f.zipped != nil && acceptsGzip(c.R.Header) {
 		b, form = f.zipped, "z"
 	}
 	if c.tagged(fmt.Sprintf("%016x%s", f.sum, form), false) {

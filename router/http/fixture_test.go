@@ -131,7 +131,7 @@ func newWorld(t testing.TB, with setup) *world {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(t, err)
 	served := make(chan error, 1)
-	go func() { served <- w.web.Serve(l, with.anonymous) }()
+	go func() { served <- w.web.Serve(l, Door{Anonymous: with.anonymous}) }()
 	w.addr = l.Addr().String()
 	w.url = "http://" + w.addr
 	if !with.unstarted {

@@ -87,7 +87,7 @@ func (w *world) listen(d Door) string {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(w.t, err)
-	go w.web.ServeDoor(l, d)
+	go w.web.Serve(l, d)
 	return l.Addr().String()
 }
 

@@ -119,29 +119,6 @@ func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 	close(a.done)
 }
 
-// copied writes an answer and keeps a copy.
-type copied struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-func (w *copied) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController find what it needs.
-func (w *copied) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *copied) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	w.body.Write(p)
-	return w.ResponseWriter.Write(p)
-}
-
 // keysOf returns the keys of a request. Only a POST has keys, and only of a caller with a role: a
 // login is different each time, and a stranger must not take memory.
 func keysOf(rt *route, r *http.Request) []string {
@@ -201,7 +178,8 @@ func (s *server) once(rt *route, c *call) error {
 
 // fill handles the first request with a key.
 func (s *server) fill(rt *route, c *call, a *keptAnswer) (err error) {
-	w := &copied{ResponseWriter: c.W}
+	w := &held{ResponseWriter: c.W}
+	defer w.send()
 	defer func() {
 		p, _ := errors.AsType[*wire.Problem](err)
 		if w.status == 0 && !isUncertain(p) {

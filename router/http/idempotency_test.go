@@ -118,7 +118,7 @@ func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx co
 	s.handle([]route{{pattern: "POST /", need: access.Operate, flags: takesBody, handler: handler}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(t, err)
-	go s.Serve(l, access.Operate)
+	go s.Serve(l, Door{Anonymous: access.Operate})
 	t.Cleanup(s.close)
 	return s, func(ctx context.Context, key string) (*http.Response, string, error) {
 		r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/", bytes.NewReader([]byte("x")))

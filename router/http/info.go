@@ -137,11 +137,7 @@ func (a *API) getLogLevel(c *call) error {
 	return c.answer(http.StatusOK, wire.LogLevel{Level: level})
 }
 
-func (a *API) putLogLevel(c *call) error {
-	var in wire.LogLevel
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (a *API) putLogLevel(c *call, in *wire.LogLevel) error {
 	l, ok := levels[in.Level]
 	if !ok {
 		return wire.Invalid.With("level", "the level is unknown", "give debug, info, warn or error")

@@ -131,12 +131,8 @@ func maySee(c *call, wanted access.Bodies) error {
 	return wire.ReadOnly.With("body", "job bodies are not shown here", "use a token with +bodies in its line, or start the server with --http-bodies full")
 }
 
-func (a *API) getJob(c *call) error {
+func (a *API) getJob(c *call, id core.JobID) error {
 	show, most, err := readShown(c, c.Query)
-	if err != nil {
-		return err
-	}
-	id, err := jobOf(c)
 	if err != nil {
 		return err
 	}
@@ -242,12 +238,8 @@ func (a *API) jobTag(version uint64) string {
 }
 
 // getBody sends the raw body. Browsers must save it, not show it: it may be a page.
-func (a *API) getBody(c *call) error {
+func (a *API) getBody(c *call, id core.JobID) error {
 	if err := maySee(c, access.Full); err != nil {
-		return err
-	}
-	id, err := jobOf(c)
-	if err != nil {
 		return err
 	}
 	_, body, _, err := a.op.WholeJob(c.Ctx, id)
@@ -280,46 +272,43 @@ func (a *API) bodyTag(body core.Large) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-func (a *API) deleteJob(c *call) error  { return a.changeJob(c, core.VerbDelete) }
-func (a *API) kickJob(c *call) error    { return a.changeJob(c, core.VerbKick) }
-func (a *API) releaseJob(c *call) error { return a.changeJob(c, core.VerbRelease) }
-func (a *API) buryJob(c *call) error    { return a.changeJob(c, core.VerbBury) }
+// changeJob returns a handler that changes the job in the path, perhaps by force.
+func (a *API) changeJob(verb core.Verb) func(c *call) error {
+	return withJob(func(c *call, id core.JobID) error {
+		force, err := isTrue(c.Query, "force")
+		if err == nil {
+			err = a.op.Act(c.Ctx, id, verb, force)
+		}
+		if verb != core.VerbKick { // its route has no force
+			err = forcible(err)
+		}
+		return changed(c, err)
+	})
+}
 
-// changeJob changes the job in the path, perhaps by force.
-func (a *API) changeJob(c *call, verb core.Verb) error {
-	force, err := one(c.Query, "force", "false", "true")
+// changed answers a change of one thing.
+func changed(c *call, err error) error {
 	if err != nil {
 		return err
-	}
-	id, err := jobOf(c)
-	if err != nil {
-		return err
-	}
-	if err := a.op.Act(c.Ctx, id, verb, force == "true" && verb != core.VerbKick); err != nil {
-		return forcible(c, err)
 	}
 	c.Affected = 1
 	return c.done()
 }
 
 // forcible adds to the problem of a reserved job that the change can be forced.
-func forcible(c *call, err error) error {
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug && !strings.HasSuffix(c.R.URL.Path, "/kick") {
+func forcible(err error) error {
+	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
 		p.Remedy = "wait until the worker is done, or force it (?force=true)"
 	}
 	return err
 }
 
-func (a *API) moveJob(c *call) error { return a.transferJob(c, false) }
-func (a *API) copyJob(c *call) error { return a.transferJob(c, true) }
+func (a *API) moveJob(c *call, id core.JobID) error { return a.transferJob(c, id, false) }
+func (a *API) copyJob(c *call, id core.JobID) error { return a.transferJob(c, id, true) }
 
 // transferJob moves or copies the job in the path to the tube in the body.
-func (a *API) transferJob(c *call, copies bool) error {
+func (a *API) transferJob(c *call, id core.JobID, copies bool) error {
 	var in wire.NewTransfer
-	id, err := jobOf(c)
-	if err != nil {
-		return err
-	}
 	if err := c.decode(&in); err != nil {
 		return err
 	}
@@ -336,15 +325,10 @@ func (a *API) transferJob(c *call, copies bool) error {
 }
 
 // editJob changes a job, with If-Match only if it is unchanged.
-func (a *API) editJob(c *call) error {
+func (a *API) editJob(c *call, id core.JobID) error {
 	var e admin.Edit
-	force, err := one(c.Query, "force", "false", "true")
-	if err != nil {
-		return err
-	}
-	e.Force = force == "true"
-	id, err := jobOf(c)
-	if err != nil {
+	var err error
+	if e.Force, err = isTrue(c.Query, "force"); err != nil {
 		return err
 	}
 	if err := decodeEdit(c, &e); err != nil {
@@ -355,7 +339,7 @@ func (a *API) editJob(c *call) error {
 	}
 	version, err := a.op.Edit(c.Ctx, id, &e)
 	if err != nil {
-		return forcible(c, err)
+		return forcible(err)
 	}
 	c.Affected = 1
 	if version != 0 {

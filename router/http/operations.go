@@ -33,16 +33,12 @@ var reasons = map[core.Status]string{
 
 // newOperation begins an operation. If it ends soon the answer has its result, else the audit
 // gets an entry at its end.
-func (a *API) newOperation(c *call) error {
-	var in wire.NewOperation
-	if err := c.decode(&in); err != nil {
-		return err
-	}
-	b, err := a.bulkOf(c, &in)
+func (a *API) newOperation(c *call, in *wire.NewOperation) error {
+	b, err := a.bulkOf(c, in)
 	if err != nil {
 		return err
 	}
-	return a.beginOperation(c, &in, b)
+	return a.beginOperation(c, in, b)
 }
 
 func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error {

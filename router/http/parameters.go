@@ -41,6 +41,34 @@ func one(q url.Values, name string, words ...string) (string, error) {
 	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
 }
 
+// isTrue reads a parameter that is false or true; the default is false.
+func isTrue(q url.Values, name string) (bool, error) {
+	word, err := one(q, name, "false", "true")
+	return word == "true", err
+}
+
+// withBody adapts a handler that takes a JSON body.
+func withBody[T any](handler func(c *call, in *T) error) func(c *call) error {
+	return func(c *call) error {
+		in := new(T)
+		if err := c.decode(in); err != nil {
+			return err
+		}
+		return handler(c, in)
+	}
+}
+
+// withJob adapts a handler that takes the id of the job in the path.
+func withJob(handler func(c *call, id core.JobID) error) func(c *call) error {
+	return func(c *call) error {
+		id, err := idOf(c, "a job", "give a whole number from 1 on")
+		if err != nil {
+			return err
+		}
+		return handler(c, core.JobID(id))
+	}
+}
+
 // nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve
 // the segments . and .. of a path, and http.ServeMux ends the path at the segment %2F.
 func nameTube(c *call) {
@@ -60,12 +88,6 @@ func nameTube(c *call) {
 
 // tubeOf returns the name of the tube in the path, byte for byte.
 func tubeOf(c *call) string { return c.R.PathValue("tube") }
-
-// jobOf returns the id of the job in the path.
-func jobOf(c *call) (core.JobID, error) {
-	n, err := idOf(c, "a job", "give a whole number from 1 on")
-	return core.JobID(n), err
-}
 
 // idOf returns the id in the path; of says of what it is.
 func idOf(c *call, of, remedy string) (uint64, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"polystalk/router/access"
+	"polystalk/shard/core"
 )
 
 // A route is a method and a path, the role that it needs, and its handler.
@@ -69,7 +70,7 @@ func (a *API) routes() []route {
 		{"GET /debug/pprof/{profile...}", access.Admin, own | early | streams, anyQuery, a.showProfile},
 
 		{"GET /api/v1/session", access.Nobody, own | early, "", a.whoami},
-		{"POST /api/v1/session", access.Nobody, own | early | takesBody, "", a.login},
+		{"POST /api/v1/session", access.Nobody, own | early | takesBody, "", withBody(a.login)},
 		{"DELETE /api/v1/session", access.Nobody, own | early, "", a.logout},
 
 		{"GET /api/v1/openapi.json", access.Read, own | early, anyQuery, a.describe},
@@ -79,13 +80,13 @@ func (a *API) routes() []route {
 		{"POST /api/v1/reload", access.Admin, own, "", a.reload},
 		{"GET /api/v1/audit", access.Admin, own | early, "limit before", a.getAudit},
 		{"GET /api/v1/log-level", access.Read, own | early, "", a.getLogLevel},
-		{"PUT /api/v1/log-level", access.Admin, own | early | takesBody, "", a.putLogLevel},
+		{"PUT /api/v1/log-level", access.Admin, own | early | takesBody, "", withBody(a.putLogLevel)},
 		{"GET /api/v1/drain", access.Read, 0, "", a.getDrain},
 		{"PUT /api/v1/drain", access.Admin, 0, "", a.putDrain},
 		{"DELETE /api/v1/drain", access.Admin, 0, "", a.deleteDrain},
 
 		{"GET /api/v1/cluster", access.Read, own | early, "", a.getCluster},
-		{"POST /api/v1/cluster/transfer", access.Admin, takesBody, "", a.transferCluster},
+		{"POST /api/v1/cluster/transfer", access.Admin, takesBody, "", withBody(a.transferCluster)},
 		{"POST /api/v1/cluster/members/{node}/promote", access.Admin, 0, "", a.promoteMember},
 		{"DELETE /api/v1/cluster/members/{node}", access.Admin, 0, "", a.removeMember},
 
@@ -94,29 +95,29 @@ func (a *API) routes() []route {
 
 		{"GET /api/v1/tubes", access.Read, large, "match sort limit after", a.getTubes},
 		{"GET /api/v1/tubes/{tube}", access.Read, 0, "", a.getTube},
-		{"PUT /api/v1/tubes/{tube}/pause", access.Operate, takesBody, "", a.putPause},
+		{"PUT /api/v1/tubes/{tube}/pause", access.Operate, takesBody, "", withBody(a.putPause)},
 		{"DELETE /api/v1/tubes/{tube}/pause", access.Operate, 0, "", a.deletePause},
-		{"POST /api/v1/tubes/{tube}/kick", access.Operate, takesBody, "", a.kickTube},
+		{"POST /api/v1/tubes/{tube}/kick", access.Operate, takesBody, "", withBody(a.kickTube)},
 		{"GET /api/v1/tubes/{tube}/jobs", access.Read, 0, "order " + filter, a.getTubeJobs},
 		{"POST /api/v1/tubes/{tube}/jobs", access.Operate, takesBody, "pri delay ttr", a.putJob},
 		{"DELETE /api/v1/tubes/{tube}/jobs", access.Operate, 0, "state dry_run as_of", a.flushTube},
 
 		{"GET /api/v1/jobs", access.Read, 0, filter, a.getJobs},
-		{"GET /api/v1/jobs/{id}", access.Read, 0, "body", a.getJob},
-		{"GET /api/v1/jobs/{id}/body", access.Read, 0, "", a.getBody},
-		{"PATCH /api/v1/jobs/{id}", access.Operate, takesBody | conditional, "force", a.editJob},
-		{"DELETE /api/v1/jobs/{id}", access.Operate, 0, "force", a.deleteJob},
-		{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, "", a.kickJob},
-		{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, "force", a.buryJob},
-		{"POST /api/v1/jobs/{id}/release", access.Operate, 0, "", a.releaseJob},
-		{"POST /api/v1/jobs/{id}/move", access.Operate, takesBody, "", a.moveJob},
-		{"POST /api/v1/jobs/{id}/copy", access.Operate, takesBody, "", a.copyJob},
+		{"GET /api/v1/jobs/{id}", access.Read, 0, "body", withJob(a.getJob)},
+		{"GET /api/v1/jobs/{id}/body", access.Read, 0, "", withJob(a.getBody)},
+		{"PATCH /api/v1/jobs/{id}", access.Operate, takesBody | conditional, "force", withJob(a.editJob)},
+		{"DELETE /api/v1/jobs/{id}", access.Operate, 0, "force", a.changeJob(core.VerbDelete)},
+		{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, "", a.changeJob(core.VerbKick)},
+		{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, "force", a.changeJob(core.VerbBury)},
+		{"POST /api/v1/jobs/{id}/release", access.Operate, 0, "", a.changeJob(core.VerbRelease)},
+		{"POST /api/v1/jobs/{id}/move", access.Operate, takesBody, "", withJob(a.moveJob)},
+		{"POST /api/v1/jobs/{id}/copy", access.Operate, takesBody, "", withJob(a.copyJob)},
 
 		{"GET /api/v1/connections", access.Read, 0, "protocol tube holding limit after", a.getConnections},
 		{"GET /api/v1/connections/{id}", access.Read, 0, "", a.getConnection},
 		{"DELETE /api/v1/connections/{id}", access.Admin, 0, "", a.killConnection},
 
-		{"POST /api/v1/operations", access.Operate, takesBody, "", a.newOperation},
+		{"POST /api/v1/operations", access.Operate, takesBody, "", withBody(a.newOperation)},
 		{"GET /api/v1/operations", access.Read, 0, "", a.getOperations},
 		{"GET /api/v1/operations/{id}", access.Read, 0, "", a.getOperation},
 		{"DELETE /api/v1/operations/{id}", access.Operate, 0, "", a.cancelOperation},

@@ -111,7 +111,7 @@ type server struct {
 func newServer(o serverOptions) (*server, error) {
 	s := &server{
 		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
-		heavy: newSlots(1), scrapes: newSlots(1), uploads: newSlots(2), rate: rate.NewLimiter(requestRate, atOnce),
+		heavy: make(slots, 1), scrapes: make(slots, 1), uploads: make(slots, 2), rate: rate.NewLimiter(requestRate, atOnce),
 	}
 	apply, err := s.Prepare(o.Rules)
 	if err != nil {
@@ -164,14 +164,9 @@ type (
 	connKey     struct{}
 )
 
-// Serve serves the clients of a listener until Close, with the role anonymous for requests
-// without a token. Several listeners may be served. The error is nil after Close.
-func (s *server) Serve(l net.Listener, anonymous access.Role) error {
-	return s.ServeDoor(l, Door{Anonymous: anonymous})
-}
-
-// ServeDoor is Serve with a Door.
-func (s *server) ServeDoor(l net.Listener, d Door) error {
+// Serve serves the clients of a listener until Close. Several listeners may be served. The
+// error is nil after Close.
+func (s *server) Serve(l net.Listener, d Door) error {
 	err := s.http.Serve(&listener{Listener: l, door: d, rate: rate.NewLimiter(acceptRate, atOnce)})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

@@ -62,11 +62,7 @@ func (e emitter) flow(name, help string, t *stats.Times) {
 	e.histogram(name, help, t.N[:], t.Sum/1e9, bound, 0, stats.FlowBuckets-2)
 }
 
-// rare emits a histogram with the bounds from first to last, in the unit of scale and sum.
-func (e emitter) rare(name, help string, c *stats.Counts, sum float64, scale func(bucket int) float64, first, last int) {
-	e.histogram(name, help, c.N[:], sum, scale, first, last)
-}
-
+// histogram emits a histogram with the bounds from first to last, in the unit of scale and sum.
 func (e emitter) histogram(name, help string, counts []uint64, sum float64, scale func(bucket int) float64, first, last int) {
 	buckets := make(map[float64]uint64, last-first+1)
 	n := uint64(0)
@@ -235,8 +231,8 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	e.counter("journal_records_total", "Records written.", float64(j.Records), nil)
 	e.counter("journal_written_bytes_total", "Bytes written.", float64(j.Written), nil)
 	e.counter("journal_migrated_records_total", "Records written again by compaction.", float64(j.Migrated), nil)
-	e.rare("journal_commit_records", "Records per commit.", &j.Sizes, float64(j.Sizes.Sum), stats.HistogramBound, firstCommit, lastCommit)
-	e.rare("journal_sync_seconds", "Time of each sync to disk.", &j.Syncs, float64(j.Syncs.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
+	e.histogram("journal_commit_records", "Records per commit.", j.Sizes.N[:], float64(j.Sizes.Sum), stats.HistogramBound, firstCommit, lastCommit)
+	e.histogram("journal_sync_seconds", "Time of each sync to disk.", j.Syncs.N[:], float64(j.Syncs.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	for i, name := range []string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"} {
 		e.gauge("journal_pressure", "1 for one of open, wait (the disk is behind) and full.", truth(commit.Pressure(i) == pressure), label{"state"}, name)
 	}
@@ -245,7 +241,7 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 // operators emits what operators did.
 func (e emitter) operators(op *admin.Operator) {
 	steps := op.Steps()
-	e.rare("operator_step_seconds", "Time that one step of an operator's operation held a shard.", &steps, float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
+	e.histogram("operator_step_seconds", "Time that one step of an operator's operation held a shard.", steps.N[:], float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
 	operations, jobs := op.ActionCounts()
 	for _, d := range operations {
 		e.counter("operator_operations_total", "Operators' operations, by result: done, or the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
@@ -269,7 +265,7 @@ func (e emitter) cluster(k *wire.Cluster, commits *stats.Counts) {
 	}{{"last", k.LastIndex}, {"committed", k.CommittedIndex}, {"applied", k.AppliedIndex}} {
 		e.gauge("cluster_index", "Index of the last log entry on this disk, on the disks of a majority, and applied to this server's jobs.", float64(i.n), label{"at"}, i.at)
 	}
-	e.rare("cluster_commit_seconds", "Time until a majority had a change on disk, on the leader.", commits, float64(commits.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
+	e.histogram("cluster_commit_seconds", "Time until a majority had a change on disk, on the leader.", commits.N[:], float64(commits.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	e.gauge("cluster_outstanding_entries", "Proposed entries that are not committed.", float64(k.Outstanding.Entries), nil)
 	e.gauge("cluster_outstanding_bytes", "Size of the proposed entries that are not committed.", float64(k.Outstanding.Bytes), nil)
 	t := &k.Totals

@@ -17,8 +17,6 @@ const heavyWait = 2 * time.Second
 // Scrapes have a slot of their own: a monitor without an answer raises an alarm.
 type slots chan struct{}
 
-func newSlots(n int) slots { return make(chan struct{}, n) }
-
 // take waits for a slot, at most heavyWait; leave frees it.
 func (p slots) take(ctx context.Context) (leave func(), err error) {
 	timer := time.NewTimer(heavyWait)
@@ -50,6 +48,15 @@ func (w *held) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
+// send sends the answer, if there is one.
+func (w *held) send() {
+	if w.status != 0 {
+		w.ResponseWriter.WriteHeader(w.status)
+		w.ResponseWriter.Write(w.body.Bytes())
+		http.NewResponseController(w.ResponseWriter).Flush() // a test's writer has none
+	}
+}
+
 // alone runs a route, which is a GET, in a slot. It sends the answer without the slot.
 func alone(rt *route, c *call, p slots) error {
 	w := &held{ResponseWriter: c.W}
@@ -62,9 +69,6 @@ func alone(rt *route, c *call, p slots) error {
 		defer leave()
 		return rt.run(c)
 	}()
-	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
-		w.ResponseWriter.Write(w.body.Bytes())
-	}
+	w.send()
 	return err
 }

@@ -38,7 +38,7 @@ func streaming(t *testing.T, handler func(c *call) error) (s *server, addr strin
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(t, err)
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(l, access.Read) }()
+	go func() { done <- s.Serve(l, Door{Anonymous: access.Read}) }()
 	t.Cleanup(func() {
 		s.close()
 		if err := <-done; err != nil {

@@ -162,11 +162,7 @@ func (s *server) sees(c *call) access.Bodies {
 func newCookieName() string { return "polystalk-session-" + newID() }
 
 // login begins the session of a browser, which has no place to keep a token in.
-func (s *server) login(c *call) error {
-	var in wire.Login
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (s *server) login(c *call, in *wire.Login) error {
 	if s.sessions == nil {
 		return wire.NotFound.With("", "the server has no tokens, so there are no sessions", "set --http-tokens-file")
 	}

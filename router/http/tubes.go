@@ -184,11 +184,7 @@ func (a *API) getTube(c *call) error {
 	return c.answer(http.StatusOK, tubeValue(&t))
 }
 
-func (a *API) putPause(c *call) error {
-	var in wire.Pause
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (a *API) putPause(c *call, in *wire.Pause) error {
 	if in.Seconds == 0 {
 		return wire.Invalid.With("seconds", "it is 0 or missing", "give 1 or more, or end the pause with DELETE")
 	}
@@ -198,18 +194,10 @@ func (a *API) putPause(c *call) error {
 func (a *API) deletePause(c *call) error { return a.pauseTube(c, 0) }
 
 func (a *API) pauseTube(c *call, seconds uint32) error {
-	if err := a.op.Pause(c.Ctx, tubeOf(c), seconds); err != nil {
-		return err
-	}
-	c.Affected = 1
-	return c.done()
+	return changed(c, a.op.Pause(c.Ctx, tubeOf(c), seconds))
 }
 
-func (a *API) kickTube(c *call) error {
-	var in wire.Kick
-	if err := c.decode(&in); err != nil {
-		return err
-	}
+func (a *API) kickTube(c *call, in *wire.Kick) error {
 	if in.Count == 0 {
 		return wire.Invalid.With("count", "it is 0 or missing", "give the largest number of jobs to kick")
 	}
@@ -237,11 +225,10 @@ func (a *API) flushTube(c *call) error {
 	if f.States.Has(core.Reserved) {
 		return wire.BadRequest.With("state", "workers have the reserved jobs", which+"; POST /api/v1/operations deletes reserved jobs with force")
 	}
-	word, err := one(q, "dry_run", "false", "true")
-	if err != nil {
+	if f.DryRun, err = isTrue(q, "dry_run"); err != nil {
 		return err
 	}
-	if f.DryRun = word == "true"; q.Has("as_of") {
+	if q.Has("as_of") {
 		if f.DryRun {
 			return wire.BadRequest.With("as_of", "a dry run is of now", "omit it, or omit dry_run")
 		}

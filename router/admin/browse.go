@@ -77,12 +77,14 @@ type JobPart struct {
 func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPart, err error) {
 	var commit uint64
 	err = o.read(ctx, func(c *direct.Caller) error {
-		b := newBrowse(o, c, q, from)
-		defer b.end()
-		if err := b.run(ctx, from != nil); err != nil {
+		x := visits.Get().(*core.OperatorOp)
+		defer visits.Put(x)
+		b := &browse{o: o, c: c, q: q, part: JobPart{At: time.Now(), Rows: []JobRow{}}, x: x}
+		if err := b.run(ctx, from); err != nil {
 			return err
 		}
-		p = &b.part
+		p = new(JobPart)
+		*p = b.part
 		for i := range p.Rows {
 			commit = max(commit, p.Rows[i].Commit)
 		}
@@ -129,29 +131,6 @@ type browse struct {
 // thousand rows and their bodies while it owns a shard.
 var visits = sync.Pool{New: func() any { return &core.OperatorOp{Jobs: make([]core.JobRow, 0, 1000)} }}
 
-// end returns x to the pool.
-func (b *browse) end() {
-	b.x.Filter = core.Filter{} // it refers to the request
-	visits.Put(b.x)
-	b.x = nil
-}
-
-func newBrowse(o *Operator, c *direct.Caller, q *JobQuery, from *Place) *browse {
-	b := &browse{o: o, c: c, q: q, part: JobPart{At: time.Now(), Rows: []JobRow{}}, x: visits.Get().(*core.OperatorOp)}
-	if from != nil {
-		b.at = *from
-	} else {
-		b.at.Begun = o.opts.Host.Clock.Now()
-	}
-	b.x.Filter, b.x.Newest, b.x.Body = q.Filter, q.Order == Newest, min(q.Body, ShownMost)
-	b.x.Filter.LargeAreSearched = true
-	b.x.Cursor = b.at.Cursor
-	if q.OlderThan != 0 {
-		b.x.Filter.CreatedBy = longAgo(b.at.Begun, q.OlderThan)
-	}
-	return b
-}
-
 // longAgo returns t - ago, but never zero, which means no bound in a Filter.
 func longAgo(t, ago core.Time) core.Time {
 	if t -= ago; t == 0 {
@@ -162,8 +141,19 @@ func longAgo(t, ago core.Time) core.Time {
 
 // run makes the page. A missing tube is a problem on the first page, and the end of the list
 // further on.
-func (b *browse) run(ctx context.Context, further bool) error {
-	until := b.o.opts.Host.Clock.Now() + core.Time(listWithin)
+func (b *browse) run(ctx context.Context, from *Place) error {
+	q, x, now := b.q, b.x, b.o.opts.Host.Clock.Now()
+	b.at.Begun = now
+	if from != nil {
+		b.at = *from
+	}
+	x.Filter, x.Newest, x.Body, x.Cursor = q.Filter, q.Order == Newest, min(q.Body, ShownMost), b.at.Cursor
+	x.Filter.LargeAreSearched = true
+	if q.OlderThan != 0 {
+		x.Filter.CreatedBy = longAgo(b.at.Begun, q.OlderThan)
+	}
+	defer func() { x.Filter = core.Filter{} }() // it refers to the request
+	until := now + core.Time(listWithin)
 	var start time.Time // of the visit before this one
 	for more := true; more; {
 		if ctx.Err() != nil {
@@ -181,7 +171,7 @@ func (b *browse) run(ctx context.Context, further bool) error {
 		start = time.Now()
 		var found bool
 		more, found = b.visit()
-		if !found && !further {
+		if !found && from == nil {
 			return noTube(b.q.Tube)
 		}
 		b.take()

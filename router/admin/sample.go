@@ -73,12 +73,12 @@ type cached[T any] struct {
 	v  *T // nil: not made yet
 }
 
-// get returns a value younger than age. make gets the last value.
-func (c *cached[T]) get(age time.Duration, make func(last *T) (*T, error)) (*T, error) {
+// get returns a value younger than age. If there is none, fresh makes one, given the last value.
+func (c *cached[T]) get(age time.Duration, fresh func(last *T) (*T, error)) (*T, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at := time.Now(); c.v == nil || at.Sub(c.at) >= age {
-		v, err := make(c.v)
+		v, err := fresh(c.v)
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"polystalk/router/admin"
@@ -41,39 +40,14 @@ const (
 	chooseEvery = 30 * time.Second
 )
 
-// A keeper fills the history from samples.
-type keeper struct {
-	source  Source
-	history *History
-
-	mu     sync.Mutex
-	choice *Choice   // of the tubes with a history
-	chosen time.Time // of the last choice; zero: it is due
-}
-
-func newKeeper(source Source, tubes int) *keeper {
-	return &keeper{source: source, history: newHistory(ServerLayout, TubeLayout, tubes), choice: NewChoice(tubes, nil)}
-}
-
-// limit changes the number of tubes with a history.
-func (k *keeper) limit(tubes int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.history.Limit(tubes)
-	k.choice.Set(tubes, nil)
-	k.chosen = time.Time{}
-}
-
-// add adds samples to the history; tubes may be nil.
-func (k *keeper) add(ctx context.Context, server *admin.Sample, tubes *admin.TubeSample) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.history.Most() == 0 {
+// record adds samples to the history; tubes may be nil.
+func (w *Watch) record(ctx context.Context, server *admin.Sample, tubes *admin.TubeSample) {
+	if w.history.Most() == 0 {
 		return
 	}
-	k.history.Server(serverReading(server, tubes))
+	w.history.Server(serverReading(server, tubes))
 	if tubes != nil {
-		k.addTubes(ctx, tubes)
+		w.recordTubes(ctx, tubes)
 	}
 }
 
@@ -113,17 +87,18 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 	}
 }
 
-// addTubes adds the chosen tubes.
-func (k *keeper) addTubes(ctx context.Context, v *admin.TubeSample) {
-	if few := len(v.Rows) <= 2*k.history.Most(); few || k.chosen.IsZero() || v.At.Sub(k.chosen) >= chooseEvery {
-		k.chosen = v.At
+// recordTubes adds the chosen tubes.
+func (w *Watch) recordTubes(ctx context.Context, v *admin.TubeSample) {
+	most := w.history.Most()
+	if len(v.Rows) <= 2*most || w.chosenMost != most || v.At.Sub(w.chosen) >= chooseEvery {
+		w.chosen, w.chosenMost = v.At, most
 		var names []string
-		for _, i := range k.choice.Of(v) {
+		for _, i := range w.choice.Of(v) {
 			names = append(names, v.Rows[i].Name)
 		}
-		k.history.Place(v.At, names)
+		w.history.Place(v.At, names)
 	}
-	kept := k.history.Kept()
+	kept := w.history.Kept()
 	var rows []int
 	for i := range v.Rows {
 		if _, ok := slices.BinarySearch(kept, v.Rows[i].Name); ok {
@@ -132,11 +107,11 @@ func (k *keeper) addTubes(ctx context.Context, v *admin.TubeSample) {
 	}
 	flows := make([]core.Flow, min(flowsAtOnce, len(rows)))
 	for list := range slices.Chunk(rows, flowsAtOnce) {
-		if k.source.Flows(ctx, v, list, flows) != nil {
+		if w.source.Flows(ctx, v, list, flows) != nil {
 			return
 		}
 		for n, i := range list {
-			k.history.Tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
+			w.history.Tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
 		}
 	}
 }

@@ -40,10 +40,15 @@ type Snapshot struct {
 // A Watch samples a source for its history and its subscribers. All methods may be called
 // concurrently.
 type Watch struct {
-	source Source
-	keep   *keeper
-	most   int           // subscriptions
-	wake   chan struct{} // has an element if a sample is wanted now
+	source  Source
+	history *History
+	choice  *Choice       // of the tubes with a history
+	most    int           // subscriptions
+	wake    chan struct{} // has an element if a sample is wanted now
+
+	// The time of the last choice, and History.Most then. They belong to Run.
+	chosen     time.Time
+	chosenMost int
 
 	mu     sync.Mutex
 	newest Snapshot
@@ -58,24 +63,25 @@ type Watch struct {
 // many tubes; 0: it keeps no history.
 func New(source Source, subscriptions, tubes int) *Watch {
 	return &Watch{
-		source: source, keep: newKeeper(source, tubes), most: subscriptions,
+		source: source, history: newHistory(ServerLayout, TubeLayout, tubes), choice: NewChoice(tubes, nil), most: subscriptions,
 		wake: make(chan struct{}, 1), news: make(chan struct{}),
 	}
 }
 
 // History returns the history, in the order of ServerLayout and TubeLayout.
-func (w *Watch) History() *History { return w.keep.history }
+func (w *Watch) History() *History { return w.history }
 
 // SetHistory changes the number of tubes with a history; 0: no history is kept.
 func (w *Watch) SetHistory(tubes int) {
-	w.keep.limit(tubes)
+	w.choice.Set(tubes, nil)
+	w.history.Limit(tubes) // last: Run then chooses again
 	w.poke()
 }
 
 // Steady returns the greatest age of the tubes that are sampled for the history anyway; 0
 // without a history. A caller that takes them costs nothing.
 func (w *Watch) Steady() time.Duration {
-	if w.keep.history.Most() == 0 {
+	if w.history.Most() == 0 {
 		return 0
 	}
 	return tubesHistory*time.Second + every // a sample may be late
@@ -123,7 +129,7 @@ func (w *Watch) poke() {
 func (w *Watch) wanted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.all > 0 || w.keep.history.Most() > 0
+	return w.all > 0 || w.history.Most() > 0
 }
 
 // sample samples once. A failure, as of a busy or stopping server, leaves a gap.
@@ -145,7 +151,7 @@ func (w *Watch) sample(ctx context.Context, last *time.Time) {
 		}
 	}
 	w.publish(next)
-	w.keep.add(ctx, server, tubes)
+	w.record(ctx, server, tubes)
 }
 
 // dueTubes reports whether tubes are to be sampled: a new period of the clock has begun, or a
@@ -153,7 +159,7 @@ func (w *Watch) sample(ctx context.Context, last *time.Time) {
 func (w *Watch) dueTubes(now, last time.Time, subscribed bool) bool {
 	period := int64(tubesEvery)
 	if !subscribed {
-		if w.keep.history.Most() == 0 {
+		if w.history.Most() == 0 {
 			return false
 		}
 		period = tubesHistory

@@ -30,7 +30,7 @@ export function query(params, path = '') {
 
 let onRefused = () => {};
 
-/** whenRefused has f called when the server no longer knows who asks. */
+/** whenRefused calls f when the server no longer accepts the session or the token. */
 export function whenRefused(f) { onRefused = f; }
 
 /**

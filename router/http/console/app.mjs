@@ -117,7 +117,7 @@ function Login({ who }) {
         <button type="submit" class="main" disabled=${!token.trim()}>Log in</button>
       </form>
       <${Trouble} problem=${problem} />
-      <p class="dim">The file of <code>--http-tokens-file</code> says who may log in.</p>
+      <p class="dim">The file of <code>--http-tokens-file</code> lists the tokens.</p>
     </main>`;
 }
 

@@ -1,4 +1,4 @@
-// The servers that keep the same jobs, of which this one is: a part of the server's page.
+// The servers of the cluster: a part of the server's page.
 import { html } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
 import { may, usePolled } from './state.mjs';
@@ -9,7 +9,7 @@ export default function Cluster() {
   const v = usePolled((signal) => get('cluster', {}, { signal }), 2000, []);
   if (!v.value) return html`<h2>Cluster</h2><${Trouble} problem=${v.problem} />`;
   const k = v.value;
-  const changes = k.leader && may('admin'); // whoever leads makes them
+  const changes = k.leader && may('admin'); // the leader makes them
   return html`
     <h2>Cluster</h2>
     <${Trouble} problem=${v.problem} />

@@ -1,4 +1,4 @@
-// Who is connected: with what, since when, holding which jobs.
+// Client connections: protocol, age, reserved jobs.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request, tubeParam } from './api.mjs';
 import { go, link, may, setParams, still, usePolled } from './state.mjs';

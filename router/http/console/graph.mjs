@@ -22,9 +22,9 @@ async function remembered(name, signal) {
 }
 
 /**
- * useHistory is what is remembered of some series, of the server or of a tube (by its
- * percent-encoded name, and as it is shown): {times, series: {name: values}}; undefined of a
- * tube of which nothing is.
+ * useHistory returns the history of some series, of the server or of a tube (by its
+ * percent-encoded name, and as shown): {times, series: {name: values}}; undefined if the tube
+ * has no history.
  */
 export function useHistory(series, span, tube, name) {
   const s = spans[span] || spans['1h'];

@@ -115,8 +115,8 @@ function Edit({ j, etag, close }) {
     <div class="buttons"><button type="submit" class="main" disabled=${Object.keys(change).length === 0}>Save</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }
 
-// asLines is a text as fields of forms have it, whose lines end by LF alone, and how its lines
-// end; undefined: there are several ways, which such a field would make one.
+// asLines returns a text as form fields have it, with LF at the ends of lines, and the real line
+// ending; undefined if the text mixes line endings, which a field would lose.
 function asLines(text) {
   const end = text.includes('\r\n') ? '\r\n' : '\n';
   const lines = text.replaceAll('\r\n', '\n');

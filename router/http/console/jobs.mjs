@@ -26,7 +26,7 @@ const columns = [
 /**
  * useJobs is a list of jobs that grows as one scrolls: {rows, more(), looked, problem}; without
  * more it is whole.
- * path is that of the list, params its parameters.
+ * path is the list's path, params its parameters.
  */
 function useJobs(path, params) {
   const [list, set] = useState({ rows: [] });

@@ -24,7 +24,7 @@ export const Trouble = ({ problem }) => problem && html`
 /** Empty says that there is nothing, why, and what to do next. */
 export const Empty = ({ children }) => html`<div class="empty">${children}</div>`;
 
-/** FirstJob says how to put one, here and from the command line of who reads this. */
+/** FirstJob shows how to put a job, here and from the command line. */
 export const FirstJob = () => html`<a href=${link('tube', ['default'])}>put a first job</a>, or from the command line <code>polystalk --server ${new URL('.', location.href).href.replace(/\/$/, '')} put mail --body hello</code>`;
 
 export const Button = ({ onClick, kind = '', children, ...rest }) => html`<button type="button" class=${kind} onClick=${onClick} ...${rest}>${children}</button>`;
@@ -51,7 +51,7 @@ export function Copy({ text, children }) {
 /** Fact is one line of a list of facts. */
 export const Fact = ({ name, children }) => html`<div class="fact"><dt>${name}</dt><dd>${children}</dd></div>`;
 
-/** Tabs are links of which one is where one is. */
+/** Tabs are links; one is the current page. */
 export const Tabs = ({ label, items }) => html`
   <nav class="tabs" aria-label=${label}>${items.map((t) => html`<a href=${t.href} aria-current=${t.here ? 'page' : undefined}>${t.text}${t.n !== undefined && html` <${Num} n=${t.n} />`}</a>`)}</nav>`;
 
@@ -97,7 +97,7 @@ function useStill(rows, keyOf, frozen, fresh) {
 }
 
 /**
- * Table shows rows of one height, of which only those that are seen are in the document.
+ * Table shows rows of equal height. Only visible rows are in the document.
  * columns: {key, title, render(row), right, wide, sort}; wide ones are left out on narrow
  * screens. total is how many rows there are, shown or not; onSeen hears how many of them were
  * in the document, from the first on. sort is the key by which the rows are sorted, with - before it for the largest

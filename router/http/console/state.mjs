@@ -1,4 +1,4 @@
-// What pages share: where one is (the fragment of the URL), who one is, what was just done,
+// State that pages share: the current page (the fragment of the URL), the session, notices,
 // whether figures stand still.
 import { useEffect, useLayoutEffect, useState } from './vendor/preact.mjs';
 import { get, request, whenRefused, Problem } from './api.mjs';
@@ -41,7 +41,7 @@ export const route = store(parseRoute());
 addEventListener('hashchange', () => {
   const was = route.get();
   route.set(parseRoute());
-  // A dialog asks about the page that it was opened on: who goes back leaves it, too.
+  // A dialog belongs to the page that it was opened on: going back closes it, too.
   if (link(was.page, was.args) !== link(route.get().page, route.get().args)) for (const d of dialogs.get()) d.close(undefined);
 });
 
@@ -144,7 +144,7 @@ theme.watch(() => { keep('theme', theme.get()); showTheme(); });
 showTheme();
 
 /**
- * usePolled is the answer of load(signal), asked again every so many milliseconds while the
+ * usePolled returns the answer of load(signal), loaded again every ms milliseconds while the
  * page is seen and nothing stands still; what is not there is not asked for again by itself.
  * deps are what the request depends on.
  */

@@ -5,8 +5,7 @@
 //	socket ◄─ bytes ─── codec ◄─ values ──── router
 //
 // A codec does no I/O, reads no clock, starts no goroutine and keeps nothing
-// between calls (but binlog, whose input is a directory of files, reads and writes
-// those). Input stays the caller's: a parsed command may alias it and is
+// between calls (but binlog, which reads and writes a directory of files). Input stays the caller's: a parsed command may alias it and is
 // good only for as long as those bytes are. Output is appended to a slice that
 // the caller owns.
 //

@@ -8,7 +8,7 @@ import (
 // IsForeign reports whether line, the first of a connection, was meant for another
 // kind of server: it is the request line of HTTP, or begins a TLS handshake. A
 // browser can be made to send either to any port that it reaches, with lines in
-// them that are somebody else's; so the connection is not to be served. cut says
+// them that belong to other protocols; so the connection is not to be served. cut says
 // that the line goes on behind these bytes; its end does not matter.
 //
 // Source: RFC 9112, section 3; RFC 8446, section 5.1.

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// hotLines are the commands of which a busy server sees millions, at the length
-// they have after some hours.
+// hotLines are the most frequent commands of a busy server, at the length that they
+// have after some hours.
 var hotLines = []struct{ name, line string }{
 	{"put", "put 1024 0 60 128\r\n"},
 	{"reserve", "reserve\r\n"},

@@ -10,7 +10,7 @@
 // copied here. A line that passes MaxLine bytes is given up: discard, SkipLine
 // until its end, answer MsgBadFormat.
 //
-// Every command and every reply is byte for byte that of beanstalkd 1.13, also
-// where its protocol.txt says otherwise: clients have met the implementation.
+// Every command and every reply equals beanstalkd 1.13 byte for byte, also where
+// its protocol.txt says otherwise: clients have met the implementation.
 // Parsing hot commands and appending hot replies allocates nothing.
 package beanstalk

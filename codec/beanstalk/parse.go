@@ -32,8 +32,8 @@ var (
 // and after a \r with another byte behind it no later \r\n counts within the
 // first MaxLine bytes.
 //
-// After an error cmd.Kind is Unknown, but for one case: a pause-tube whose name
-// is bad and whose number is good has Kind PauseTube with ErrBadFormat, because
+// After an error cmd.Kind is Unknown, but for one case: a pause-tube with a bad name
+// and a good number has Kind PauseTube with ErrBadFormat, because
 // the reference counts it in cmd-pause-tube all the same.
 func Parse(cmd *Command, b []byte) (n int, err error) {
 	n = lineEnd(b)

@@ -12,7 +12,7 @@ var (
 	name201 = name200 + "n"
 )
 
-// The rules below are those of beanstalkd 1.13; where its protocol.txt differs,
+// The rules below are from beanstalkd 1.13; where its protocol.txt differs,
 // of its prot.c. A line stands without its \r\n.
 
 func TestParseAccepts(t *testing.T) {

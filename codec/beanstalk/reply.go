@@ -84,7 +84,7 @@ func AppendKicked(dst []byte, n uint32) []byte {
 }
 
 // AppendTubeListHead appends the beginning of the reply to list-tubes and
-// list-tubes-watched: there are n names, of so many bytes all together. One
+// list-tubes-watched: there are n names, bytes bytes long together. One
 // AppendTubeListName for each follows, in the order given, and MsgTubeListEnd.
 func AppendTubeListHead(dst []byte, n, bytes int) []byte {
 	dst = appendLine(dst, "OK ", uint64(len(tubeListHead)+n*len("- \n")+bytes))

@@ -7,7 +7,7 @@ import (
 
 // The three stats bodies are YAML to look at, but clients exist that read them
 // by line number or by regular expression. So keys, order and quotes are exactly
-// those of beanstalkd 1.13, and no key is ever added. Strings stand between
+// the keys of beanstalkd 1.13, and none is ever added. Strings stand between
 // double quotes as they are: nothing escapes them, there as here. No tube name needs
 // it; other names come with their escapes.
 

@@ -11,7 +11,7 @@ import (
 // The twin states the grammar a second time, as slowly and plainly as can be, so
 // that fuzzing has something to compare with. It shares no code with the parser.
 
-// twinCommands are tried in this order; the first whose word begins the line has
+// twinCommands are tried in this order; the first with a word that begins the line has
 // it. args says what the rest must be; its groups are named after the fields.
 var twinCommands = []struct {
 	kind Kind

@@ -5,8 +5,7 @@ import "bytes"
 // A Verb is the command of a line of text.
 type Verb uint8
 
-// The commands. Unknown, the zero Verb, is that of every packet and of lines
-// with a Fault. Two are not gearmand's: it lost shutdown with release 1.1.15.
+// The commands. Packets and lines with a Fault have Unknown, the zero Verb. Two are not gearmand's: it lost shutdown with release 1.1.15.
 const (
 	Unknown Verb = iota
 	Workers
@@ -94,7 +93,7 @@ func readLine(m *Message, b []byte, limit int) (line []byte, n int, fault *Fault
 	return line, i + 1, nil
 }
 
-// splitWords splits a line at its spaces, of which several count as one; a NUL
+// splitWords splits a line at its spaces, several of them count as one; a NUL
 // ends its word early. A line that begins, or ends, with a space has an empty
 // word there. Not ok: there are more than fit.
 func splitWords(words *[wordsMax][]byte, line []byte) (count int, ok bool) {
@@ -222,8 +221,8 @@ func foldEqual(b []byte, word string) bool {
 	return true
 }
 
-// FoldFunction is a name without upper case letters of ASCII: to drop function, names
-// of which it is the same are the same. Observed; elsewhere names are bytes.
+// FoldFunction returns a name with ASCII letters in lower case: drop function takes names
+// with the same result for the same name. Observed; elsewhere names are bytes.
 func FoldFunction(name string) string {
 	for i := range len(name) {
 		if lower(name[i]) != name[i] {

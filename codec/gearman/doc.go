@@ -15,8 +15,8 @@
 // by MaxHead, whatever that length is.
 //
 // A message that makes no sense has a Fault, which knows its reply and whether
-// the connection ends. Replies are byte for byte those of gearmand 1.1.20 and
-// 2.0.0, except where those lose work, hang or die. Parsing packets and appending
+// the connection ends. Replies equal gearmand 1.1.20 and 2.0.0 byte for
+// byte, except where gearmand loses work, hangs or dies. Parsing packets and appending
 // replies allocates nothing.
 //
 // Sources, named in the comments: the gearmand project's PROTOCOL document;

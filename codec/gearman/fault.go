@@ -79,7 +79,7 @@ var (
 	ErrHandle = &Fault{what: "handle too large", body: ErrorHandleTooLarge}
 	// ErrFailHandle: a WORK_FAIL for a handle over MaxHandle.
 	ErrFailHandle = &Fault{what: "handle too large", body: ErrorFailHandleTooLarge}
-	// ErrEpoch: a SUBMIT_JOB_EPOCH whose time does not fit 64 bits.
+	// ErrEpoch: a SUBMIT_JOB_EPOCH with a time that does not fit 64 bits.
 	ErrEpoch = &Fault{what: "epoch out of range", body: ErrorEpoch}
 	// ErrSchedule: a SUBMIT_JOB_SCHED with a field that is no number of its range.
 	ErrSchedule = &Fault{what: "schedule out of range", body: ErrorSchedule}

@@ -84,8 +84,8 @@ func parsePacket(m *Message, b []byte, maxBody uint32, to direction) (n int, fau
 	return parseArgs(m, b[HeaderSize:], s)
 }
 
-// parseArgs splits the arguments of a packet of shape s, whose body has m.Size
-// bytes; b begins with as many of them as are there. A NUL behind the body, or
+// parseArgs splits the arguments of a packet of shape s; its body has m.Size
+// bytes, and b begins with those that have come. A NUL behind the body, or
 // behind the bytes that arguments may take, ends nothing.
 func parseArgs(m *Message, b []byte, s *shape) (n int, fault *Fault) {
 	fits := m.Size <= MaxArgs

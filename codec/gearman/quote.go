@@ -73,7 +73,7 @@ func breaksLines(name string) bool {
 	return false
 }
 
-// endsLine reports whether somebody may take r for the end of a line, or of a word.
+// endsLine reports whether a reader may take r for the end of a line, or of a word.
 func endsLine(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
 
 // AppendUnquoted appends the name that s stands for. Not ok, and nothing

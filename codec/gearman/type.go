@@ -58,7 +58,7 @@ const (
 	reducerArg             = 2  // of a reduce job
 )
 
-// A direction is a set of who may receive a packet.
+// A direction is a set of receivers of a packet.
 type direction uint8
 
 const (

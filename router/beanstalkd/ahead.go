@@ -7,20 +7,17 @@ import (
 	"polystalk/shard/slab"
 )
 
-// The counter of ids is the one word of the server that every put writes. So when a
-// client has sent several commands at once, the first put takes the ids of all puts
-// among them: the loop parses ahead to see which those are, and runs what it has parsed.
+// The counter of ids is the one word of the server that every put writes. So when a client
+// has sent several commands at once, the first put takes the ids of all puts among them: the
+// loop parses ahead to find them, and then runs what it has parsed.
 //
-// Ids stay in the order in which put lines arrive, since only lines that are here get
-// one. What could not be run in this turn (its shard is busy, a reserve waits) is parsed
-// again in a later one, and its ids go back: the counter is as if they had not been taken,
-// unless others have taken ids meanwhile. Then they stay with the session for the same
-// lines, and are used up, without a job, if those never become puts: the client has gone,
-// or the disk is full. There are gaps only then, and where a put is refused
-// that beanstalkd had numbered as well.
-//
-// It takes several connections, and a server, to see that: the test is ahead_test.go of
-// package router.
+// Ids stay in the order in which put lines arrive, since only complete lines get one. A
+// command that could not run in this turn (its shard is busy, a reserve waits) is parsed
+// again in a later one, and its id goes back to the counter, unless other sessions have taken
+// ids meanwhile. Then the session keeps the ids for the same lines. It uses them up without a
+// job if the lines never become puts: the client has gone, or the disk is full. Only then are
+// there gaps, and where beanstalkd numbers a put that it refuses. ahead_test.go of package
+// router tests it.
 
 // aheadMax is how many commands are parsed ahead at most.
 const aheadMax = 31
@@ -28,12 +25,12 @@ const aheadMax = 31
 // An ahead is what a loop has parsed of the input that it is processing.
 type ahead struct {
 	cmds    [aheadMax]parsed
-	at, end int        // those of cmds that are not run yet
-	puts    int        // puts among them, whose ids follow each other
+	at, end int        // the range of cmds that is not run yet
+	puts    int        // puts in it; their ids follow each other
 	id      core.JobID // of the first of those puts
 
-	// maxSize is the largest job body in bytes: the front's as it was when the input
-	// came, so that a put is not taken by one limit and received by another.
+	// maxSize is the largest job body in bytes, as set when the input came: a put must not
+	// be accepted by one limit and received by another.
 	maxSize uint32
 }
 
@@ -42,7 +39,7 @@ type parsed struct {
 	n   int // bytes of its line
 }
 
-// An idRun are ids that follow each other.
+// An idRun is a run of successive ids.
 type idRun struct {
 	first core.JobID
 	n     int
@@ -60,7 +57,7 @@ func (c *conn) parseNext(b []byte) (n int, err error) {
 	return p.n, nil
 }
 
-// number is the id of the put at hand, whose line rest follows.
+// number returns the id of the put at hand; rest follows its line.
 func (c *conn) number(rest []byte) (id core.JobID) {
 	a := c.ahead
 	switch {
@@ -83,8 +80,8 @@ func (c *conn) number(rest []byte) (id core.JobID) {
 	return id
 }
 
-// read parses the commands at the front of b, as far as it is certain which bytes are
-// commands and that all of them will be run.
+// read parses the commands at the front of b, while it is certain which bytes are commands
+// and that all of them will run.
 func (a *ahead) read(b []byte) {
 	a.at, a.end = 0, 0
 	for a.end < aheadMax {
@@ -112,7 +109,7 @@ func (a *ahead) read(b []byte) {
 	}
 }
 
-// endAhead ends a turn of the session's input, of which left bytes were not used.
+// endAhead ends a turn of the session's input; left bytes were not used.
 func (c *conn) endAhead(left int) {
 	a := c.ahead
 	run := idRun{a.id, a.puts}
@@ -128,7 +125,7 @@ func (c *conn) endAhead(left int) {
 	}
 }
 
-// dropNumbers uses up ids of which no job will come.
+// dropNumbers uses up ids that no job will get.
 func (c *conn) dropNumbers() {
 	for ; c.numbered.n > 0; c.numbered.n-- {
 		c.Loop().Ended.Finish(c.numbered.first)
@@ -136,8 +133,7 @@ func (c *conn) dropNumbers() {
 	}
 }
 
-// skipNumber uses up the id that the put at hand may have been given already, which is
-// refused.
+// skipNumber uses up the id that the refused put at hand may have already.
 func (c *conn) skipNumber() {
 	if c.ahead.puts > 0 || c.numbered.n > 0 {
 		c.Loop().Ended.Finish(c.number(nil))

@@ -9,13 +9,13 @@ import (
 	"polystalk/shard/core"
 )
 
-// Handles is how the shards know the client.
+// Handles are how the shards know the client.
 func (c *conn) Handles() *ops.Handles { return &c.handles }
 
-// Used is the tube that the client uses.
+// Used returns the tube that the client uses.
 func (c *conn) Used() (t ops.Tube, ok bool) { return c.used, true }
 
-// Watched is where the client is among those who watch.
+// Watched returns the tubes that the client watches.
 func (c *conn) Watched() (list []ops.Tube) {
 	for i := range c.watched.Len() {
 		list = append(list, c.front.host.Map.TubeOf(c.watched.Face(i)))
@@ -26,7 +26,7 @@ func (c *conn) Watched() (list []ops.Tube) {
 // Numbered is the job that a put is about to become, and its shard; zero: there is none.
 func (c *conn) Numbered() (id core.JobID, shard int) { return c.putID, c.used.Shard }
 
-// CheckAtRest looks for what cannot be when nothing is left to do.
+// CheckAtRest looks for contradictions when nothing is left to do.
 func (c *conn) CheckAtRest() error {
 	var errs []error
 	if in := c.HeldInput(); c.parse == parseLine && !c.Stopped() && bytes.Contains(in, []byte(crlf)) {

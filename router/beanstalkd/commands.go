@@ -26,7 +26,7 @@ func (c *conn) walking() *walk {
 }
 
 // dispatch begins the parsed command; rest is the input behind its line. It returns how many
-// bytes of rest the command used.
+// bytes of rest it used.
 func (c *conn) dispatch(rest []byte) (n int) {
 	cmd := &c.cmd
 	c.count()
@@ -113,8 +113,8 @@ func (c *conn) onJob() {
 	c.runOn(shard, then)
 }
 
-// changed takes the reply to a command whose answer follows from the status alone. To bury
-// a job that was not recorded so far may have to wait for room.
+// changed takes the reply to a command with an answer that follows from the status alone. A
+// bury of a job that is not recorded yet may have to wait for room.
 func (c *conn) changed(r *core.Reply) {
 	if c.Unadmitted(r) {
 		c.next = (*conn).runAdmitted
@@ -124,7 +124,7 @@ func (c *conn) changed(r *core.Reply) {
 	c.sayChanged(c.cmd.Kind, r.Status)
 }
 
-// runAdmitted goes on with an operation that waits for room for the body of its job.
+// runAdmitted goes on with an operation that waits for room in the log.
 func (c *conn) runAdmitted() {
 	switch c.Readmit() {
 	case session.Run:
@@ -207,8 +207,8 @@ func (c *conn) sayKicked() {
 	*out = beanstalk.AppendKicked(*out, c.walk.kick.Moved)
 }
 
-// kickOn goes on with a kick in a later turn, if there is room on the disk for what it
-// changes. When there will be none it ends with what it has moved.
+// kickOn goes on with a kick in a later turn, if the log has room for it. When there will be
+// none, the kick ends with what it has moved.
 func (c *conn) kickOn() {
 	if c.Broken() {
 		return

@@ -17,11 +17,11 @@ type conn struct {
 
 	cmd    beanstalk.Command // its Name is good while the command is dispatched
 	parse  parse
-	known  bool    // its first line was looked at: it is not another protocol's
+	known  bool    // its first line was checked: it is not another protocol's
 	skip   int     // bytes of a body still to be thrown away
 	answer failure // to what is being skipped
 
-	putID    core.JobID // of the put whose body is being read, or whose job is not there yet
+	putID    core.JobID // of the put under way, until its job is there; zero: none
 	numbered idRun      // ids of puts that were not run yet; see ahead.go
 
 	used    ops.Tube
@@ -144,9 +144,9 @@ func (c *conn) fault(err error) {
 	}
 }
 
-// isForeign looks at the first line of a connection, of which n bytes are whole, or none.
-// It tells when the other end takes us for a server of HTTP, as a web page can make any
-// browser do on its user's machine: the lines behind it would be commands.
+// isForeign checks the first line of a connection; it has n bytes, or none yet. It reports
+// whether the other end speaks HTTP or TLS, as a web page can make any browser do on its
+// user's machine: the lines behind it would be commands.
 func (c *conn) isForeign(b []byte, n int, err error) bool {
 	if n == 0 {
 		return codec.IsTLS(b) && c.refuseForeign()
@@ -214,8 +214,8 @@ func (c *conn) joined(r *core.Reply) {
 // Close implements session.Protocol.
 func (c *conn) Close() {
 	if c.reserve != nil {
-		// Won or lost: nobody serves a wait any more, and a wake-up that is under way
-		// finds the session closing; the job goes back with it.
+		// No shard serves a wait any more. A wake-up that is under way finds the session
+		// closing, and its job goes back.
 		c.reserve.Abandon()
 	}
 	if c.putID != 0 {

@@ -11,18 +11,16 @@
 //
 // A new command takes a Kind in the codec (see there), a case in dispatch (commands.go)
 // and a method that takes the reply, beside its noun: jobs in commands.go, put.go,
-// reserve.go, tubes.go, stats.go, lists.go. If it needs space on the disk, needsSpace says
-// so (room.go).
+// reserve.go, tubes.go, stats.go. If it needs space on the disk, need says so (put.go).
 //
-// Most commands can be said with the operations of package core that there are, several of
-// them if need be, one visit each. A new operation is needed when one visit has to see or
-// change something that none of them does, in one step that nobody may come into. It takes an
+// Most commands can be composed of the operations of package core, one visit each. A new
+// operation is needed when one visit must see or change something in one step. It takes an
 // OpKind and a method of Op that fills it (shard/core/op.go), a case in Core.Apply (core.go),
 // and what it does beside its noun (transition.go for the life of a job). If it changes what
 // must outlive the process, OpKind.Records says so (recording.go), and it appends a record of
 // what became of the job; a Replay must bring the same job back.
 //
-// Who runs it in tests: the naive twin of the core plays random histories of all operations
+// These tests run it: the naive twin of the core plays random histories of all operations
 // (shard/core/model_test.go, drive_test.go); a conversation in codec/conversation/testdata is
 // played by the simulator, by polystalkd and by beanstalkd; random histories
 // (codec/conversation/beanstalkops.go) are compared with beanstalkd by package e2e/wire of the program; and the

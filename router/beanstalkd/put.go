@@ -78,7 +78,7 @@ func (c *conn) putDone(r *core.Reply) {
 	*out = beanstalk.AppendInserted(*out, uint64(id))
 }
 
-// dropPut answers a put of which no job came.
+// dropPut answers a put that made no job.
 func (c *conn) dropPut(why failure) {
 	c.Loop().Ended.Finish(c.putID)
 	c.putID = 0
@@ -88,9 +88,49 @@ func (c *conn) dropPut(why failure) {
 	c.fail(why)
 }
 
-// skipPut throws the body of a put away that has failed.
+// skipPut discards the body of a put that has failed.
 func (c *conn) skipPut(why failure) {
 	c.skip = int(c.cmd.Size) + len(crlf)
 	c.answer = why
 	c.parse = skipBody
+}
+
+// need says what the parsed command takes besides a turn. Commands that are recorded need
+// space on the disk. The others need none or give some back, as delete does: they run when
+// the disk is full.
+func (c *conn) need() session.Need {
+	cmd := &c.cmd
+	switch cmd.Kind {
+	case beanstalk.Put:
+		if cmd.Size > c.ahead.maxSize || cmd.Trailing { // it is refused in any case
+			return session.Need{Records: true, Optional: true}
+		}
+		return session.Need{Records: true, Body: int(cmd.Size)}
+	case beanstalk.ReserveJob:
+		return session.Need{Records: true, Optional: true}
+	case beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube:
+		return session.Need{Records: true}
+	}
+	return session.Need{}
+}
+
+// refuseCommand answers a command when the disk is full.
+func (c *conn) refuseCommand() {
+	c.count()
+	if c.cmd.Kind != beanstalk.Put {
+		c.fail(outOfMemory)
+		return
+	}
+	c.skipNumber()
+	c.skipPut(outOfMemory)
+}
+
+// refuseBody answers a put in the middle of its body when the disk is full.
+func (c *conn) refuseBody() {
+	c.Loop().Ended.Finish(c.putID)
+	c.putID = 0
+	left := c.BodyLeft()
+	c.EndBody()
+	c.skipPut(outOfMemory)
+	c.skip = left
 }

@@ -17,8 +17,8 @@ type ability struct {
 	turn     int64 // when it was served last: the lowest is next
 }
 
-// abilities are those of one connection, in no order. A long list is indexed, so that to
-// come, to go and to be served cost the same in a list of any length.
+// abilities are a connection's, in no order. A long list is indexed, so that adding, removing
+// and serving one costs the same in a list of any length.
 type abilities struct {
 	list   []ability
 	byName listindex.Index // of list, if that is longer than indexMin
@@ -75,7 +75,7 @@ func (l *abilities) remove(at int) ability {
 	return a
 }
 
-// serve has all others have their turns first.
+// serve puts the function behind all others.
 func (l *abilities) serve(at int) {
 	l.served++
 	l.list[at].turn = l.served

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// What follows is for whoever checks a server at rest, as the simulator does, and finds
-// these methods through interfaces of its own.
+// These methods are for checks of a server at rest, as by the simulator, which finds them
+// through interfaces of its own.
 
 // Handles are the connection as the shards know it.
 func (c *conn) Handles() *ops.Handles { return &c.handles }

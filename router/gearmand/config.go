@@ -15,9 +15,9 @@ type Config struct {
 	namesHost bool // Prefix is that default
 	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
 	MaxBody uint32
-	// MaxUnread bytes are kept for a client that does not read what the workers of
-	// its jobs say; then it is cut off, and its jobs go on. Default twice MaxBody:
-	// whoever reads must not be cut off for one large result behind another.
+	// MaxUnread bytes of reports are kept for a client that does not read; above it the
+	// connection is closed, and its jobs go on. Default twice MaxBody: one large result
+	// behind another must not close a connection that reads.
 	MaxUnread int
 	// Retries is how often a job may lose its worker before it fails; zero: any
 	// number of times. Wakeup is how many sleeping workers are told of a job; zero:
@@ -74,10 +74,10 @@ func (c *Config) Fill(host string) {
 	}
 }
 
-// A ShutdownFrom says whose shutdown command is obeyed.
+// A ShutdownFrom says which clients may shut the server down.
 type ShutdownFrom int
 
-// Whose shutdown is obeyed: that of this machine, of anyone, of nobody.
+// Clients of this machine, any client, no client.
 const (
 	ShutdownLocal ShutdownFrom = iota
 	ShutdownAny

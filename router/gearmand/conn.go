@@ -14,8 +14,8 @@ type conn struct {
 	session.Session
 	front *Front
 
-	// What is next; see the package doc. then is set by runOn, next by who calls After
-	// or Later.
+	// What comes next; see the package doc. runOn sets then; callers of After and Later set
+	// next.
 	input func(c *conn, b []byte) (n int, more bool)
 	then  func(*conn, *core.Reply)
 	next  func(*conn)
@@ -123,3 +123,21 @@ func (c *conn) Close() {
 	c.then = func(c *conn, r *core.Reply) { leaveOn(c, leave.Next(r, c.Op())) }
 	leaveOn(c, leave.Start(c.places(), &c.handles, nil, ops.Tube{}, c.Op()))
 }
+
+// Tell implements session.Teller. An id that is not the client's own is none.
+func (c *conn) Tell(t *session.Client, names int) {
+	if id := string(c.entry.id); id != gearman.DefaultClientID { // which this loop alone changes
+		t.ID = id
+	}
+	t.Watching = len(c.abilities.list)
+	for i := range min(names, t.Watching) {
+		t.Watched = append(t.Watched, c.abilities.list[i].Name)
+	}
+	t.Places = session.PlacesOf(&c.handles)
+}
+
+// Knows implements session.Teller: submissions name their functions, so it uses none.
+func (c *conn) Knows(function []byte) bool { return c.abilities.find(function) >= 0 }
+
+// Holds implements session.Teller.
+func (c *conn) Holds() bool { return c.handles.Hold() }

@@ -241,8 +241,8 @@ type parter struct {
 
 func (c *parter) Part() { c.parted = true }
 
-// Who says what is no packet is parted from, since more of it may be under way; not who has
-// said that it is at its end.
+// A client that sends what is no packet is parted from, since more of it may be under way;
+// one that has half-closed is not.
 func TestWhoIsRefusedIsPartedFrom(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		f := newGearFixture(t)

@@ -29,8 +29,7 @@ type entry struct {
 	newer, older *entry
 }
 
-// A function is one of a connection; its number is higher than those of the connection's
-// older ones.
+// A function is one of a connection; a newer one has a higher number.
 type function struct {
 	name   string
 	number int

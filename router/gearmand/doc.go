@@ -25,7 +25,7 @@
 // NOOP. Two kinds of commands have it wait, which earlyMail keeps: JOB_CREATED comes before
 // any report about its job, and a list is not interrupted.
 //
-// # Who owns what
+// # Ownership
 //
 // A conn is its session's, so it belongs to an event loop and is touched only there. A
 // Front is the server's, and what its connections share: the directory of workers, which

@@ -76,8 +76,8 @@ func (c *conn) command(b []byte) (n int, more bool) {
 	return n + c.dispatch(b[n:]), true
 }
 
-// dispatch runs the message, whose arguments were taken, if its data is all in b, and
-// returns how much that was. Else the data is to be collected.
+// dispatch runs the parsed message if b has all of its data, and returns how many bytes that
+// was. Else the data is collected first.
 func (c *conn) dispatch(b []byte) (n int) {
 	size := c.m.Size
 	switch {

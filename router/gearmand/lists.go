@@ -42,7 +42,7 @@ func (c *conn) askShard(shard int) {
 	}
 }
 
-// listNext goes on with a list, of which one visit's part has been said.
+// listNext goes on with a list after one visit's part.
 func (c *conn) listNext(r *core.Reply) {
 	hop := ops.Hop{Shard: ops.None}
 	if !c.Broken() {
@@ -104,7 +104,7 @@ func (c *conn) workers() {
 // sayWorkers goes on with it.
 func (c *conn) sayWorkers() {
 	if c.Broken() {
-		return // nobody is to hear it
+		return
 	}
 	out, more := c.Out(), false
 	for {

@@ -152,8 +152,8 @@ func (c *conn) relayOne(r *core.Relay) {
 	c.writeShared(r.Body, r.Large)
 }
 
-// sharedMin bytes of a body are copied for each client to whom they cannot be sent at
-// once; larger ones are kept once for all.
+// A body below sharedMin bytes is copied for each client that does not take it at once; a
+// larger one is kept once for all clients.
 const sharedMin = 512
 
 // writeShared sends a body behind the head that was said. The body never changes, no job

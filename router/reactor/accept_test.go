@@ -33,7 +33,7 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 	}
 }
 
-// TestTooManyConnectionsAreRefused: those who are in go on, the next is closed, and once
+// TestTooManyConnectionsAreRefused: connected clients go on, the next is closed, and once
 // one leaves another may come.
 func TestTooManyConnectionsAreRefused(t *testing.T) {
 	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 2}), "tcp", "127.0.0.1:0")

@@ -38,7 +38,7 @@ func (h *slowLog) Handle(_ context.Context, r slog.Record) error {
 func (h *slowLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // TestListenerClosesWhileALoopAccepts: the end of the server waits for the loop, and the
-// loop needs what whoever ends the server has locked.
+// loop needs what Shutdown has locked.
 func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	h := &slowLog{saying: make(chan struct{}), goOn: make(chan struct{})}
 	r := New(Options{Loops: 1, Host: newHost(t, ops.SystemClock(), slog.New(h))})
@@ -96,8 +96,8 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesAPlace but who is accepted: a loop that looks and finds nobody must not
-// have another turn a client away meanwhile.
+// TestNobodyTakesAPlace but an accepted client: a loop that finds no client must not make
+// another loop turn one away meanwhile.
 func TestNobodyTakesAPlace(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -234,7 +234,7 @@ func TestHelpLeavesNoTaskBehind(t *testing.T) {
 	}
 }
 
-// A nowhere is a connection to nobody.
+// A nowhere is a connection without a client.
 type nowhere struct{}
 
 func (nowhere) Write([]byte)         {}

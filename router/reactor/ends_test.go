@@ -101,7 +101,7 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 }
 
 // TestEveryEndLeavesNothing ends connections in every state, politely and not, over TCP
-// and unix sockets: who half-closes gets every reply, and afterwards nothing is counted,
+// and unix sockets: a client that half-closes gets every reply, and afterwards nothing is counted,
 // open or running that was not before.
 func TestEveryEndLeavesNothing(t *testing.T) {
 	if testing.Short() {
@@ -154,7 +154,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		}
 	}
 
-	// A paused connection whose client goes is noticed.
+	// The end of a paused connection is noticed.
 	pauses := sums().Counters[session.CountPauses]
 	paused, err := dialEnd(s.addr)
 	if err != nil {

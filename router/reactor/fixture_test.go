@@ -33,7 +33,7 @@ func (*echoFront) Open(l *session.Loop, c session.Conn) *session.Session {
 	return &e.Session
 }
 
-// refusal is what they say to one who says '!'.
+// refusal answers '!'.
 const refusal = "go away\n"
 
 // Input implements session.Protocol.

@@ -13,7 +13,7 @@ import (
 	"polystalk/router/session"
 )
 
-// A socketEnd is the client's side of a connection that gnet does not have, whose loop
+// A socketEnd is the client's side of a connection that gnet does not have; its loop
 // is driven by hand.
 type socketEnd struct {
 	*os.File

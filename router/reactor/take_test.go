@@ -111,8 +111,8 @@ func TestTakenConnectionsKeepTheLimit(t *testing.T) {
 	s.stop(t)
 }
 
-// Who comes while the event loops start is served or is not, and nobody suffers: a node
-// that begins to lead is handed clients at any time.
+// A client that comes while the event loops start is served, or it is refused: a node that
+// begins to lead is handed clients at any time.
 func TestClientsComeWhileTheLoopsStart(t *testing.T) {
 	for range 20 {
 		r, front := newReactor(t, Options{Loops: 2}), new(echoFront)

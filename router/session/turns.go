@@ -267,7 +267,7 @@ func (l *Loop) takeOutbox() {
 	}
 }
 
-// deliver hands finished messages over, also those of this loop's own visits to shards,
+// deliver hands finished messages over, also from this loop's own visits to shards,
 // and what that brings about. The rest waits for the next round.
 func (l *Loop) deliver() {
 	for l.round.left > -DebtUnits {

@@ -77,8 +77,8 @@ func breaksLines(name string) bool {
 func endsLine(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
 
 // AppendUnquoted appends the name that s stands for. Not ok, and nothing
-// appended: s is neither a valid tube name nor something in double quotes whose
-// escapes AppendQuoted knows. More may be escaped than it would.
+// appended: s is neither a valid tube name nor something in double quotes
+// with escapes of AppendQuoted. It accepts escapes that AppendQuoted would not make.
 func AppendUnquoted(dst, s []byte) (name []byte, ok bool) {
 	if beanstalk.ValidTubeName(s) {
 		return append(dst, s...), true

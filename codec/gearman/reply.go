@@ -270,7 +270,7 @@ type FunctionStatus struct {
 }
 
 // AppendStatusLine appends a function's line of the reply to status: all jobs,
-// those of them that run, workers.
+// running jobs, workers.
 func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 	dst = AppendListed(dst, function)
 	dst = appendNumber(dst, '\t', s.Waiting[High]+s.Waiting[Normal]+s.Waiting[Low]+s.Running)

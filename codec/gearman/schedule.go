@@ -82,7 +82,7 @@ func (s Schedule) matchesDate(t time.Time) bool {
 		(s.Weekday == anyValue || (t.Weekday()+6)%7 == time.Weekday(s.Weekday))
 }
 
-// skip is the beginning of a later day than that of t, whose date does not match:
+// skip is the beginning of a later day than the day of t, when its date does not match:
 // at most the first that does. Where that day begins later than at midnight, Date
 // may give a moment that is still in the old one: it is stepped over by the minute.
 func (s Schedule) skip(t time.Time) time.Time {

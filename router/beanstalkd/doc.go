@@ -6,7 +6,7 @@
 //	session.Loop.Input -> conn.Input -> codec/beanstalk.Parse -> conn.dispatch
 //	   which fills the operation, says which method takes the reply, and visits a shard:
 //	     free: it is run in place; busy: it comes back with a message
-//	   conn.Took -> that method: appends the answer, or visits the next shard
+//	   conn.Replied -> that method: appends the answer, or visits the next shard
 //	one write a turn
 //
 // A new command takes a Kind in the codec (see there), a case in dispatch (commands.go)

@@ -34,7 +34,7 @@ type conn struct {
 
 	handles    ops.Handles
 	abilities  abilities
-	grabbing   int  // position of the ability of which a job is being grabbed
+	grabbing   int  // position of the ability that a job is being grabbed for
 	sleeping   bool // counted among the sleepers of each ability
 	exceptions bool
 	excepted   core.JobID // the last job that it ended with an exception

@@ -37,7 +37,7 @@ func TestJobIsDone(t *testing.T) {
 }
 
 // A large result comes to a client that is a worker as well, and has just been given a
-// large job of which it was not told yet: both arrive whole.
+// large job that it was not told about yet: both arrive whole.
 func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
 	f := newGearFixture(t)
 	both, w := f.connect(), f.connect()
@@ -56,7 +56,7 @@ func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
 }
 
 // A worker that sleeps registers at a shard that is busy, and a job comes before it hears
-// that it is registered: nobody is counted as sleeping there, and it must look itself.
+// that it is registered: it is not counted as sleeping there, and it must look itself.
 func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
 	f := newGearFixture(t)
 	w, c := f.connect(), f.connect()
@@ -77,7 +77,7 @@ func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
 }
 
 // A worker that registers in its sleep and is woken before it hears of that is not counted
-// as sleeping any more: a job for the function wakes nobody.
+// as sleeping any more: a job for the function wakes no worker.
 func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
 	f := newGearFixture(t)
 	w, c := f.connect(), f.connect()
@@ -105,7 +105,7 @@ func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
 	f.check()
 }
 
-// The first line is that of a browser: nothing behind it is done.
+// The first line comes from a browser: nothing behind it is done.
 func TestForeignFirstLineCloses(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.connect()
@@ -141,7 +141,7 @@ func TestAdministration(t *testing.T) {
 	f.check()
 }
 
-// A remote is a client whose address is known.
+// A remote is a client with a known address.
 type remote struct {
 	testConn
 	at net.Addr

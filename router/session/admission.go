@@ -30,7 +30,7 @@ import (
 //	Draining     a Need that Submits, while the server drains
 //	DiskFull     a Need that Records, when the disk is full and no room can be made
 //
-// The time of a turn is not a reason: a session whose turn is spent is queued (MayParse).
+// The time of a turn is not a reason: without time, a session is queued (MayParse).
 // Memory is none either: above its limits the loop stops reading, and then closes the
 // largest holders (accounting.go).
 //
@@ -344,7 +344,7 @@ func (s *Session) freePlace() {
 	letIn(admitted)
 }
 
-// letIn goes on with sessions whose bodies were given a place.
+// letIn goes on with sessions after their bodies were given a place.
 func letIn(admitted []*Session) {
 	for _, a := range admitted {
 		a.loop.Signal(a, func(a *Session) {
@@ -375,7 +375,7 @@ func (h *Host) BodyPlaces() (used int64, inside, waiting int) {
 	return b.used, len(b.inside), len(b.waiting)
 }
 
-// late lists the sessions whose bodies should be complete while others wait.
+// late lists the sessions with bodies that should be complete while others wait.
 func (b *bodyPlaces) late(now core.Time) (late []*Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -390,7 +390,7 @@ func (b *bodyPlaces) late(now core.Time) (late []*Session) {
 	return late
 }
 
-// EvictLate closes the connections whose large bodies do not come while others wait. Each
+// EvictLate closes connections when their large bodies do not come while others wait. Each
 // is looked at again in its turn, since its body may have come meanwhile. One that is
 // stopped by NoSpace cannot go on, whatever comes.
 func (h *Host) EvictLate() {

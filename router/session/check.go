@@ -30,7 +30,7 @@ func (s *Session) View() View {
 // A LoopView is a loop's state for checks and tests.
 type LoopView struct {
 	Queued     int   // sessions that go on in a later turn
-	Corked     int   // sessions whose replies are kept back, or were
+	Corked     int   // sessions with replies that are kept back, or were
 	Holders    int   // sessions that keep something
 	Untold     int   // bytes that the account was not told of yet
 	Unfinished int64 // operations left in shards and turns put off

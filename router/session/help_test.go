@@ -9,7 +9,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// newTestHost is a host without shards, whose time is now.
+// newTestHost is a host without shards; its time is now.
 func newTestHost(now *core.Time) *Host {
 	h := NewHost(math.MaxInt64)
 	h.Map = ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{

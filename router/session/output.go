@@ -293,7 +293,7 @@ func (l *Loop) lookAtGate() {
 	}
 }
 
-// openGate goes on with the sessions whose commits are acknowledged, or that may have room.
+// openGate goes on with sessions after their commits were acknowledged, or if they may have room.
 // Thousands may wait for one commit: when the round is overdrawn the rest waits for the
 // next.
 func (l *Loop) openGate() {

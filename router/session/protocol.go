@@ -109,7 +109,7 @@ func PeerOf(c Conn) net.Addr {
 // the connection. A local address there is not local here.
 type Forwarded struct{ net.Addr }
 
-// PeerName returns an address for people; "unix" for a unix socket, whose clients have no
+// PeerName returns an address for people; "unix" for a unix socket, where clients have no
 // names.
 func PeerName(a net.Addr) string {
 	switch a := a.(type) {

@@ -63,7 +63,7 @@ func TestFlushByHTTP(t *testing.T) {
 	}
 	var audit wire.Audit
 	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
-	if e := audit.Entries[0]; e.Action != "DELETE /api/v1/tubes/{tube}/jobs" || e.Affected != 1 || e.Status != 200 {
+	if e := audit.Entries[0]; e.Action != "DELETE /api/v1/tubes/{tube}/jobs" || e.Affected != 1 || e.Status != 200 || e.Detail != "states ready" {
 		t.Errorf("%+v", e)
 	}
 	// A tube that is a parameter is named as well.

@@ -130,45 +130,6 @@ func TestJobsThatCannotBePutAreRefused(t *testing.T) {
 	}
 }
 
-func TestReservedJobsAreLeftAlone(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	path := w.putOne(ask{json: true, body: `{"body":"x"}`}, "")
-	worker := w.beanstalkd()
-	if got := worker("watch mail") + worker("reserve-with-timeout 0"); !strings.Contains(got, "RESERVED") {
-		t.Fatal(got)
-	}
-	w.do("DELETE", path, ask{}).wants(t, 409, "job-reserved")
-	w.do("POST", path+"/kick", ask{}).wants(t, 409, "job-reserved")
-	if got := worker("release 1 0 0"); got != "RELEASED\r\n" {
-		t.Fatal(got)
-	}
-	w.do("POST", path+"/kick", ask{}).wants(t, 409, "job-moved")
-	w.do("DELETE", path, ask{}).wants(t, 204, "")
-	delayed := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
-	w.do("POST", delayed+"/kick", ask{}).wants(t, 204, "")
-	j := get[wire.Job](w, delayed)
-	if j.State != "ready" || j.Kicks != 1 {
-		t.Errorf("%+v", j)
-	}
-}
-
-func TestBodiesAreForThoseWhoMayReadThem(t *testing.T) {
-	w := newWorld(t, setup{})
-	path := w.putOne(ask{token: operateToken, json: true, body: `{"body":"secret"}`}, "")
-	for token, want := range map[string]int{readToken: 403, bodiesToken: 200, operateToken: 200, adminToken: 200} {
-		for _, target := range []string{path + "/body", path + "?body=full", path + "?body=preview"} {
-			a := w.do("GET", target, ask{token: token})
-			if a.status != want || strings.Contains(a.body, "secret") != (want == 200) {
-				t.Errorf("%s: %d %s", target, a.status, a.body)
-			}
-		}
-		if a := w.do("GET", path, ask{token: token}).wants(t, 200, ""); strings.Contains(a.body, "secret") {
-			t.Errorf("%s", a.body)
-		}
-	}
-	w.do("GET", path+"?body=some", ask{token: adminToken}).wants(t, 400, "bad-request")
-}
-
 // TestLargeBodiesAreNotCopiedForEachReader: a client that asks for a body, as it is or in JSON, and does not
 // read it costs no memory for the body. Other clients get it whole.
 func TestLargeBodiesAreNotCopiedForEachReader(t *testing.T) {

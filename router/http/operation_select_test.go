@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -340,4 +341,14 @@ func TestReadersSeeOperationsWithoutWhatWasLookedFor(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
+}
+
+// bulk runs an operation on the tube mail, or on all tubes.
+func (w *world) bulk(b admin.Bulk) (admin.Tally, error) {
+	var p admin.Progress
+	if b.AtMost == 0 {
+		b.AtMost = math.MaxUint64
+	}
+	err := w.srv.Operator().RunBulk(context.Background(), &b, &p)
+	return p.Tally(), err
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 )
 
@@ -68,19 +67,6 @@ func TestRemedyOfForce(t *testing.T) {
 		}
 	}
 	w.do("PATCH", at+"?force=true", ask{json: true, body: `{"pri":7}`}).wants(t, 204, "")
-}
-
-// TestFlushIsNamedInTheAudit: which states a flush has emptied stands nowhere else.
-func TestFlushIsNamedInTheAudit(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
-	w.stocked()
-	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=buried,ready,buried", ask{}).wants(t, 200, "")
-	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed&dry_run=true", ask{}).wants(t, 200, "")
-	var list wire.Audit
-	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &list)
-	if len(list.Entries) < 2 || list.Entries[0].Detail != "dry run" || list.Entries[1].Detail != "states ready buried" {
-		t.Errorf("the audit has %+v", list.Entries)
-	}
 }
 
 // TestProblemsOfIdsNameTheirKind: a client may have confused two kinds of ids.

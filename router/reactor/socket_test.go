@@ -238,19 +238,6 @@ func TestOneWatchOfAPausedConnection(t *testing.T) {
 	}
 }
 
-// TestSocketMovesOn: from what is over nothing comes back.
-func TestSocketMovesOn(t *testing.T) {
-	e := newSocketEnd(t)
-	e.k.Close()
-	e.nothing(t)
-	defer func() {
-		if recover() == nil {
-			t.Error("a connection that is over is served again")
-		}
-	}()
-	e.k.move(serving)
-}
-
 // TestHangUpOfAPausedConnection is noticed, though nobody reads it.
 func TestHangUpOfAPausedConnection(t *testing.T) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)

@@ -161,15 +161,14 @@ func (c *conn) sayChanged(k beanstalk.Kind, st core.Status) {
 }
 
 func (c *conn) peeked(r *core.Reply) {
-	out := c.Out()
 	switch {
 	case r.Status != core.StatusFound:
 		c.fail(notFound)
 	case r.Large != nil:
-		*out = beanstalk.AppendFoundHeader(*out, uint64(r.ID), r.Large.Len())
+		c.SetOut(beanstalk.AppendFoundHeader(c.Out(), uint64(r.ID), r.Large.Len()))
 		c.SendLarge(r.Large, crlf)
 	default:
-		*out = beanstalk.AppendFound(*out, uint64(r.ID), r.Body)
+		c.SetOut(beanstalk.AppendFound(c.Out(), uint64(r.ID), r.Body))
 	}
 }
 
@@ -184,13 +183,12 @@ func (c *conn) reservedJob(r *core.Reply) {
 
 // sayReserved answers with a job.
 func (c *conn) sayReserved(r *core.Reply) {
-	out := c.Out()
 	if r.Large != nil {
-		*out = beanstalk.AppendReservedHeader(*out, uint64(r.ID), r.Large.Len())
+		c.SetOut(beanstalk.AppendReservedHeader(c.Out(), uint64(r.ID), r.Large.Len()))
 		c.SendLarge(r.Large, crlf)
 		return
 	}
-	*out = beanstalk.AppendReserved(*out, uint64(r.ID), r.Body)
+	c.SetOut(beanstalk.AppendReserved(c.Out(), uint64(r.ID), r.Body))
 }
 
 // kicked adds up a kick that comes in bounded parts.
@@ -203,8 +201,7 @@ func (c *conn) kicked(r *core.Reply) {
 }
 
 func (c *conn) sayKicked() {
-	out := c.Out()
-	*out = beanstalk.AppendKicked(*out, c.walk.kick.Moved)
+	c.SetOut(beanstalk.AppendKicked(c.Out(), c.walk.kick.Moved))
 }
 
 // kickOn goes on with a kick in a later turn, if the log has room for it. When there will be

@@ -74,8 +74,7 @@ func (c *conn) putDone(r *core.Reply) {
 	op := c.Op()
 	op.Body, op.Large = nil, nil // nothing here keeps it when the job is deleted
 	c.EndBody()
-	out := c.Out()
-	*out = beanstalk.AppendInserted(*out, uint64(id))
+	c.SetOut(beanstalk.AppendInserted(c.Out(), uint64(id)))
 }
 
 // dropPut answers a put that made no job.

@@ -38,8 +38,7 @@ func (c *conn) gathered(r *core.Reply) {
 		c.statsOf(h.Shard, op.Counts)
 		return
 	}
-	out := c.Out()
-	*out = beanstalk.AppendServerStats(*out, c.front.stats(w.sum))
+	c.SetOut(beanstalk.AppendServerStats(c.Out(), c.front.stats(w.sum)))
 	w.sum, op.Counts = nil, nil
 }
 
@@ -102,8 +101,7 @@ func (c *conn) saidJob(r *core.Reply) {
 		if log := c.Host().Journal; log != nil {
 			st.File = int(log.Segment(j.Commit))
 		}
-		out := c.Out()
-		*out = beanstalk.AppendJobStats(*out, &st)
+		c.SetOut(beanstalk.AppendJobStats(c.Out(), &st))
 	}
 	op.JobStats = nil
 }
@@ -114,8 +112,7 @@ func (c *conn) saidTube(r *core.Reply) {
 		c.fail(notFound)
 	} else {
 		st := tubeStats(op.TubeStats)
-		out := c.Out()
-		*out = beanstalk.AppendTubeStats(*out, &st)
+		c.SetOut(beanstalk.AppendTubeStats(c.Out(), &st))
 	}
 	op.TubeStats = nil
 }

@@ -33,13 +33,11 @@ func (c *conn) usedNow(r *core.Reply) {
 }
 
 func (c *conn) sayUsing() {
-	out := c.Out()
-	*out = beanstalk.AppendUsing(*out, c.used.Name)
+	c.SetOut(beanstalk.AppendUsing(c.Out(), c.used.Name))
 }
 
 func (c *conn) sayWatching() {
-	out := c.Out()
-	*out = beanstalk.AppendWatching(*out, c.watched.Len())
+	c.SetOut(beanstalk.AppendWatching(c.Out(), c.watched.Len()))
 }
 
 func (c *conn) watch() {
@@ -126,17 +124,15 @@ func (c *conn) sayOn() {
 // listTubes answers list-tubes: with the tubes that there are now.
 func (c *conn) listTubes() {
 	names, foreign := c.Host().Map.Tubes().Names()
-	out := c.Out()
-	*out = beanstalk.AppendTubeListHead(*out, names.Len(), names.ShownBytes())
+	c.SetOut(beanstalk.AppendTubeListHead(c.Out(), names.Len(), names.ShownBytes()))
 	at := 0
 	c.sayList(func() bool {
-		out := c.Out()
 		for end := min(at+partNames, names.Len()); at < end; at++ {
 			name := names.At(at)
 			if foreign {
 				name = string(gearman.AppendQuoted(nil, []byte(name)))
 			}
-			*out = beanstalk.AppendTubeListName(*out, name)
+			c.SetOut(beanstalk.AppendTubeListName(c.Out(), name))
 		}
 		if at < names.Len() {
 			return true
@@ -156,15 +152,14 @@ func (c *conn) listWatched() {
 		return at == c.watched.Len()
 	}
 	c.sayList(func() bool {
-		out := c.Out()
 		if !counted {
 			if counted = each(func(w *core.Face) { bytes += len(w.Name()) }); !counted {
 				return true
 			}
 			at = 0
-			*out = beanstalk.AppendTubeListHead(*out, c.watched.Len(), bytes)
+			c.SetOut(beanstalk.AppendTubeListHead(c.Out(), c.watched.Len(), bytes))
 		}
-		if !each(func(w *core.Face) { *out = beanstalk.AppendTubeListName(*out, w.Name()) }) {
+		if !each(func(w *core.Face) { c.SetOut(beanstalk.AppendTubeListName(c.Out(), w.Name())) }) {
 			return true
 		}
 		c.Say(beanstalk.MsgTubeListEnd)

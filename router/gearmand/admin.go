@@ -11,7 +11,7 @@ import (
 
 // admin runs a line of text.
 func (c *conn) admin() {
-	m, out := &c.m, c.Out()
+	m := &c.m
 	switch m.Verb {
 	case gearman.Workers:
 		c.workers()
@@ -30,11 +30,11 @@ func (c *conn) admin() {
 	case gearman.CancelJob:
 		c.cancel(m.Args[0])
 	case gearman.Version:
-		*out = gearman.AppendOK(*out, c.front.cfg.Load().Version)
+		c.SetOut(gearman.AppendOK(c.Out(), c.front.cfg.Load().Version))
 	case gearman.Verbose:
-		*out = gearman.AppendOK(*out, c.front.cfg.Load().Verbose)
+		c.SetOut(gearman.AppendOK(c.Out(), c.front.cfg.Load().Verbose))
 	case gearman.GetPID:
-		*out = gearman.AppendOK(*out, strconv.Itoa(os.Getpid()))
+		c.SetOut(gearman.AppendOK(c.Out(), strconv.Itoa(os.Getpid())))
 	case gearman.Shutdown, gearman.ShutdownGraceful:
 		c.shutDown()
 	}
@@ -105,8 +105,7 @@ func (c *conn) getStatus() {
 func (c *conn) statusTold(r *core.Reply) { c.sayStatus(c.jobStatus(r)) }
 
 func (c *conn) sayStatus(s gearman.JobStatus) {
-	out := c.Out()
-	*out = gearman.AppendStatus(*out, c.m.Args[0], s)
+	c.SetOut(gearman.AppendStatus(c.Out(), c.m.Args[0], s))
 }
 
 // jobStatus is what a reply tells of a job.
@@ -153,7 +152,6 @@ func (c *conn) uniqueTold(r *core.Reply) {
 	case hop.Shard != ops.None:
 		c.askUnique(hop.Shard)
 	default:
-		out := c.Out()
-		*out = gearman.AppendStatusUnique(*out, c.m.Args[0], u.status, u.clients)
+		c.SetOut(gearman.AppendStatusUnique(c.Out(), c.m.Args[0], u.status, u.clients))
 	}
 }

@@ -107,8 +107,7 @@ func (c *conn) failed(code string) {
 // fail answers with an ERROR, one of package gearman's.
 func (c *conn) fail(body string) {
 	c.failed(gearman.ErrorCode(body))
-	out := c.Out()
-	*out = gearman.AppendError(*out, body)
+	c.SetOut(gearman.AppendError(c.Out(), body))
 }
 
 // refuseLine answers a line that cannot be done.
@@ -120,8 +119,7 @@ func (c *conn) refuseLine(msg, code string) {
 // sayFault answers a message in which something is wrong.
 func (c *conn) sayFault(fault *gearman.Fault) {
 	c.failed(fault.Code())
-	out := c.Out()
-	*out = fault.AppendReply(*out, &c.m)
+	c.SetOut(fault.AppendReply(c.Out(), &c.m))
 }
 
 // kinds are the commands that are counted: packets by type and lines by verb.

@@ -228,12 +228,11 @@ func (c *conn) runMessage(body []byte, large core.Large) {
 
 // echo answers with the data that came.
 func (c *conn) echo(body []byte, large core.Large) {
-	out := c.Out()
-	*out = gearman.AppendEchoHead(*out, c.m.Size)
+	c.SetOut(gearman.AppendEchoHead(c.Out(), c.m.Size))
 	if large != nil {
 		c.writeShared(nil, large) // no job has it
 	} else {
-		*out = append(*out, body...)
+		c.SetOut(append(c.Out(), body...))
 	}
 	c.EndBody()
 }
@@ -245,6 +244,5 @@ func (c *conn) setOption(name []byte) {
 		return
 	}
 	c.exceptions = true
-	out := c.Out()
-	*out = gearman.AppendReply(*out, gearman.OptionRes, name)
+	c.SetOut(gearman.AppendReply(c.Out(), gearman.OptionRes, name))
 }

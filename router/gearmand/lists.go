@@ -67,14 +67,13 @@ func (c *conn) listSaid() {
 }
 
 func (c *conn) functionsListed(r *core.Reply) {
-	out := c.Out()
 	for i := range c.op.Functions {
 		f := &c.op.Functions[i]
 		s := gearman.FunctionStatus{Waiting: f.Waiting, Running: f.Running, Workers: f.Workers}
 		if c.m.Verb == gearman.Status {
-			*out = gearman.AppendStatusLine(*out, f.Name, &s)
+			c.SetOut(gearman.AppendStatusLine(c.Out(), f.Name, &s))
 		} else {
-			*out = gearman.AppendPriorityStatusLine(*out, f.Name, &s)
+			c.SetOut(gearman.AppendPriorityStatusLine(c.Out(), f.Name, &s))
 		}
 	}
 	c.op.Functions = c.op.Functions[:0]
@@ -82,12 +81,11 @@ func (c *conn) functionsListed(r *core.Reply) {
 }
 
 func (c *conn) jobsListed(r *core.Reply) {
-	out := c.Out()
 	for _, j := range c.op.Jobs {
 		if c.m.Verb == gearman.ShowJobs {
-			*out = gearman.AppendJobLine(*out, c.handleOf(j.ID), j.Lost, j.Background)
+			c.SetOut(gearman.AppendJobLine(c.Out(), c.handleOf(j.ID), j.Lost, j.Background))
 		} else {
-			*out = gearman.AppendUniqueLine(*out, j.Unique)
+			c.SetOut(gearman.AppendUniqueLine(c.Out(), j.Unique))
 		}
 	}
 	c.op.Jobs = c.op.Jobs[:0]
@@ -106,9 +104,9 @@ func (c *conn) sayWorkers() {
 	if c.Broken() {
 		return
 	}
-	out, more := c.Out(), false
 	for {
-		if *out, more = c.front.directory.part(*out, c.list); !more {
+		out, more := c.front.directory.part(c.Out(), c.list)
+		if c.SetOut(out); !more {
 			break
 		}
 		c.Spend(partCost)

@@ -102,8 +102,7 @@ func (c *conn) relayEarly() {
 func (c *conn) sayNoop() {
 	if c.mail.Told() {
 		c.endSleep()
-		out := c.Out()
-		*out = gearman.AppendNoop(*out)
+		c.SetOut(gearman.AppendNoop(c.Out()))
 	}
 }
 
@@ -129,7 +128,7 @@ func (c *conn) cutOff(unsent int) {
 }
 
 func (c *conn) relayOne(r *core.Relay) {
-	out, handle := c.Out(), c.handleOf(r.Job)
+	handle := c.handleOf(r.Job)
 	if r.Kind.Ends() {
 		c.patient.ended()
 	}
@@ -145,10 +144,10 @@ func (c *conn) relayOne(r *core.Relay) {
 		t = gearman.WorkException
 	}
 	if r.Kind == core.RelayFailed || r.Kind == core.RelayException && !c.exceptions {
-		*out = gearman.AppendWorkFail(*out, handle)
+		c.SetOut(gearman.AppendWorkFail(c.Out(), handle))
 		return
 	}
-	*out = gearman.AppendWorkHead(*out, t, handle, len(r.Body)+r.Large.Len())
+	c.SetOut(gearman.AppendWorkHead(c.Out(), t, handle, len(r.Body)+r.Large.Len()))
 	c.writeShared(r.Body, r.Large)
 }
 
@@ -161,8 +160,7 @@ const sharedMin = 512
 func (c *conn) writeShared(body []byte, large core.Large) {
 	if large == nil {
 		if len(body) < sharedMin || c.LeavesAtOnce() {
-			out := c.Out()
-			*out = append(*out, body...)
+			c.SetOut(append(c.Out(), body...))
 			return
 		}
 		large = core.Large{body}

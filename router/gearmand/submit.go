@@ -77,9 +77,8 @@ func (c *conn) submitted(r *core.Reply) {
 
 // created answers that the job is there, with JOB_CREATED.
 func (c *conn) created(id core.JobID) {
-	out := c.Out()
-	first := len(*out) == 0
-	*out = gearman.AppendJobCreated(*out, c.handleOf(id))
+	first := len(c.Out()) == 0
+	c.SetOut(gearman.AppendJobCreated(c.Out(), c.handleOf(id)))
 	if c.op.Background {
 		return
 	}

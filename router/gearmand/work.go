@@ -107,8 +107,7 @@ func (c *conn) preSleep() {
 		if fell {
 			c.wake() // one that slept before sleeps on, as in gearmand
 		}
-		out := c.Out()
-		*out = gearman.AppendNoop(*out)
+		c.SetOut(gearman.AppendNoop(c.Out()))
 	}
 }
 
@@ -153,8 +152,7 @@ func (c *conn) grabBest() {
 	}
 	at, class := c.best()
 	if at < 0 {
-		out := c.Out()
-		*out = gearman.AppendNoJob(*out)
+		c.SetOut(gearman.AppendNoJob(c.Out()))
 		return
 	}
 	a := &c.abilities.list[at]
@@ -169,12 +167,12 @@ func (c *conn) grabbed(r *core.Reply) {
 		c.afterwards((*conn).grabBest)
 		return
 	}
-	a, out := &c.abilities.list[c.grabbing], c.Out()
-	*out = gearman.AppendAssignHead(*out, c.m.Type, &gearman.Assignment{
+	a := &c.abilities.list[c.grabbing]
+	c.SetOut(gearman.AppendAssignHead(c.Out(), c.m.Type, &gearman.Assignment{
 		Handle: c.handleOf(r.ID), Function: a.Name,
 		Unique: c.op.Unique(), Reducer: c.op.Reducer(), Size: len(r.Body) + r.Large.Len(),
-	})
-	*out = append(*out, r.Body...)
+	}))
+	c.SetOut(append(c.Out(), r.Body...))
 	if r.Large != nil {
 		c.SendLarge(r.Large, "")
 	}

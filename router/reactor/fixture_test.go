@@ -50,8 +50,7 @@ func (e *echo) Input(b []byte) int {
 		e.Wait()
 		return 1
 	}
-	out := e.Out()
-	*out = append(*out, b...)
+	e.SetOut(append(e.Out(), b...))
 	return len(b)
 }
 

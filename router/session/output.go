@@ -51,9 +51,12 @@ const (
 	partCost = 128
 )
 
-// Out returns the buffer to which output is appended. It is the loop's, and valid during
-// the session's turn.
-func (s *Session) Out() *[]byte { return &s.loop.out }
+// Out returns the output so far. The caller appends to it and hands the result to SetOut. It
+// is the loop's, and valid during the session's turn.
+func (s *Session) Out() []byte { return s.loop.out }
+
+// SetOut replaces the output by Out with more behind it.
+func (s *Session) SetOut(out []byte) { s.loop.out = out }
 
 // Say answers with a fixed reply.
 func (s *Session) Say(msg string) { s.loop.out = append(s.loop.out, msg...) }

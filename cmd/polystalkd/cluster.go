@@ -20,7 +20,7 @@ import (
 	"polystalk/shard/commit"
 )
 
-// newMember makes the server one of several, if it is to be; else it is nil.
+// newMember makes the server a member of a cluster; nil: c has no cluster.
 func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) (*member.Member, error) {
 	if c.Cluster.Listen == "" {
 		return nil, nil
@@ -28,8 +28,8 @@ func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) 
 	return member.New(member.Options{Config: c, Listener: o.socks.Cluster[0], Log: log}, dir.cfg)
 }
 
-// serveMember runs a server that is one of several, from when it lets clients in. It returns when the
-// process is to end. A process that begins anew does not return.
+// serveMember runs a member of a cluster from the moment at which it accepts clients. It returns when
+// the process must end. It does not return if the process executes itself again.
 func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	why := o.waitMember(w, of, early, signals, failed)
 	if why == nil {
@@ -50,8 +50,8 @@ func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early
 	return why
 }
 
-// restart closes the server and has the process begin anew. fetched, unless it is nil, is the journal that
-// the next life begins with.
+// restart closes the server and executes the process again. If fetched is not nil, it is the journal of
+// the next run.
 func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
 	next, err := o.leave()
 	if err != nil {
@@ -68,15 +68,15 @@ func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error
 	}
 	dir.close()
 	if !done() {
-		select {} // anew is called
+		select {} // the timer calls anew
 	}
 	return anew()
 }
 
-// closeMember closes the server. A client that waits for an answer gets none: what the shards hold may
-// never be committed. at hears of each part before it is waited for.
+// closeMember closes the server. Waiting clients get no answer, because the changes in the shards may
+// never be committed. It calls at with the name of each part before it waits for the part.
 func closeMember(w *watch, of *member.Member, at func(part string)) {
-	at("requests of operators") // such as the one that has another server lead
+	at("requests of operators") // such as the transfer to another leader
 	w.ops.stop(context.Background())
 	at("clients")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,12 +85,12 @@ func closeMember(w *watch, of *member.Member, at func(part string)) {
 	of.Close(at)
 }
 
-// endWithin bounds the time from the decision that this life of the process ends until it has ended.
+// endWithin bounds the time from the decision to end this run until the run has ended.
 const endWithin = 8 * time.Second
 
-// endBy begins the end of this life of the process. After endWithin it logs the part of the server that is
-// still waited for, and calls last, which ends the process. The caller names each part to at. done
-// ends the watch; it reports whether last is not called.
+// endBy begins the end of this run. The caller passes the name of each part to at. After endWithin endBy
+// logs the part that still holds up the end, and calls last, which ends the process. done stops the
+// timer; it reports whether last will not be called.
 func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	var now atomic.Value
 	now.Store("")
@@ -103,10 +103,10 @@ func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	return func(part string) { now.Store(part) }, timer.Stop
 }
 
-// writeWithin bounds the time to write why a process ends: the log may be on the disk that hangs.
+// writeWithin bounds the time to log the cause of an end: the log may be on the disk that hangs.
 const writeWithin = 500 * time.Millisecond
 
-// within calls f, and waits for d at most until it returns.
+// within calls f, and waits up to d until it returns.
 func within(d time.Duration, f func()) {
 	over := make(chan struct{})
 	go func() {
@@ -119,7 +119,7 @@ func within(d time.Duration, f func()) {
 	}
 }
 
-// waitMember waits for the end, and gives its cause; nil: it was asked for.
+// waitMember waits for the end and returns its cause; nil: a signal or an administrator asked for it.
 func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	for _, sig := range early {
 		w.handle(sig)
@@ -144,15 +144,15 @@ func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, sign
 }
 
 const (
-	// handOverWait bounds how long another server may take to lead in place of this one.
+	// handOverWait bounds the transfer to another leader.
 	handOverWait = 5 * time.Second
-	// sameSignal is for how long another signal is the one that was there already: a shell
-	// sends it to a whole group, and who started this server passes on its own as well.
+	// sameSignal is the time within which a second signal counts as the first one. A shell
+	// signals a whole process group, and the parent may pass its own signal on as well.
 	sameSignal = time.Second
 )
 
-// leaveCluster ends the server: input stops, what is under way is answered, another server leads.
-// A second signal ends it at once, unless it comes with the first.
+// leaveCluster shuts the server down: it stops reading, answers commands in progress, and transfers the
+// lead. A second signal ends it at once, unless it comes within sameSignal.
 func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, signals <-chan os.Signal) error {
 	log := w.log.Logger
 	asked := time.Now()

@@ -18,22 +18,22 @@ import (
 	web "polystalk/router/http"
 )
 
-// httpStopWait bounds the operations of operators that are under way when the server ends:
-// the rest of shutdownWait is for the clients of the queue.
+// httpStopWait bounds operators' operations in progress when the server ends. The rest of
+// shutdownWait is for the clients of the queue.
 const httpStopWait = 300 * time.Millisecond
 
-// operators are served by HTTP. The zero value serves nobody.
+// operators serves operators by HTTP. The zero value serves none.
 type operators struct {
 	server *web.API
-	tokens *access.Tokens // nil: there are none
-	pair   *certificate   // nil: TLS is not spoken
-	of     *member.Member // nil: the server is alone
+	tokens *access.Tokens // nil: no tokens
+	pair   *certificate   // nil: no TLS
+	of     *member.Member // nil: no cluster
 	log    *logger
 }
 
-// serveHTTP serves operators on the listeners until close, whatever the server does
-// meanwhile, and, if it is one of several, those of the cluster. Their tokens are read again by
-// reloads. Errors are faults.
+// serveHTTP serves operators on the listeners, and by way of the cluster if of is not nil,
+// until close. It serves while the journal is read, too. A reload reads tokens and
+// certificates again. Errors are faults.
 func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
@@ -95,7 +95,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 	return o, nil
 }
 
-// forMember is how operators are served who come by way of the cluster.
+// forMember returns the handler for operators' requests that come through the cluster.
 func (o *operators) forMember() member.Serve {
 	behind := func(d web.Door) func(net.Listener) error {
 		return func(l net.Listener) error { return o.server.Serve(l, d) }
@@ -107,7 +107,7 @@ func (o *operators) forMember() member.Serve {
 	}
 }
 
-// elsewhere is the server that leads, if this one is of several.
+// elsewhere returns the way to the leader; nil: no cluster.
 func elsewhere(of *member.Member) web.Elsewhere {
 	if of == nil {
 		return nil
@@ -115,7 +115,7 @@ func elsewhere(of *member.Member) web.Elsewhere {
 	return of.Elsewhere()
 }
 
-// openTokens reads the file of tokens, if there is one.
+// openTokens reads the file of tokens if c names one.
 func (o *operators) openTokens(c *config.Config) (err error) {
 	if c.HTTP.TokensFile == "" {
 		return nil
@@ -129,8 +129,8 @@ func (o *operators) openTokens(c *config.Config) (err error) {
 	return nil
 }
 
-// checkHTTP reads the files that HTTP needs, as a start would that serves it: whether it does
-// may be the service manager's word, who has the sockets.
+// checkHTTP reads the files that HTTP needs, also if c has no address for HTTP, because the
+// service manager may pass the sockets.
 func checkHTTP(c *config.Config) error {
 	if err := new(operators).openTokens(c); err != nil {
 		return err
@@ -142,7 +142,8 @@ func checkHTTP(c *config.Config) error {
 	return err
 }
 
-// consoleFiles finds the files of the console; nil: they are in the program.
+// consoleFiles returns a function that finds the console's files in a folder; nil: the
+// program's own files are served.
 func consoleFiles(c *config.Config) (find func(name string) *web.File, err error) {
 	if c.HTTP.ConsoleDir == "" {
 		return nil, nil
@@ -153,7 +154,7 @@ func consoleFiles(c *config.Config) (find func(name string) *web.File, err error
 	return find, nil
 }
 
-// peers are other servers, as Validate has let them through.
+// peers returns the links of a valid c to other servers.
 func peers(c *config.Config) (list []wire.Peer) {
 	for _, peer := range c.HTTP.Peers {
 		name, address, _ := strings.Cut(peer, "=")
@@ -162,7 +163,7 @@ func peers(c *config.Config) (list []wire.Peer) {
 	return list
 }
 
-// shownSettings are what is in effect, for those who ask.
+// shownSettings converts settings to the form of the API.
 func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	for _, s := range settings {
 		entry := wire.Setting{Name: s.Name, Origin: s.Origin}
@@ -174,8 +175,8 @@ func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	return list
 }
 
-// prepareFiles is a reloadable: it reads the files of tokens and of TLS again, those that
-// there were at the start.
+// prepareFiles is a reloadable. It reads the files of tokens and of TLS again if there were
+// any at the start.
 func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	var all fault.Faults
 	put, use := func() {}, func() {}
@@ -191,7 +192,7 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	return func() {
 		put()
 		use()
-		if o.tokens != nil { // they are no setting, of which the log would have a line
+		if o.tokens != nil { // the reloader logs settings only
 			o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
 		}
 		if o.pair != nil {
@@ -200,9 +201,9 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	}, all.Err()
 }
 
-// rules say whom to believe, and what may be seen.
+// rules returns the trusted proxies, names and sites, and the parts of bodies that are shown.
 func rules(c *config.Config) web.Rules {
-	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has looked at it
+	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has checked it
 	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Prefix: c.HTTP.Prefix, Bodies: bodies}
 }
 
@@ -227,7 +228,7 @@ func (o *operators) prepareHistory(next *config.Config) (apply func(), err error
 	return func() { o.server.SetHistory(next.HTTP.HistoryTubes) }, nil
 }
 
-// reloadForOperators reloads, and says what came of it as the API has it.
+// reloadForOperators reloads the configuration and returns the result in the form of the API.
 func reloadForOperators(reloads *reloader) (*wire.Reloaded, error) {
 	did, err := reloads.reload()
 	if err != nil {
@@ -248,12 +249,12 @@ func changes(list []config.Change) []wire.Change {
 	return all
 }
 
-// hasFiles reports whether there is something to read again.
+// hasFiles reports whether there are files to read again.
 func (o *operators) hasFiles() bool {
 	return o.tokens != nil || o.pair != nil || o.of != nil && o.of.HasFiles()
 }
 
-// reload reads the file of tokens and those of TLS again, without the configuration.
+// reload reads the files of tokens and of TLS again, but not the configuration.
 func (o *operators) reload() {
 	if o.of != nil {
 		if err := o.of.Reload(); err != nil {
@@ -277,7 +278,7 @@ func (o *operators) reload() {
 	}
 }
 
-// stop has no more operations begun, and waits for those under way.
+// stop refuses new operations, and waits for the operations in progress.
 func (o *operators) stop(ctx context.Context) {
 	if o.server == nil {
 		return

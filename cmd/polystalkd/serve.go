@@ -25,9 +25,9 @@ import (
 // ends within a second of the signal.
 const shutdownWait = 800 * time.Millisecond
 
-// serve runs the server until a signal ends it (nil) or something fails. waiting is
-// let go once it serves; read reads the configuration anew. last is what an earlier life of the
-// process has left, nil if this is the first. exit ends the process at once: see watch.endBy.
+// serve runs the server until a signal ends it (nil) or something fails. It releases waiting
+// once it serves. read reads the configuration again. last holds what an earlier run of the
+// process left; nil: this is the first. exit ends the process at once: see watch.endBy.
 func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *inherited, stderr io.Writer, exit func(error)) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
@@ -42,7 +42,7 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 		return err
 	}
 	logFailure := func(err error) {
-		// Whoever reads the log elsewhere does not see stderr.
+		// A log in a file or in syslog does not have what is written to stderr.
 		if err != nil && !log.ToStderr {
 			log.Error("the server has failed", "err", err)
 		}
@@ -72,17 +72,16 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 	})
 }
 
-// opened is what the server opens while it may: before it becomes the user that it is
-// to run as.
+// opened holds what the server opens before it drops privileges.
 type opened struct {
 	socks *listen.Sockets
-	pid   *pidFile // nil: none is wanted
+	pid   *pidFile // nil: none
 
-	last *inherited // from which it all comes; nil: it was opened
+	last *inherited // the earlier run that left the sockets; nil: none
 }
 
-// openAll opens what c asks for. owners are the users whose dead sockets it may
-// replace. On an error nothing stays behind.
+// openAll opens the sockets and files of c. It may replace dead unix sockets of the users in
+// owners. On an error nothing stays behind.
 func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err error) {
 	o := &opened{}
 	if o.socks, err = listen.All(c, owners, log); err != nil {
@@ -101,8 +100,8 @@ func (o *opened) close(log *slog.Logger) {
 	o.socks.Close(log)
 }
 
-// serve is the server's life, as the account that it runs as: it reads the journal,
-// serves until it is to end, and ends.
+// serve runs the server with its final privileges: it reads the journal, serves until the
+// end, and shuts down.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
 	setProcs(c)
 	dir, err := openJournalDir(c, o.last != nil, log.Logger)
@@ -127,7 +126,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return fmt.Errorf("setting up: %w", err)
 	}
 	reloads := newReloader(c, read, srv, log)
-	ops, err := serveHTTP(c, srv, of, o.socks.HTTP, reloads, log) // before the journal is read, so that probes can say how far that is
+	ops, err := serveHTTP(c, srv, of, o.socks.HTTP, reloads, log) // before the journal is read, so probes can report the progress
 	if err != nil {
 		return err
 	}
@@ -148,7 +147,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err := o.pid.write(c); err != nil {
 		return err
 	}
-	failed := o.openDoors(srv, of)
+	failed := o.acceptClients(srv, of)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
 	defer startWatchdog(srv.Alive, log.Logger)()
@@ -165,7 +164,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	}
 	failure := w.wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
-		// Whatever waits for the journal must not be answered any more.
+		// Replies that wait for the journal must not be sent any more.
 		return failure
 	}
 	if err := o.shutDown(srv, ops, dir, log.Logger); err != nil {
@@ -174,8 +173,8 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	return failure
 }
 
-// shutDown ends the server with what is under way, for shutdownWait. The error is the
-// journal's.
+// shutDown finishes the work in progress within shutdownWait and ends the server. The error is
+// the journal's.
 func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, log *slog.Logger) error {
 	notify(daemon.SdNotifyStopping, log)
 	o.socks.RemoveFiles(log)
@@ -198,16 +197,16 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, l
 	return nil
 }
 
-// openDoors lets clients in; of is nil for a server that is alone.
-func (o *opened) openDoors(srv *router.Server, of *member.Member) (failed <-chan error) {
+// acceptClients starts to accept clients. of is nil without a cluster.
+func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-chan error) {
 	if of != nil {
 		return of.Open(o.socks.Beanstalkd, o.socks.Gearman)
 	}
 	return serveAll(srv, o.socks)
 }
 
-// serveAll serves each listener until it fails, which is delivered, or is closed by
-// the server.
+// serveAll serves each listener until the server closes it, or until it fails: then failed
+// delivers the error.
 func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
 	errs := make(chan error, len(socks.Beanstalkd)+len(socks.Gearman))
 	start := func(ls []net.Listener, serve func(net.Listener) error) {
@@ -224,13 +223,13 @@ func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
 	return errs
 }
 
-// journalFailed: what was acknowledged is safe, as far as -f and -F go, but
-// nothing more can be.
+// journalFailed wraps an error of the journal. Acknowledged changes are safe as far as -f and
+// -F promise. No further change can be.
 func journalFailed(err error) error {
 	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
 }
 
-// notify tells the service manager, if there is one, about our state.
+// notify tells the service manager the server's state, if there is a service manager.
 func notify(state string, log *slog.Logger) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("the service manager could not be notified", "state", state, "err", err)

@@ -14,24 +14,24 @@ import (
 	"polystalk/router/access"
 )
 
-// httpConfig is what a user can set about what operators are served by HTTP.
+// httpConfig has the settings of HTTP.
 type httpConfig struct {
-	Listen     []string // HOST:PORT or unix:PATH each; none: HTTP is not spoken
+	Listen     []string // HOST:PORT or unix:PATH each; none: no HTTP
 	TokensFile string   // see access.OpenTokens; empty: there are no tokens
-	Anonymous  string   // the role of who shows no token; empty: see AnonymousOn
-	Hosts      []string // names by which the server may be asked for
-	Origins    []string // sites whose pages may change something
-	Proxies    []string // addresses and networks of proxies that are believed
+	Anonymous  string   // the role of requests without a token; empty: see AnonymousOn
+	Hosts      []string // names accepted in the Host header
+	Origins    []string // sites with pages that may make changes
+	Proxies    []string // addresses and networks of trusted proxies
 	Prefix     string   // path below which a proxy serves the server; empty: none
-	Cert, Key  string   // files of TLS; empty: it is not spoken
+	Cert, Key  string   // files of TLS; empty: no TLS
 	Peers      []string // other servers, NAME=URL each
-	ConsoleDir string   // where the console's files are; empty: in the program
+	ConsoleDir string   // folder of the console's files; empty: the program's own
 
-	HistoryTubes int      // how many tubes have a history; 0: there is none
-	MetricsTubes int      // how many tubes /metrics shows
-	MetricsMatch []string // patterns of the names of those that come first
+	HistoryTubes int      // number of tubes with a history; 0: none
+	MetricsTubes int      // number of tubes in /metrics
+	MetricsMatch []string // patterns of tubes that come first in /metrics
 
-	Bodies string // how much of the bodies of jobs operators see; see access.ParseBodies
+	Bodies string // the part of bodies that operators see; see access.ParseBodies
 
 	Addresses     []Address      // Listen, parsed by Validate
 	ProxyNetworks []netip.Prefix // Proxies, parsed by Validate
@@ -41,23 +41,23 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	h := &c.HTTP
 	fs.StringArrayVar(&h.Listen, "http", nil,
 		"serve probes, metrics and the operators' API by HTTP on `ADDR`, HOST:PORT\nor unix:PATH, as in 127.0.0.1:11380; may be given several times (default off)")
-	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "take the tokens of operators from `FILE`, a line for each: its\nname, a role (read, operate or admin) and sha256:DIGEST; SIGHUP reads\nwhat stands in it again")
-	fs.StringVar(&h.Anonymous, "http-anonymous", "", "let who shows no token do what `ROLE` may: none, read or operate (default operate\non loopback addresses and unix sockets if there are no tokens, else none)")
-	fs.StringArrayVar(&h.Hosts, "http-host", nil, "serve requests for the server as `NAME` by HTTP without a token, besides\nlocalhost and addresses; may be given several times")
-	fs.StringArrayVar(&h.Origins, "http-origin", nil, "let pages of the site `URL` change something by HTTP, as in\nhttps://ops.example.com; may be given several times")
-	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "believe X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
+	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "read the tokens of operators from `FILE`, a line for each: its\nname, a role (read, operate or admin) and sha256:DIGEST; SIGHUP reads\nthe file again")
+	fs.StringVar(&h.Anonymous, "http-anonymous", "", "give requests without a token the role `ROLE`: none, read or operate (default\noperate on loopback addresses and unix sockets if there are no tokens, else none)")
+	fs.StringArrayVar(&h.Hosts, "http-host", nil, "accept requests without a token for the host name `NAME`, besides localhost and\naddresses; may be given several times")
+	fs.StringArrayVar(&h.Origins, "http-origin", nil, "allow pages of the site `URL` to make changes by HTTP, as in\nhttps://ops.example.com; may be given several times")
+	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "trust X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
 	fs.StringVar(&h.Prefix, "http-prefix", "", "remove `PATH` from the path of each HTTP request that begins with it, behind a\nproxy that serves the server below PATH and passes it on, as in /queue")
-	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep the history of a day of the server and of `N` tubes in memory, the busiest,\n105 kB each; 0: none, up to 1000")
-	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show `N` tubes in /metrics, the busiest; 0 to 10000")
-	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes whose names match `GLOB` before others in /metrics; may be given\nseveral times")
-	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of the bodies of jobs: full, preview (how they begin) or\nnone; a token with +bodies shows all of them")
-	fs.StringArrayVar(&h.Peers, "http-peer", nil, "have the console link to another server's, as `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
-	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the files of the console from `DIR` as they are there, for who works\non it, as in /src/polystalk/router/http/console")
+	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep a day of history of the server and of the `N` busiest tubes in memory,\n105 kB each; 0: none, up to 1000")
+	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show the `N` busiest tubes in /metrics; 0 to 10000")
+	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes with names that match `GLOB` first in /metrics; may be given\nseveral times")
+	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of job bodies: full, preview (the beginning) or none;\na token with +bodies shows all of them")
+	fs.StringArrayVar(&h.Peers, "http-peer", nil, "link from the console to another server's console, `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
+	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the console's files from `DIR`, to develop the console, as in\n/src/polystalk/router/http/console")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
-	fs.StringVar(&h.Key, "http-tls-key", "", "take the key of --http-tls-cert from `FILE`")
+	fs.StringVar(&h.Key, "http-tls-key", "", "read the key of --http-tls-cert from `FILE`")
 }
 
-// httpLists are the flags of HTTP whose variables hold several values.
+// httpLists reports whether the variable of a flag of HTTP may hold several values.
 func httpLists(flag string) bool {
 	switch flag {
 	case "http", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-match", "http-peer":
@@ -66,11 +66,11 @@ func httpLists(flag string) bool {
 	return false
 }
 
-// httpFlagNames are all of them, for the command line in place of gearmand.
+// httpFlagNames are the flags of HTTP, for the command line in place of gearmand.
 var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-prefix", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-peer", "http-console-dir", "http-tls-cert", "http-tls-key"}
 
-// UnservedHTTP is where options of HTTP come from that were set by who configures the server,
-// for the case that it is not served. Credentials are there whether they are of use or not.
+// UnservedHTTP returns the origins of HTTP options that have no effect when HTTP is not
+// served. Credentials of the service manager are not among them.
 func (c *Config) UnservedHTTP() (origins []string) {
 	for _, name := range httpFlagNames {
 		if name != "http" && c.IsSet(name) && !strings.HasPrefix(c.origins[name], "credential ") {
@@ -80,10 +80,10 @@ func (c *Config) UnservedHTTP() (origins []string) {
 	return origins
 }
 
-// AnonymousOn is what who shows no token may do on a listener. Without tokens that is what
-// anybody may do there by the protocols, if it is this machine's alone. With tokens it is
-// nothing unless it is said: what comes from this machine may come through a proxy from
-// anywhere.
+// AnonymousOn returns the role of requests without a token on a listener. Without tokens,
+// a listener that only this machine can reach has the rights of the protocols. With tokens
+// the role must be configured: a request from this machine may come from anywhere, through a
+// proxy.
 func (h *httpConfig) AnonymousOn(l net.Addr) (access.Role, error) {
 	if h.Anonymous != "" {
 		return access.ParseRole(h.Anonymous)
@@ -100,15 +100,14 @@ func isLocal(l net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// CheckExposed refuses an address that others than this machine can connect to, if nobody
-// has said who they may be: by mistake everybody could delete jobs, or nobody could do
-// anything.
+// CheckExposed refuses an address that other machines can reach if neither tokens nor
+// anonymous access are configured. Else every client could delete jobs by mistake.
 func (c *Config) CheckExposed(l net.Addr, from, given string) error {
 	h := &c.HTTP
 	if isLocal(l) || h.TokensFile != "" || h.Anonymous != "" {
 		return nil
 	}
-	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and nothing says who may do what: give --http-tokens-file, or --http-anonymous with what everybody may do (none, read or operate), or an address of this machine alone, as in 127.0.0.1:11380", from, given)
+	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and access is not configured: give --http-tokens-file, or --http-anonymous with a role for every client (none, read or operate), or an address that only this machine can reach, as in 127.0.0.1:11380", from, given)
 }
 
 func (c *Config) validateHTTP() {
@@ -180,14 +179,14 @@ func (c *Config) validateHTTP() {
 	}
 }
 
-// historyTubesMost is how many tubes may have a history: they take 105 MB then.
+// historyTubesMost is the most tubes with a history. They take 105 MB.
 const historyTubesMost = 1000
 
-// metricsTubesMost is how many tubes may be shown in /metrics: each has 49 series, of which
-// the library makes objects.
+// metricsTubesMost is the most tubes in /metrics. Each has 49 series, and the library
+// allocates an object for each.
 const metricsTubesMost = 10_000
 
-// Scheme is that of the URLs.
+// Scheme returns the scheme of the server's URLs.
 func (h *httpConfig) Scheme() string {
 	if h.Cert != "" {
 		return "https"

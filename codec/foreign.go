@@ -38,8 +38,8 @@ func IsForeign(line []byte, cut bool) bool {
 	return isUpper(line[:method]) || target[0] == '/' || bytes.HasPrefix(target, []byte("http"))
 }
 
-// IsTLS reports whether b begins a record of TLS with a handshake in it: it has no
-// lines, and who has sent it waits for an answer.
+// IsTLS reports whether b begins a TLS record with a handshake. Such input has no lines,
+// and the client waits for an answer.
 func IsTLS(b []byte) bool { return len(b) >= 2 && b[0] == 0x16 && b[1] == 3 }
 
 // isToken reports whether c may be part of a method's name.

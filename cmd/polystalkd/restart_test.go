@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 // lives is how often the child lives.
 const lives = 3
 
-// live accepts one connection at each socket in each life, says who it is, and lives again. In
-// the last it removes the file of its unix socket.
+// live accepts one connection at each socket in each run, sends the process id, and executes
+// itself again. The last run removes the file of its unix socket.
 func live(dir string) error {
 	last, err := readInherited()
 	if err != nil {
@@ -90,8 +90,8 @@ func live(dir string) error {
 	return next.exec()
 }
 
-// TestSocketsOutliveTheProgram: those who connect between two lives wait, and are answered by
-// the same process in the next; nothing but its sockets stays open.
+// TestSocketsOutliveTheProgram: clients that connect between two runs wait, and the next run
+// of the same process answers them. No descriptors but the sockets stay open.
 func TestSocketsOutliveTheProgram(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
 	if err != nil {

@@ -254,7 +254,7 @@ func TestSalvageSurvivesEveryBit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	// A bit never makes the id of one that of another: that would be another job's change.
+	// No flipped bit turns one id into another: that would change another job.
 	records := []hand{full(1, 1, "one"), full(2, 4, "two"), full(4, 3, "three")}
 	b := log(7, records...)
 	dir := dirOf(t, b)

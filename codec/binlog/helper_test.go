@@ -16,7 +16,7 @@ type hand struct {
 	tube     string // empty: a short record
 	job      Job
 	state    byte
-	bodySize uint32 // 0: that of job.Body and CR LF
+	bodySize uint32 // 0: the size of job.Body and CR LF
 	body     []byte // nil: job.Body and CR LF; of a full record
 }
 

@@ -106,7 +106,7 @@ func (r *reference) see(id uint64) (s sighting, ok bool) {
 	return s, true
 }
 
-// check compares with a server that has read the log of which j is a job.
+// check compares j with the job of a server that has read the log.
 func (r *reference) check(j Job) {
 	r.t.Helper()
 	s, ok := r.see(j.ID)

@@ -124,7 +124,7 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 }
 
-// The bytes are those of a hand-made file.
+// The bytes equal a hand-made file.
 func TestWrittenBytes(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := WriteDir(dir, each(nil, job(1, Ready, "one"), job(2, Delayed, ""), job(3, Buried, "three"))); err != nil {

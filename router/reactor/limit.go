@@ -75,7 +75,7 @@ func descriptors() int {
 	return int(min(r.Cur, 1<<30))
 }
 
-// What the server needs descriptors for besides its connections, each of which has one.
+// Descriptors that the server needs besides the connections.
 const (
 	// descriptorsBase are for standard streams, the log, the runtime's poller, profiles and
 	// the directories of unix sockets.

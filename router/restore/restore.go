@@ -83,7 +83,7 @@ func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
 	return r, r.read()
 }
 
-// newRecovery makes a recovery whose journal has these options and those of cfg.
+// newRecovery makes a recovery for a journal with the options o and the settings of cfg.
 func (t *Target) newRecovery(cfg *Config, o commit.Options) (*Recovery, error) {
 	if o.Disk = cfg.Disk; o.Disk == nil {
 		o.Disk = wal.Dir(cfg.Dir)

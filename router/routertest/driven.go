@@ -25,7 +25,7 @@ type Driven struct {
 	sessions map[*Session]struct{} // not gone yet
 }
 
-// New makes a server whose time is now, which must not step back. It ignores cfg.Clock.
+// New makes a server with the clock now, which must not step back. It ignores cfg.Clock.
 func New(cfg router.Config, now func() core.Time) (*Driven, error) {
 	cfg.Clock = ops.GivenClock(now)
 	srv, err := router.NewUnconnected(cfg)

@@ -19,9 +19,9 @@
 //
 //	socket -> event loop (reactor) -> session.Loop.Input -> Protocol.Input (beanstalkd)
 //	   parses, fills an operation, and visits a shard:
-//	     free: it runs in place, Protocol.Took appends the reply, the shard is released
+//	     free: it runs in place, Protocol.Replied appends the reply, the shard is released
 //	     busy: the message goes into its inbox; the shard's owner runs it and posts it back
-//	           to the session's loop, where Took appends the reply
+//	           to the session's loop, where Replied appends the reply
 //	   -> one write a turn (session.Session.Flush)
 //
 // Package routertest drives the same server without network, clock and goroutines. Another

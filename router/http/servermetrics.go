@@ -16,7 +16,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// To add a metric: count it where it happens (a tally of a loop in router/session/tally.go, a
+// To add a metric: count it where it happens (a counter of a loop in router/session/stats.go, a
 // field of shard.Counters), emit it here, and add a row to the table in README.md.
 
 // An emitter makes constant metrics. A name has the same help and labels each time.

@@ -35,7 +35,7 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&g.Wakeup, "gearman-wakeup", 0, "tell `N` sleeping Gearman workers of a job; 0: all")
 	fs.BoolVar(&g.Exceptions, "gearman-exceptions", false, "send exceptions to every Gearman client")
 	fs.StringVar(&g.Failed, "gearman-failed", "drop", "`WHAT` becomes of background jobs that fail: drop or bury")
-	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "obey the shutdown command of `WHOM`: local, any or none")
+	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "accept the command shutdown from `CLIENTS`: local, any or none")
 	g.MaxBody = gearman.DefaultMaxBody
 	number(fs, "gearman-max-body", "", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody), get(&g.MaxBody))
 	numberOrNone(fs, "gearman-max-unread", "", "cut Gearman clients off that leave `BYTES` from workers unread (default twice\nthe largest body)", setBytes(&g.MaxUnread), get(&g.MaxUnread))

@@ -31,12 +31,6 @@ func AppendInserted(dst []byte, id uint64) []byte {
 	return appendLine(dst, "INSERTED ", id)
 }
 
-// AppendBuriedID appends the reply to a put whose job had to be buried for want
-// of memory.
-func AppendBuriedID(dst []byte, id uint64) []byte {
-	return appendLine(dst, "BURIED ", id)
-}
-
 // AppendReserved appends the whole reply to a reserve: line, body, \r\n. The
 // body is copied.
 func AppendReserved(dst []byte, id uint64, body []byte) []byte {

@@ -15,7 +15,6 @@ func TestReplies(t *testing.T) {
 	}{
 		{func(b []byte) []byte { return AppendInserted(b, 1) }, "INSERTED 1\r\n"},
 		{func(b []byte) []byte { return AppendInserted(b, maxID) }, "INSERTED 18446744073709551615\r\n"},
-		{func(b []byte) []byte { return AppendBuriedID(b, 2) }, "BURIED 2\r\n"},
 		{func(b []byte) []byte { return AppendReserved(b, 3, []byte("abc")) }, "RESERVED 3 3\r\nabc\r\n"},
 		{func(b []byte) []byte { return AppendReserved(b, 3, nil) }, "RESERVED 3 0\r\n\r\n"},
 		{func(b []byte) []byte { return AppendReserved(b, 3, []byte("\r\n\x00")) }, "RESERVED 3 3\r\n\r\n\x00\r\n"},

@@ -56,7 +56,6 @@ func replies() map[string]func() {
 		"NOOP":              func() { _ = AppendNoop(dst) },
 		"WORK_COMPLETE":     func() { _ = append(AppendWorkHead(dst, WorkComplete, h, len(data)), data...) },
 		"WORK_FAIL":         func() { _ = AppendWorkFail(dst, h) },
-		"WORK_STATUS":       func() { _ = AppendWorkStatus(dst, h, unique, unique) },
 		"STATUS_RES":        func() { _ = AppendStatus(dst, handle, JobStatus{true, true, 50, 100}) },
 		"STATUS_RES_UNIQUE": func() { _ = AppendStatusUnique(dst, unique, JobStatus{}, 1) },
 		"ERROR":             func() { _ = AppendError(dst, ErrorQueueFull) },

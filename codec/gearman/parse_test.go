@@ -293,19 +293,6 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func TestPriorities(t *testing.T) {
-	for pri, want := range map[uint32]Priority{0: High, 1023: High, 1024: Normal, 1<<31 - 1: Normal, 1 << 31: Low, 1<<32 - 1: Low} {
-		if got := PriorityOf(pri); got != want {
-			t.Errorf("PriorityOf(%d) = %d, want %d", pri, got, want)
-		}
-	}
-	for p := range NumPriorities {
-		if PriorityOf(p.Pri()) != p {
-			t.Errorf("priority %d becomes %d", p, PriorityOf(p.Pri()))
-		}
-	}
-}
-
 func TestIsExceptions(t *testing.T) {
 	for option, want := range map[string]bool{"": false, "bogus": false, "exception": false, "exceptions ": false, "x\x00exceptions": false,
 		"exceptions": true, "EXCEptions": true, "exceptions\x00": true} {

@@ -122,19 +122,6 @@ func AppendWorkFail(dst []byte, h Handle) []byte {
 	return h.AppendTo(dst)
 }
 
-// AppendWorkStatus appends a WORK_STATUS for a client; the numbers go on as the
-// worker sent them.
-func AppendWorkStatus(dst []byte, h Handle, numerator, denominator []byte) []byte {
-	start := len(dst)
-	dst = appendHeader(dst, magicResponse, WorkStatus, 0)
-	dst = h.AppendTo(dst)
-	dst = append(dst, 0)
-	dst = append(dst, numerator...)
-	dst = append(dst, 0)
-	dst = append(dst, denominator...)
-	return seal(dst, start, 0)
-}
-
 // A JobStatus is what can be asked about a job; an unknown job has the zero value.
 type JobStatus struct {
 	Known, Running         bool

@@ -29,7 +29,6 @@ func TestReplies(t *testing.T) {
 		{AppendWorkHead(dst, WorkComplete, h, 0), "", res(13, "H:lap:7\x00")},
 		{AppendWorkHead(dst, WorkData, h, 2), "\x00\n", res(28, "H:lap:7\x00\x00\n")},
 		{AppendWorkFail(dst, h), "", res(14, "H:lap:7")},
-		{AppendWorkStatus(dst, h, []byte("1.5"), []byte("-")), "", res(12, "H:lap:7\x001.5\x00-")},
 		{AppendStatus(dst, []byte("x"), JobStatus{}), "", res(20, "x\x000\x000\x000\x000")},
 		{AppendStatus(dst, []byte("x"), JobStatus{true, false, 1, 1<<32 - 1}), "", res(20, "x\x001\x000\x001\x004294967295")},
 		{AppendStatusUnique(dst, []byte("u"), JobStatus{true, true, 5, 6}, 3), "", res(42, "u\x001\x001\x005\x006\x003")},

@@ -41,7 +41,7 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0
 	// Consensus between the servers of a cluster: nothing to write oneself.
 	go.etcd.io/raft/v3 v3.7.0
-	// loadtest: errgroup, to open connections a few at a time.
+	// errgroup: syncs beside the receiver of a journal; loadtest opens connections a few at a time.
 	golang.org/x/sync v0.23.0
 	// Memory maps, limits, non-blocking writes, affinity: what syscall lacks.
 	golang.org/x/sys v0.49.0

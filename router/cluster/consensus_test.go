@@ -27,11 +27,11 @@ const (
 	timeoutTime = electionTicks * tickTime
 )
 
-// TestConsensus: whole clusters from one seed. Messages are lost, doubled and late, links fail in
-// one direction or both, nodes stop and forget what they had not synced, stand still, have
-// clocks that run apart; members come and go, and leaders hand over. At no time do two nodes
-// hold a lease, lead in one term, or disagree about what is committed; what was acknowledged
-// stays; and once the faults end they all come to the same.
+// TestConsensus runs whole clusters from one seed. Messages are lost, duplicated and delayed, links
+// fail in one direction or both, nodes stop and forget what they had not synced, stand still, and
+// have clocks of different rates; members come and go, and leaders hand over. At no time two nodes
+// hold a lease, lead in one term, or disagree about a committed entry; acknowledged operations
+// stay; and once the faults end all nodes agree.
 func TestConsensus(t *testing.T) {
 	var sum tally
 	runSeeds(t, 150, func(seed uint64) error {
@@ -45,8 +45,7 @@ func TestConsensus(t *testing.T) {
 	}
 }
 
-// runSeeds runs f for the seeds that the flags name, else for n seeds. Short tests run a third
-// of them.
+// runSeeds runs f for the seeds of the flags, else for n seeds. Short tests run a third of them.
 func runSeeds(t *testing.T, n int, f func(seed uint64) error) {
 	t.Helper()
 	if *seedFlag != 0 {
@@ -68,7 +67,7 @@ func runSeeds(t *testing.T, n int, f func(seed uint64) error) {
 	}
 }
 
-// A tally is what has happened in a world.
+// A tally counts events.
 type tally struct {
 	elections, acked, stops, forgotten, transfers, changes, rejoins, fetched, lapses, deposed, steps int
 }
@@ -87,22 +86,22 @@ func (s *tally) add(o *tally) {
 	s.steps += o.steps
 }
 
-// A fault is what a world's nodes do wrong: the simulator must see it.
+// A fault is a rule that the nodes of a world break: the simulator must notice.
 type fault int
 
 const (
 	honest           fault = iota
 	entriesNotSynced       // entries are told before they are synced
-	voteNotSynced          // likewise votes
-	noSilence              // who has just started votes at once
+	voteNotSynced          // votes are told before they are synced
+	noSilence              // a node votes right after its start
 	replyEarly             // a commit is acknowledged once it is on the leader's disk
 	ownTwice               // a leader is given its own entries
 	commitBeyond           // a log says that more is committed than there was
 	longLease              // a lease lasts for twice the timeout
-	membersLate            // raft goes by members that are not on the disk
+	membersLate            // raft uses members that are not on the disk
 )
 
-// A simEvent happens at a time. Those of a node that has stopped since are for nobody.
+// A simEvent happens at a time. Events of a node that has stopped since do nothing.
 type simEvent struct {
 	at  time.Duration
 	seq int
@@ -123,7 +122,7 @@ func (e *simEvents) Pop() any {
 	return last
 }
 
-// A world is a cluster and all that happens to it.
+// A world is a simulated cluster.
 type world struct {
 	t     *testing.T
 	seed  uint64
@@ -136,14 +135,14 @@ type world struct {
 	still bool // no more clients
 	nodes []*simNode
 	cut   map[[2]uint64]bool // links that carry nothing, by direction
-	loss  int                // one message of so many is lost
-	late  int                // one of so many takes long
+	loss  int                // one message in this many is lost
+	late  int                // one message in this many is late
 	pause int                // within it something else goes wrong
 	pace  int                // within it clients want something else
 	idle  time.Duration      // until then they want nothing
 
 	leaders map[uint64]uint64 // by term
-	ballots map[ballot]uint64 // for whom each has voted
+	ballots map[ballot]uint64 // votes of each node
 	broken  error             // a promise that was
 	history []Entry           // what is committed, behind entry zero
 	ops     []uint64          // the operations in it
@@ -182,7 +181,7 @@ func newWorld(t *testing.T, seed uint64, f fault) *world {
 	return w
 }
 
-// nodesMax is how many nodes there are in all, with those that were removed.
+// nodesMax bounds all nodes, including removed ones.
 const nodesMax = 12
 
 // spare makes a node that may join.
@@ -196,13 +195,13 @@ func (w *world) spare(name string) *simNode {
 	return s
 }
 
-// in has something happen after a while.
+// in schedules an event.
 func (w *world) in(after time.Duration, run func() error) {
 	w.seq++
 	heap.Push(&w.queue, simEvent{w.now + after, w.seq, run})
 }
 
-// run is the whole story: a time of faults, then one of calm, then what everybody has.
+// run runs a time of faults, then a time of calm, and then compares all nodes.
 func (w *world) run() error {
 	end := time.Duration(15+w.rng.IntN(30)) * timeoutTime
 	w.in(20*tickTime+time.Duration(w.rng.IntN(int(timeoutTime))), w.mischief)
@@ -227,7 +226,7 @@ func (w *world) run() error {
 	return err
 }
 
-// until lets everything happen up to a time.
+// until runs all events up to a time.
 func (w *world) until(end time.Duration) error {
 	for len(w.queue) > 0 && w.queue[0].at <= end {
 		e := heap.Pop(&w.queue).(simEvent)
@@ -257,7 +256,7 @@ func (w *world) node(id uint64) *simNode {
 	return w.nodes[id-1]
 }
 
-// commit takes in what a node says is committed: nobody has said otherwise.
+// commit records what a node says is committed, and compares it with what others said.
 func (w *world) commit(id uint64, list []Entry) error {
 	for _, e := range list {
 		switch n := uint64(len(w.history)); {
@@ -280,7 +279,7 @@ func same(a, b *Entry) bool {
 	return a.Term == b.Term && a.Kind == b.Kind && slices.Equal(a.Data, b.Data)
 }
 
-// check is what holds after every event.
+// check checks what holds after every event.
 func (w *world) check() error {
 	if w.broken != nil {
 		return w.broken
@@ -314,7 +313,7 @@ func (w *world) check() error {
 	return w.matchLogs()
 }
 
-// matchLogs is Raft's log matching, of two nodes that are drawn.
+// matchLogs checks raft's log matching for two random nodes.
 func (w *world) matchLogs() error {
 	if w.steps%16 != 0 {
 		return nil
@@ -331,7 +330,7 @@ func (w *world) matchLogs() error {
 	return nil
 }
 
-// heal ends all faults, and brings back who is still a member.
+// heal ends all faults, and restarts all members.
 func (w *world) heal() {
 	w.calm = true
 	clear(w.cut)
@@ -342,8 +341,8 @@ func (w *world) heal() {
 	w.tell("calm")
 }
 
-// agree is what holds in the end: there is a leader with a lease, everybody has all of the
-// history, and that has all that was acknowledged, in the order of the leaders.
+// agree checks the end: there is a leader with a lease, all nodes have the whole history, and the
+// history has every acknowledged operation once.
 func (w *world) agree() error {
 	var leader *simNode
 	for _, s := range w.nodes {

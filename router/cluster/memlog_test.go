@@ -8,13 +8,13 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A memLog is a Log in memory as a journal has it: entries are appended, and one stands for all
-// from its index on that stand before it. A stop forgets some of what was not synced.
+// A memLog is a Log in memory that works like a journal: entries are appended, and an entry
+// replaces all earlier entries from its index on. A stop forgets some entries that were not synced.
 type memLog struct {
 	batches []batch // as they stand on the disk
-	synced  int     // so many are durable
+	synced  int     // batches that are durable
 
-	first     uint64 // the entry of which only the term is needed, and known
+	first     uint64 // the entry that only serves for its term
 	firstTerm uint64
 	entries   []Entry // what batches make of it, behind first
 	committed uint64  // as it was opened

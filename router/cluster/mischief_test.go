@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// client has whoever leads do something now and then.
+// client makes the leader do something now and then.
 func (w *world) client() error {
 	if w.still {
 		return nil
@@ -31,7 +31,7 @@ func (w *world) client() error {
 	return nil
 }
 
-// mischief has something go wrong now and then, or an operator want something.
+// mischief makes something go wrong, or an operator change something, now and then.
 func (w *world) mischief() error {
 	if w.calm {
 		return nil
@@ -150,8 +150,7 @@ func (w *world) changeMembers(other *simNode) error {
 	}))
 }
 
-// again has a node that was removed want to come back, of which nothing is left but the name: an
-// id is used once.
+// again makes a removed node come back under its name with a new ID: an ID is used once.
 func (w *world) again(s *simNode) {
 	if s.next || len(w.nodes) == nodesMax {
 		return

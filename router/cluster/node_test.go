@@ -89,7 +89,7 @@ func (s sender) Send(to uint64, message []byte) bool {
 	return true
 }
 
-// A testNode is a node whose replica is a list of operations.
+// A testNode is a node with a list of operations as its replica.
 type testNode struct {
 	t      *testing.T
 	id     uint64
@@ -243,9 +243,8 @@ func (s *testNode) has(ops []uint64) bool {
 	return slices.Equal(s.ops, ops)
 }
 
-// TestNodesAgree: three nodes with their goroutines. What the leader does comes to all; it hands
-// over, and then its replica is of no use; when a leader is lost another goes on with all that
-// was acknowledged.
+// Three nodes with their goroutines: the leader's operations reach all nodes; after a hand-over its
+// replica is useless; after the loss of a leader another goes on with all acknowledged operations.
 func TestNodesAgree(t *testing.T) {
 	w, all := newNet(t, 3)
 	l := leader(t, all)
@@ -297,7 +296,7 @@ func TestNodesAgree(t *testing.T) {
 	}
 }
 
-// TestMembersComeAndGo: a node is added, votes, and is removed, which ends it.
+// A node is added, becomes a voter, and is removed, which ends it.
 func TestMembersComeAndGo(t *testing.T) {
 	w, all := newNet(t, 1)
 	l := leader(t, all)
@@ -352,8 +351,8 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-// TestHangingDiskHandsOver: a leader whose disk hangs goes on with its heartbeats, so nobody
-// would take over: it sees to that itself, and ends.
+// A leader with a hanging disk still sends heartbeats, so that no other takes over: it hands over
+// itself, and ends.
 func TestHangingDiskHandsOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestChangeIsUncertainOnceProposed: who has asked for a change that may be committed yet is not
-// told that nothing was done; whoever asks a node that has ended already is.
+// A proposed change may be committed yet, so its error is uncertain; the error of a node that has
+// ended before is not.
 func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	_, all := newNet(t, 1)
 	l := leader(t, all)

@@ -7,12 +7,12 @@ import (
 	"polystalk/shard/record"
 )
 
-// A simReplica is a Replica whose state is the operations it has met, in order. As the leader
-// it does them before they are in the history.
+// A simReplica's state is the operations that it has applied, in order. As the leader it does
+// operations before they are in the history.
 type simReplica struct {
 	s       *simNode
 	ops     []uint64
-	checked int // so many of them are right
+	checked int // operations that were compared
 	leads   bool
 	commit  uint64
 	commits []simCommit // not acknowledged

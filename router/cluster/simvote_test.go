@@ -51,8 +51,8 @@ func (w *world) heed(s *simNode, m Message) error {
 	return nil
 }
 
-// forget has a node start anew that has just voted, before anything else is synced; perhaps it
-// hears nothing of who was voted for.
+// forget restarts a node that has just voted, before it syncs anything else; perhaps it hears
+// nothing of its candidate.
 func (w *world) forget(s *simNode) error {
 	if w.rng.IntN(2) == 0 {
 		w.cut[[2]uint64{s.voted, s.id}] = true

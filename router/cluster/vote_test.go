@@ -9,9 +9,8 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// TestVoteOutlivesAStop: a node that has voted does not vote for another in the same term, also
-// not after the power was cut. With a disk that does not keep what it says to have synced it
-// does, so that two could lead in one term.
+// A node that has voted votes for no other in the same term, not even after a power cut. With a
+// disk that forgets a sync it does, and two could lead in one term.
 func TestVoteOutlivesAStop(t *testing.T) {
 	if got := votes(t, false); len(got) != 1 || got[0] != 2 {
 		t.Errorf("it has voted for %d", got)
@@ -21,7 +20,7 @@ func TestVoteOutlivesAStop(t *testing.T) {
 	}
 }
 
-// votes is for whom node 1 votes, of two that ask in one term, before and after a stop.
+// votes returns the candidates for which node 1 votes in one term, before and after a stop.
 func votes(t *testing.T, forgets bool) (votes []uint64) {
 	three := &Members{}
 	for id := range uint64(3) {

@@ -8,8 +8,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// TestOnlyLaterKnowledgeRemoves: whoever does not know yet that a server was added knows it as no
-// member either.
+// A server that has not heard yet that another was added does not know it as a member either.
 func TestOnlyLaterKnowledgeRemoves(t *testing.T) {
 	known := &cluster.Members{Index: 7}
 	for _, tt := range []struct {
@@ -27,8 +26,8 @@ func TestOnlyLaterKnowledgeRemoves(t *testing.T) {
 	}
 }
 
-// TestConnectedIsNotHeard: a server that has led and now follows another keeps its connections, and
-// sends nothing any more to one that does not vote.
+// A deposed leader that follows another keeps its connections, and sends no messages to a server
+// that does not vote.
 func TestConnectedIsNotHeard(t *testing.T) {
 	const second = time.Second
 	for _, tt := range []struct {

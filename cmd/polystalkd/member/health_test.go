@@ -13,9 +13,9 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// TestEndingIsToldInTime: within three weeks of the end once a day, from the start on, and once when
-// it has come; of a certificate that is read in its place, anew.
-func TestEndingIsToldInTime(t *testing.T) {
+// The warning comes once a day within three weeks before the end, and once at the end; with another
+// certificate it begins again.
+func TestExpiryIsLoggedInTime(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
 	first := transport.Expiry{At: end, Flag: "cluster-cert", File: "a.crt"}
@@ -46,8 +46,7 @@ func TestEndingIsToldInTime(t *testing.T) {
 	}
 }
 
-// TestDisbelievedSaysWhatToDo once the certificate has ended, and nothing before.
-func TestDisbelievedSaysWhatToDo(t *testing.T) {
+func TestExpiredCertificateHasARemedy(t *testing.T) {
 	end := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
 	for flag, remedy := range map[string]string{"cluster-cert": "have the authority sign it again, then send SIGHUP", "cluster-ca": "give all servers another certificate"} {
 		of := transport.Expiry{At: end, Flag: flag, File: "f.crt"}

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -59,7 +58,7 @@ func (w *links) open() (err error) {
 	w.transport, err = transport.New(transport.Options{
 		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
 		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
-		Jitter: rand.Float64, Now: time.Now, Log: m.log,
+		Now: time.Now, Log: m.log,
 		Receive: func(from uint64, b []byte) {
 			if n := m.node.Load(); n != nil {
 				n.Receive(from, b)

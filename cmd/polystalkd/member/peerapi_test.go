@@ -11,7 +11,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// TestStrangersMayJoinAndAsk whether they are members, and nothing else.
+// Strangers may join, and ask whether they are members.
 func TestStrangersMayJoinAndAsk(t *testing.T) {
 	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	h := membersOnly(served, func(id transport.Identity) bool { return id.Node == 9 })

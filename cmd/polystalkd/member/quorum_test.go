@@ -11,8 +11,8 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// quorumOf is that of a cluster that jobs1 leads, with so many that vote, and jobs9, which does not;
-// those that are away are not connected.
+// quorumOf is a cluster led by jobs1 with that many voters, and jobs9, which does not vote. Servers
+// that are away are not connected.
 func quorumOf(voters uint64, away ...uint64) *quorum {
 	r := &quorum{self: 1, Status: cluster.Status{Members: new(cluster.Members)}, within: 2 * time.Second}
 	names := "0123456789"
@@ -34,7 +34,7 @@ func quorumOf(voters uint64, away ...uint64) *quorum {
 	return r
 }
 
-// isRefused reports whether an error is a problem that tells of all of this.
+// isRefused reports whether an error is a problem with all of these texts.
 func isRefused(err error, says ...string) bool {
 	p, ok := errors.AsType[*wire.Problem](err)
 	if !ok || p.Status != 409 || p.Type != wire.ProblemPath+wire.NotChanged.Slug || p.Field != "node" {
@@ -48,8 +48,7 @@ func isRefused(err error, says ...string) bool {
 	return true
 }
 
-// TestMajorityIsKept: no change leaves a cluster that cannot go on, and none is refused that does
-// not make it so.
+// A change is refused if, and only if, it leaves a cluster without a reachable majority.
 func TestMajorityIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		voters uint64
@@ -90,8 +89,8 @@ func TestMajorityIsKept(t *testing.T) {
 	}
 }
 
-// TestWhoIsAwayCannotLead: that costs no outage to find out. Neither can a server with a full disk.
-func TestWhoIsAwayCannotLead(t *testing.T) {
+// A transfer to a server that cannot be reached, or has a full disk, is refused without an outage.
+func TestUnreachableServerCannotLead(t *testing.T) {
 	full := func(room int64) bool { return room < 100 }
 	r := quorumOf(3, 3)
 	if err := r.checkLeader(r.Members.Find(2), full); err != nil {

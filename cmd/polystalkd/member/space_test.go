@@ -11,11 +11,11 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// unknown is the room of a server that never told it, and no limit.
+// unknown is the room of a server that never told it: no limit.
 const unknown = math.MaxInt64
 
-// withRooms returns the roll of leader 1. The other voters, from number 2 on, have these rooms. The leader
-// cannot reach the voters in away.
+// withRooms is the quorum of leader 1. The other voters, from number 2 on, have these rooms. The
+// leader cannot reach the voters in away.
 func withRooms(rooms []int64, away ...uint64) *quorum {
 	r := &quorum{self: 1, within: time.Second}
 	r.Members = &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}}}
@@ -38,9 +38,9 @@ func (r *quorum) add(id uint64, room int64, votes bool) {
 	r.Peers = append(r.Peers, cluster.Peer{ID: id})
 }
 
-// TestRoomIsThatOfAMajorityThatAnswers: a server that cannot be reached counts for nothing, and one
-// that does not vote neither. The servers that set the limit are named.
-func TestRoomIsThatOfAMajorityThatAnswers(t *testing.T) {
+// Servers that cannot be reached and servers without a vote do not count. The servers that set the
+// limit are named.
+func TestRoomIsLimitedByAReachableMajority(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		rooms []int64
@@ -69,8 +69,8 @@ func TestRoomIsThatOfAMajorityThatAnswers(t *testing.T) {
 	}
 }
 
-// TestChangesAreTakenOnlyWithAMajorityThatHasRoom walks all combinations of servers that are well,
-// full and dead, of three servers and of five, and of a leader that is well.
+// This tries all combinations of healthy, full and dead followers of a healthy leader, for three
+// servers and five.
 func TestChangesAreTakenOnlyWithAMajorityThatHasRoom(t *testing.T) {
 	for _, others := range []int{2, 4} {
 		for i := range int(math.Pow(3, float64(others))) {
@@ -109,7 +109,7 @@ func progress(applied uint64, proposals int) *quorum {
 	return &quorum{Status: cluster.Status{Applied: applied, Proposals: proposals}}
 }
 
-// TestStallIsALackOfProgress: proposals that wait while others are done are none.
+// Proposals that wait while others are applied are no stall.
 func TestStallIsALackOfProgress(t *testing.T) {
 	var s stall
 	for i, tt := range []struct {
@@ -132,8 +132,8 @@ func TestStallIsALackOfProgress(t *testing.T) {
 	}
 }
 
-// TestFullLeaderHandsOverWhereChangesAreTaken: a majority must have room without it, and be reached.
-// The next leader lacks little of the log.
+// The leader hands over only if a reachable majority without it has room, and the next leader lacks
+// little of the log.
 func TestFullLeaderHandsOverWhereChangesAreTaken(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -10,8 +10,7 @@ import (
 	"polystalk/router/cluster"
 )
 
-// TestProposedChangeIsUncertain: what the next leader may commit is not "nothing was done", nor
-// something to be tried again at once.
+// A change that the next leader may commit is reported neither as not done nor as safe to repeat.
 func TestProposedChangeIsUncertain(t *testing.T) {
 	for _, cause := range []error{cluster.ErrNotLeader, cluster.ErrEnded, context.DeadlineExceeded} {
 		err := new(Member).explain(fmt.Errorf("%w: %w", cluster.ErrUncertain, cause))
@@ -26,7 +25,6 @@ func TestProposedChangeIsUncertain(t *testing.T) {
 	}
 }
 
-// TestLeaderIsNamed: whoever asks to have it removed may have asked another server.
 func TestLeaderIsNamed(t *testing.T) {
 	m := &Member{id: cluster.Identity{Name: "jobs2"}}
 	if err := m.explain(cluster.ErrSelf); !isRefused(err, "jobs2 leads: have another one lead first: polystalk cluster transfer") {

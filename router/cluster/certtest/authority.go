@@ -24,29 +24,29 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// A Request is what a certificate is to say.
+// A Request describes a certificate.
 type Request struct {
-	Name  string    // that it is for
+	Name  string    // subject
 	From  time.Time // zero: two days ago
 	Until time.Time
 	Uses  []x509.ExtKeyUsage
 }
 
-// ForNode is the request of a node: for servers and clients, until tomorrow.
+// ForNode requests a certificate for a server: for servers and clients, until tomorrow.
 func ForNode(name string) Request {
 	return Request{Name: name, Until: Tomorrow(), Uses: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 }
 
-// Tomorrow is a time at which tests are over.
+// Tomorrow is after the end of the test.
 func Tomorrow() time.Time { return time.Now().Add(24 * time.Hour) }
 
-// New makes an authority, whose files are gone after the test.
+// New makes an authority with files that are removed after the test.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	return Named(t, "test")
 }
 
-// Named makes one that calls itself CN=name.
+// Named makes an authority with the name CN=name.
 func Named(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), t: t}
@@ -66,7 +66,7 @@ func Named(t testing.TB, name string) *Authority {
 	return a
 }
 
-// Issue signs a certificate, and gives the files of it and of its key, in PEM.
+// Issue signs a certificate, and returns the PEM files of it and of its key.
 func (a *Authority) Issue(r Request) (cert, key string) {
 	a.t.Helper()
 	dir := a.t.TempDir()

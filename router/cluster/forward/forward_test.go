@@ -71,7 +71,7 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 		x.receiver = NewReceiver(x.ctx, x.take, 16, slog.New(slog.DiscardHandler))
 		o := transport.Options{
 			Self: transport.Identity{Cluster: 1, Node: x.number, Name: name}, Listener: l,
-			Jitter: rand.Float64, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Receive: func(uint64, []byte) {},
 			Admit: func(_ transport.Identity, k transport.Kind) error {
 				if x.mu.Lock(); k == transport.Forward && !x.leads {
@@ -250,7 +250,7 @@ func wantEnd(t *testing.T, c net.Conn) {
 	}
 }
 
-// forBoth runs a test over plaintext and TLS, with nodes 1 and 2, of which 2 leads.
+// forBoth runs a test with plaintext and TLS between nodes 1 and 2; node 2 leads.
 func forBoth(t *testing.T, f func(t *testing.T, nodes []*node)) {
 	t.Run("plaintext", func(t *testing.T) {
 		nodes := newCluster(t, 2, nil, nil)
@@ -321,7 +321,7 @@ func TestClientThatBreaksOffBreaksAtTheLeader(t *testing.T) {
 	})
 }
 
-func TestWhoCannotBeServedIsClosed(t *testing.T) {
+func TestClientThatCannotBeServedIsClosed(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		nodes[1].mu.Lock()
 		nodes[1].full = true
@@ -331,9 +331,9 @@ func TestWhoCannotBeServedIsClosed(t *testing.T) {
 	})
 }
 
-// TestCloseEndsClientsWhomTheServerHolds: a client that has gone and is not answered yet, and a
-// client whose bytes the server does not read, keep no node from ending.
-func TestCloseEndsClientsWhomTheServerHolds(t *testing.T) {
+// Neither a client that is gone and not answered yet, nor a client that the server does not read,
+// keeps a server from ending.
+func TestCloseEndsClientsThatTheServerHolds(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		gone, pushes := nodes[0].dial(), nodes[0].dial()
 		for _, c := range []*net.TCPConn{gone, pushes} {
@@ -434,8 +434,7 @@ func TestWithoutALeaderWhatWasHandedOnEnds(t *testing.T) {
 	wantEnd(t, c)
 }
 
-// TestNobodyIsLostWhenANodeBeginsToLead: clients come all the time while it does; each is
-// answered, by whom does not matter.
+// Clients connect while a server begins to lead. Every client is answered.
 func TestNobodyIsLostWhenANodeBeginsToLead(t *testing.T) {
 	nodes := newCluster(t, 2, nil, nil)
 	first := nodes[0]
@@ -584,8 +583,7 @@ func TestMangledHeaderIsClosed(t *testing.T) {
 	await(t, "it is counted", func() bool { _, failed := nodes[1].receiver.Received(); return failed == 1 })
 }
 
-// TestCrowdIsHandedOnInOrder: many wait for a leader that is not ready yet, and do not crowd
-// it.
+// Many clients that wait for a leader do not crowd it.
 func TestCrowdIsHandedOnInOrder(t *testing.T) {
 	var under, most, attempts atomic.Int64
 	nodes := newCluster(t, 2, nil, func(o *Options) {

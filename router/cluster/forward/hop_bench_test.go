@@ -11,8 +11,8 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// BenchmarkHop is a command of a client that waits for so many answers at a time: at the
-// leader, and by way of a follower.
+// BenchmarkHop sends batches of commands and waits for the replies, at the leader and through a
+// follower.
 func BenchmarkHop(b *testing.B) {
 	for _, way := range []string{"leader", "follower", "follower-tls"} {
 		for _, batch := range []int{1, 16, 256} {

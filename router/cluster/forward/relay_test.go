@@ -35,7 +35,7 @@ func (a *asked) answer(text string) {
 	res.Write(a.conn)
 }
 
-// open makes a connection at whose other end requests are heard.
+// open makes a connection, and reads requests at its other end.
 func (f *fake) open(_ context.Context, node uint64) (net.Conn, error) {
 	if node == 9 {
 		return nil, errors.New("nobody listens there")
@@ -154,7 +154,7 @@ type ended struct{ error }
 
 func (ended) Lasts() {}
 
-// TestNobodyIsToTryAgainInVain: what an operator must mend does not pass by itself.
+// An error that only an operator can remove has another remedy.
 func TestNobodyIsToTryAgainInVain(t *testing.T) {
 	req := httptest.NewRequest("GET", "http://server/", nil)
 	for _, tt := range []struct {
@@ -171,8 +171,8 @@ func TestNobodyIsToTryAgainInVain(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedTwice that was perhaps done, also if it has named itself, which net/http takes
-// for leave to repeat it.
+// A change is never repeated, not even with an Idempotency-Key, which net/http takes for
+// permission.
 func TestNothingIsAskedTwice(t *testing.T) {
 	r, f := newRelay(t)
 	r.SetLeader(2, "n2")
@@ -226,7 +226,7 @@ func TestNothingIsAskedTwice(t *testing.T) {
 	}
 }
 
-// TestAnotherLeads: it is asked from then on, and who was asked before has a while for his answer.
+// New requests go to the new leader, and the leader before it has some time to answer.
 func TestAnotherLeads(t *testing.T) {
 	r, f := newRelay(t)
 	r.within = ample
@@ -260,7 +260,7 @@ func TestAnotherLeads(t *testing.T) {
 	}
 }
 
-// TestSameLeaderIsFoundAgain: what it was asked goes on.
+// Its requests go on.
 func TestSameLeaderIsFoundAgain(t *testing.T) {
 	r, f := newRelay(t)
 	r.within = 0
@@ -275,7 +275,6 @@ func TestSameLeaderIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestSeatsAreBoundedAndGivenBack: who comes when all are taken is told so at once.
 func TestSeatsAreBoundedAndGivenBack(t *testing.T) {
 	r, f := newRelay(t)
 	r.SetLeader(2, "n2")
@@ -348,9 +347,9 @@ func TestStreamsLeaveSeats(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfThoseWhoLeftAreBounded: a server that does not answer is connected to no more
-// than so many times, however many ask for it and leave.
-func TestConnectionsOfThoseWhoLeftAreBounded(t *testing.T) {
+// The number of connections to a server that does not answer is bounded, however many requests are
+// given up.
+func TestConnectionsOfAbandonedRequestsAreBounded(t *testing.T) {
 	begun, end := make(chan struct{}, 3*dialsMax), make(chan struct{})
 	r := NewRelay(RelayOptions{Self: 1, Open: func(context.Context, uint64) (net.Conn, error) {
 		begun <- struct{}{}

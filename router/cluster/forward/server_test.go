@@ -102,7 +102,7 @@ func TestServerIsReachedThroughAFollower(t *testing.T) {
 		asks(t, g, "version\n", "OK 2.0.0\n")
 		asks(t, g, "shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n")
 
-		// Who goes is gone at the leader as well.
+		// A client that disconnects is gone at the leader as well.
 		asks(t, c, "watch default\r\nreserve\r\n", "WATCHING 1\r\nRESERVED 2 1\r\nx\r\n")
 		c.Close()
 		other := dialTo(t, w.beans)

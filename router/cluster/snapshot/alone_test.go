@@ -41,7 +41,7 @@ func writeJournal(t *testing.T, d wal.Disk, jobs int, to io.Writer) {
 	}
 }
 
-// files are those of a directory, with their contents.
+// files returns the contents of the files of a directory.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -164,7 +164,7 @@ func listens(t *testing.T, as transport.Identity) string {
 		t.Fatal(err)
 	}
 	n, err := transport.New(transport.Options{
-		Self: as, Advertise: l.Addr().String(), Listener: l, Jitter: func() float64 { return 0 }, Now: time.Now,
+		Self: as, Advertise: l.Addr().String(), Listener: l, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler), Streams: map[transport.Kind]func(*transport.Stream){transport.Admin: func(s *transport.Stream) { s.Close() }},
 	})
 	if err != nil {

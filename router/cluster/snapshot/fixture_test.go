@@ -77,7 +77,7 @@ func (n *node) apply(op *core.Op) (r core.Reply) {
 	return r
 }
 
-// put puts jobs of so many bytes each, and has them committed.
+// put puts and commits jobs of a size in bytes.
 func (n *node) put(jobs, size int) {
 	n.t.Helper()
 	for range jobs {
@@ -151,7 +151,7 @@ func head(jobs map[core.JobID]string) []core.JobID {
 	return ids[:min(5, len(ids))]
 }
 
-// aNode is a node that has several segments, of which some were given up.
+// aNode is a node with several segments that has dropped some.
 func aNode(t *testing.T) *node {
 	n := start(t, fakedisk.New(1))
 	n.put(30, 40_000)

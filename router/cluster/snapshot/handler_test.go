@@ -52,7 +52,7 @@ func (n *fakeNode) add(one cluster.Member) {
 	}
 }
 
-// TestHandlerInBetween: who does not lead, or no longer, does not refuse.
+// A server that does not lead, or not any more, does not refuse.
 func TestHandlerInBetween(t *testing.T) {
 	n := newFakeNode()
 	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})
@@ -101,7 +101,7 @@ func TestAskStrangers(t *testing.T) {
 	}
 }
 
-// known is a connection that says who is at its other end.
+// A known connection tells its remote server.
 type known struct {
 	net.Conn
 	remote transport.Identity

@@ -26,7 +26,7 @@ func otherFiles(d *fakedisk.Disk) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return strings.HasPrefix(name, "journal.0") })
 }
 
-// isNode fails the test unless a disk is that of a node that has joined.
+// isNode fails the test unless a disk has what a joined server has.
 func isNode(t *testing.T, d *fakedisk.Disk, id uint64, jobs int) {
 	t.Helper()
 	if got := otherFiles(d); !slices.Equal(got, []string{cluster.StateName}) {
@@ -123,7 +123,7 @@ func TestJoinEndsAnywhere(t *testing.T) {
 	}
 }
 
-// TestJoinByWayOfOthers: nodes that do not lead say who does, or do not answer at all.
+// Followers name the leader; others do not answer.
 func TestJoinByWayOfOthers(t *testing.T) {
 	l := newLeader(t, 20)
 	follower := newFakeNode()
@@ -187,7 +187,7 @@ func TestJoinTriesAgain(t *testing.T) {
 	isNode(t, d, l.joiner.Load(), 300)
 }
 
-// breaking is a connection that breaks after so many bytes.
+// A breaking connection breaks after a number of bytes.
 type breaking struct {
 	net.Conn
 	left int
@@ -277,7 +277,7 @@ func TestNodeID(t *testing.T) {
 	}
 }
 
-// aState is that of node 42, which has voted.
+// aState is the state of node 42, which has voted.
 func aState(t *testing.T, d wal.Disk, members *cluster.Members) *cluster.State {
 	t.Helper()
 	s, err := cluster.CreateState(d, cluster.Identity{Cluster: 0xabc, Node: 42, Name: "two"}, cluster.Vote{Term: 1, For: 9}, members)

@@ -146,7 +146,7 @@ type leader struct {
 	source  *Source
 	asked   string
 	streams net.Listener
-	joiner  atomic.Uint64 // who fetches: what a greeting would tell
+	joiner  atomic.Uint64 // the server that fetches
 }
 
 func newLeader(t *testing.T, jobs int) *leader {
@@ -203,7 +203,7 @@ func dial(ctx context.Context, addr string) (net.Conn, error) { return dialTo(ad
 // errTooOften ends a try that would go on.
 var errTooOften = errors.New("it has tried often enough")
 
-// options are those of a node that joins at a leader, and tries a few times.
+// options are the options of a server that joins at a leader, and tries a few times.
 func (l *leader) options(t *testing.T, d wal.Disk) JoinOptions {
 	t.Helper()
 	id, err := NodeID(d)

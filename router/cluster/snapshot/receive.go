@@ -9,6 +9,8 @@ import (
 	"slices"
 	"syscall"
 
+	"golang.org/x/sync/errgroup"
+
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 )
@@ -97,17 +99,25 @@ type receiving struct {
 	file   wal.File // the current segment, or nil
 	number uint64
 	at     int64
-	sync   syncer
+
+	syncs    *errgroup.Group // one sync at a time, beside the receiver
+	failed   context.Context // ends when a sync fails
+	unsynced int             // bytes of file
 }
+
+// syncStep is how many bytes of a file are written between two syncs: longer syncs would delay other
+// writers of the disk.
+const syncStep = 2 << 20
 
 // run handles frames until the end.
 func (r *receiving) run() (err error) {
-	r.sync.start()
+	r.syncs, r.failed = errgroup.WithContext(context.WithoutCancel(r.ctx))
+	r.syncs.SetLimit(1)
 	defer func() {
 		if r.file != nil {
-			r.sync.done(r.file) // the segment is incomplete, and there is an error
+			r.sync(true) // the segment is incomplete, and there is an error
 		}
-		if failed := r.sync.stop(); err == nil {
+		if failed := r.syncs.Wait(); err == nil {
 			err = r.durable(failed)
 		}
 	}()
@@ -224,7 +234,9 @@ func (r *receiving) piece(body []byte) error {
 	}
 	r.at += int64(n)
 	r.out.Bytes += int64(n)
-	r.sync.written(r.file, n)
+	if r.unsynced += n; r.unsynced >= syncStep {
+		r.sync(false)
+	}
 	if r.out.Bytes > r.all { // the sender's journal went on; hello checked only what was announced
 		if err := r.room(0); err != nil {
 			return err
@@ -236,15 +248,31 @@ func (r *receiving) piece(body []byte) error {
 	return nil
 }
 
-// finish ends the current segment, if there is one. Its bytes are durable once sync has stopped.
+// sync makes the current segment durable on another goroutine, and closes it if it is complete. It
+// waits for the sync before.
+func (r *receiving) sync(complete bool) {
+	f := r.file
+	r.unsynced = 0
+	r.syncs.Go(func() (err error) {
+		if r.failed.Err() == nil {
+			err = f.Sync()
+		}
+		if complete {
+			err = errors.Join(err, f.Close())
+		}
+		return err
+	})
+}
+
+// finish ends the current segment, if there is one.
 func (r *receiving) finish() error {
 	if r.file == nil {
 		return nil
 	}
-	r.sync.done(r.file)
+	r.sync(true)
 	r.file = nil
-	if r.sync.failed.Load() {
-		return r.durable(r.sync.stop())
+	if r.failed.Err() != nil {
+		return r.durable(r.syncs.Wait())
 	}
 	return nil
 }
@@ -269,7 +297,7 @@ func (r *receiving) end(body []byte) error {
 	if err := r.finish(); err != nil {
 		return err
 	}
-	if err := r.sync.stop(); err != nil {
+	if err := r.syncs.Wait(); err != nil {
 		return r.durable(err)
 	}
 	return r.durable(r.disk.Sync())

@@ -86,7 +86,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamOfAStream: who received a journal can send it on.
+// A journal that was received can be sent on.
 func TestStreamOfAStream(t *testing.T) {
 	n := aNode(t)
 	b := stream(t, n)

@@ -106,8 +106,7 @@ func TestTwoAtATime(t *testing.T) {
 	}
 }
 
-// TestWhatComesNextIsKept: until who has fetched the journal has caught up, what it needs then is
-// not given up; after that the directory comes back to its bound.
+// The source keeps what a server needs next until it has caught up. Then compaction goes on.
 func TestWhatComesNextIsKept(t *testing.T) {
 	for _, c := range []struct {
 		name string

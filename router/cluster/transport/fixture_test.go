@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -63,14 +62,11 @@ func newNode(t testing.TB, n uint64, change func(*Transport)) *node {
 func newNodeAt(t testing.TB, l net.Listener, n uint64, change func(*Transport)) *node {
 	t.Helper()
 	x := &node{got: make(chan heard, 1<<16), lost: make(chan uint64, 1<<16), log: new(logged), streams: make(chan *Stream, 64)}
-	random := rand.New(rand.NewPCG(n, 0))
-	var mu sync.Mutex
 	serve := func(s *Stream) { x.streams <- s; <-x.Transport.ctx.Done() }
 	tr, err := New(Options{
 		Self:      Identity{cluster, n, fmt.Sprint("n", n)},
 		Advertise: l.Addr().String(),
 		Listener:  l,
-		Jitter:    func() float64 { mu.Lock(); defer mu.Unlock(); return random.Float64() },
 		Now:       time.Now,
 		Log:       slog.New(slog.NewTextHandler(x.log, nil)),
 		Receive:   func(from uint64, m []byte) { x.got <- heard{from, string(m)} },

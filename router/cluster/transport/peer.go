@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync"
@@ -114,7 +115,7 @@ func (p *peer) run() {
 		}
 		p.lose(err)
 		select {
-		case <-time.After(wait/2 + time.Duration(p.t.o.Jitter()*float64(wait/2))):
+		case <-time.After(wait/2 + rand.N(wait/2)):
 		case <-p.moved:
 		case <-p.ctx.Done():
 		}

@@ -57,7 +57,7 @@ func answering(t *testing.T, answer string) string {
 	return l.Addr().String()
 }
 
-// TestOtherPortsAreNamed to an operator who gives one of them as the address of a server.
+// An operator may give a port of another protocol as the address of a server.
 func TestOtherPortsAreNamed(t *testing.T) {
 	a := newNode(t, 1, func(x *Transport) { x.within.greet = 100 * time.Millisecond })
 	for answer, want := range map[string]string{
@@ -77,8 +77,7 @@ func TestOtherPortsAreNamed(t *testing.T) {
 	}
 }
 
-// TestOnlyAdminComesFromTheNodeItself: a process asks which other one has its identity, and does no
-// more under it.
+// A process may ask which other process has its identity, and nothing else.
 func TestOnlyAdminComesFromTheNodeItself(t *testing.T) {
 	forBoth(t, func(t *testing.T, a, _ *node) {
 		s, err := a.OpenAddr(t.Context(), a.Addr().String(), Admin)

@@ -23,7 +23,7 @@ func optionsOf(ca *certtest.Authority, node string, r certtest.Request) SecureOp
 	return SecureOptions{Name: node, Cert: cert, Key: key, CA: ca.File}
 }
 
-// goodOptions are those of a node whose certificate is good.
+// goodOptions are the options of a server with a valid certificate.
 func goodOptions(ca *certtest.Authority, node string) SecureOptions {
 	return optionsOf(ca, node, certtest.ForNode(node))
 }
@@ -97,9 +97,9 @@ func (c caller) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from))
 }
 
-// TestSameRefusalIsSaidOnce: who comes again and again, each time from another port, with a
-// certificate that is no good, or that does not believe this server's, does not fill the log.
-func TestSameRefusalIsSaidOnce(t *testing.T) {
+// A peer that is refused again and again, from other ports and at other times, does not fill the
+// log.
+func TestSameRefusalIsLoggedOnce(t *testing.T) {
 	ca := certtest.Named(t, "jobs")
 	security := mustSecure(t, goodOptions(ca, "n1"))
 	n1 := newNode(t, 1, with(security))
@@ -122,7 +122,7 @@ func TestSameRefusalIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestDatesHaveSeconds: two that differ by less than a minute are not said to be the same.
+// Two times that differ by less than a minute look different.
 func TestDatesHaveSeconds(t *testing.T) {
 	at := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
 	d := &certError{reason: expired, dated: &x509.Certificate{NotAfter: at}, now: at.Add(3 * time.Second)}
@@ -131,8 +131,8 @@ func TestDatesHaveSeconds(t *testing.T) {
 	}
 }
 
-// TestWrongCertificatesAreRefused: what is wrong with the certificate of n2, or with its authority,
-// both ends say in a line, whoever has connected; they name the file and what to do.
+// Both ends say what is wrong with the certificate or the authority of n2, whichever has connected.
+// They name the file and what to do.
 func TestWrongCertificatesAreRefused(t *testing.T) {
 	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "other")
 	twin := certtest.Named(t, "jobs")
@@ -284,9 +284,8 @@ func TestPlaintextNodeMeetsTLS(t *testing.T) {
 	}
 }
 
-// TestUntilKnowsTheAuthority: who has a certificate that lasts longer than that of the authority is
-// believed no longer than that.
-func TestUntilKnowsTheAuthority(t *testing.T) {
+// A certificate ends with its authority's.
+func TestExpiryIncludesTheAuthority(t *testing.T) {
 	a := certtest.New(t)
 	r := certtest.ForNode("n1")
 	r.Until = time.Now().Add(1000 * time.Hour)
@@ -396,9 +395,8 @@ func pairOf(t *testing.T, o SecureOptions) tls.Certificate {
 	return pair
 }
 
-// TestDatesOfWhoHasSigned: where not its own certificate is out of date, but one that has
-// signed it, that is the one to be replaced.
-func TestDatesOfWhoHasSigned(t *testing.T) {
+// If a signer's certificate is out of date, that one must be replaced.
+func TestDatesOfTheSigner(t *testing.T) {
 	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "between")
 	o := goodOptions(ca, "n1")
 	m := mustSecure(t, o).current.Load()

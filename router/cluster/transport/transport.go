@@ -23,8 +23,6 @@ type Options struct {
 	Listener net.Listener
 	// Security checks certificates; nil: connections are plaintext. See Secure.
 	Security *Security
-	// Jitter returns numbers in [0, 1) that spread the pauses between attempts.
-	Jitter func() float64
 	// Now is the time of day.
 	Now func() time.Time
 	// Room returns the free bytes on this server's disk, which the others are told each second;

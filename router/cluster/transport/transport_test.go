@@ -75,8 +75,7 @@ func TestClocksAreCompared(t *testing.T) {
 	}
 }
 
-// TestRoomIsTold: who tells how much room it has is known to, by what it said last, also once it
-// is gone; who does not is not.
+// A server knows the room that another told last, also when the other is gone.
 func TestRoomIsTold(t *testing.T) {
 	var room atomic.Int64
 	room.Store(-1)
@@ -170,7 +169,7 @@ func TestNodeThatIsGoneIsLetGo(t *testing.T) {
 	await(t, "the connection ends", func() bool { return b.status(a).Connects > 1 || !b.status(a).Hears })
 }
 
-// A follower that has just come back may not know who leads by now.
+// A follower that has just come back may not know the leader yet.
 func TestStrangerOfTheClusterIsAnswered(t *testing.T) {
 	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
 	a.SetMembers([]Member{a.as(), b.as()})
@@ -275,7 +274,7 @@ func TestOneDirectionFailsByItself(t *testing.T) {
 	talk(t, a, b, "again")
 }
 
-// A connection whose other end is gone without a word is given up by both sides.
+// Both sides give up a connection with a dead end.
 func TestSilentEndIsGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -377,7 +376,7 @@ func TestSocketDoesNotTalkToItself(t *testing.T) {
 	again.Close()
 }
 
-// Who takes nothing any more is given up, as if it were gone.
+// A server that reads nothing any more is given up like a dead one.
 func TestStuckReaderIsGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"flag"
 	"os/exec"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/admin"
 )
-
-var copiesFlag = flag.Int("copies", 2, "rounds of a copied directory")
 
 // twinOf copies a node's directory, for a process at another address.
 func twinOf(t *testing.T, n *node) *node {
@@ -55,7 +52,7 @@ func TestACopyOfADirectoryEnds(t *testing.T) {
 	}
 	all := three(t, steady)
 	var jobs tally
-	for round := range *copiesFlag {
+	for round := range 2 {
 		l, others := leader(t, all)
 		original := []*node{l, others[0]}[round%2]
 		twin := twinOf(t, original)
@@ -131,18 +128,6 @@ func TestTheOriginalTakesItsAddressBack(t *testing.T) {
 	eventually(t, "the original is found at its address", func() bool { return isAt(l, original) })
 	jobs.put(original, "two")
 	jobs.wantReady(original)
-}
-
-// TestOfTwoThatStartTogetherOneServes: an original and its copy are started at once.
-func TestOfTwoThatStartTogetherOneServes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	original, twin, other := stoppedWithTwin(t)
-	twin.launch()
-	original.launch()
-	eventually(t, "one of the two ends", func() bool { return original.ended() || twin.ended() })
-	eventually(t, "the other one is connected", func() bool { return isAt(other, original) || isAt(other, twin) })
 }
 
 // TestAProcessMayHaveTwoAddresses: a server that is given another name for the address at which it still

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -203,61 +201,6 @@ var endings = map[string]func(s *secured, l *node, others []*node){
 				s.add(i, "")
 			}
 		}
-	},
-	"log mismatch": func(s *secured, l *node, others []*node) {
-		n := others[0]
-		n.Crash()
-		old := filepath.Join(s.t.TempDir(), "old")
-		if out, err := exec.Command("cp", "-a", n.dir, old).CombinedOutput(); err != nil {
-			s.t.Fatalf("%v: %s", err, out)
-		}
-		n.start(s.flags[n]...)
-		awaitVoters(s.t, l, 3)
-		for range 20 {
-			ask(n.queue, "put 0 0 60 1\r\nx\r\n")
-		}
-		n.Crash()
-		os.RemoveAll(n.dir)
-		if err := os.Rename(old, n.dir); err != nil {
-			s.t.Fatal(err)
-		}
-		since := time.Now()
-		n.launch(s.flags[n]...)
-		wantEnd(s.t, n, since, fault.Removed)
-		operate(s.t, "cluster", "remove", n.name, "--dir", l.dir)
-		for i := range s.all {
-			if s.all[i] == n {
-				s.add(i, "")
-			}
-		}
-	},
-	"certificate end": func(s *secured, l *node, others []*node) {
-		s.ca.lasts = 3 * time.Second
-		s.ca.flags(l.name)
-		l.Signal(syscall.SIGHUP)
-		ends := time.Now().Add(s.ca.lasts)
-		waitForCommits(s.t, l, others)
-		time.Sleep(time.Until(ends))
-		since := time.Now()
-		l.Signal(syscall.SIGTERM)
-		wantEnd(s.t, l, since, fault.OK)
-		signalAll(others, syscall.SIGCONT)
-		s.ca.lasts = 24 * time.Hour
-		s.ca.flags(l.name)
-		l.start(s.flags[l]...)
-	},
-	"port taken": func(s *secured, l *node, others []*node) {
-		n := others[0]
-		n.Crash()
-		taken, err := net.Listen("tcp", n.cluster)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		since := time.Now()
-		n.launch(s.flags[n]...)
-		wantEnd(s.t, n, since, fault.System)
-		taken.Close()
-		n.start(s.flags[n]...)
 	},
 }
 

@@ -55,7 +55,7 @@ func TestGuide(t *testing.T) {
 		"A copy elsewhere":      func() { wantRemoved(t, r.nodes["jobs4"]) },
 	}
 	before := map[string]func(){
-		"When a disk is lost": func() { // that of jobs3 is
+		"When a disk is lost": func() { // jobs3 loses its disk
 			r.nodes["jobs3"].Crash()
 			r.empty("jobs3")
 		},

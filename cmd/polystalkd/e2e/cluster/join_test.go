@@ -13,13 +13,13 @@ import (
 	"polystalk/codec/admin"
 )
 
-// fill puts jobs of so many bytes each.
+// fill puts jobs of a size in bytes.
 func (n *node) fill(jobs, size int) {
 	n.t.Helper()
 	n.work(jobs, size, false)
 }
 
-// churn puts jobs of so many bytes each, and deletes them.
+// churn puts jobs of a size in bytes, and deletes them.
 func (n *node) churn(jobs, size int) {
 	n.t.Helper()
 	n.work(jobs, size, true)
@@ -163,8 +163,8 @@ func TestJoinIsKilled(t *testing.T) {
 	(&tally{1400, 1400}).wantReady(second)
 }
 
-// TestJoinShowsHowFarItIs: who asks the server that leads sees how much of the journal was sent, of
-// how much, and nothing of it once the other has caught up.
+// The status of the leader shows how much of the journal was sent, until the other server has
+// caught up.
 func TestJoinShowsHowFarItIs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -25,7 +25,7 @@ func operate(t *testing.T, args ...string) daemon.Outcome {
 	return daemon.RunToEnd(t, daemon.CLI(t), daemon.CleanEnv(), args...)
 }
 
-// A node is one server, whose process comes and goes.
+// A node is one server with its processes, one after the other.
 type node struct {
 	t       *testing.T
 	name    string
@@ -37,11 +37,11 @@ type node struct {
 }
 
 const (
-	// steady is the timeout of tests in which nobody is to lead but who is told to: on a machine
-	// that is busy for seconds the same server leads all the same.
+	// steady is the timeout of tests without unplanned elections: on a busy machine the same server
+	// leads all the same.
 	steady = "7s"
-	// swift is that of tests which wait for elections. Others may come on such a machine, so that
-	// these tests hold whoever leads.
+	// swift is the timeout of tests that wait for elections. On a busy machine there may be more of
+	// them, so these tests accept any leader.
 	swift = "1s"
 )
 
@@ -62,11 +62,11 @@ func (n *node) args(more ...string) []string {
 	return append([]string{
 		"--log-format", "json", "-l", "127.0.0.1", "-p", port, "-b", n.dir, "-s", "4194304",
 		"--cluster-listen", n.cluster, "--cluster-node", n.name, "--cluster-timeout", n.timeout,
-		"--cluster-wait", "10s", // elections of tests take longer than those of servers
+		"--cluster-wait", "10s", // elections take longer in tests
 	}, more...)
 }
 
-// start starts its process, and waits until that takes clients, whoever serves them.
+// start starts its process, and waits until it takes clients.
 func (n *node) start(more ...string) {
 	n.t.Helper()
 	n.launch(more...)

@@ -94,7 +94,7 @@ func TestDirectoriesAreRefused(t *testing.T) {
 	}
 }
 
-// files are those of a directory, with what they hold.
+// files lists the files of a directory with their checksums.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

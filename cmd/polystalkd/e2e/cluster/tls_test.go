@@ -68,7 +68,7 @@ func (a *authority) sign(name string, c *x509.Certificate) (*x509.Certificate, *
 	return made, key
 }
 
-// flags are those of a server of that name, whose certificate they make.
+// flags returns the flags of a server, and makes its certificate.
 func (a *authority) flags(name string) []string {
 	a.t.Helper()
 	a.sign(name, &x509.Certificate{DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
@@ -78,8 +78,8 @@ func (a *authority) flags(name string) []string {
 	}
 }
 
-// TestClusterWithTLS: servers whose certificates the authority has signed are one, and whoever
-// has one of another authority, or none, stays outside.
+// Servers with certificates of one authority form a cluster. A server with a certificate of another
+// authority, or with none, cannot join.
 func TestClusterWithTLS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -145,7 +145,7 @@ func TestServerFullOfItsOwnJournalJoinsAnew(t *testing.T) {
 	small.dir = daemon.SmallDisk(t, 40<<20)
 	startAll(t, all)
 	for range 3 {
-		all[0].churn(800, 60_000) // 48 MB
+		deleteAll(t, all[0], putLarge(t, all[0], 800)) // 48 MB
 	}
 	line := small.WaitLog("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again")
 	remedy := fmt.Sprint(line["remedy"])
@@ -195,4 +195,32 @@ func fillUp(t *testing.T, address string) (ids []string) {
 	}
 	t.Fatal("the disk does not become full")
 	return nil
+}
+
+// putLarge puts jobs of 60 kB, one after the other, and returns their IDs.
+func putLarge(t *testing.T, n *node, jobs int) (ids []string) {
+	t.Helper()
+	body := strings.Repeat("x", 60_000)
+	c := daemon.Dial(t, n.queue)
+	defer c.Close()
+	for r := bufio.NewReader(c); len(ids) < jobs; {
+		c.SetDeadline(time.Now().Add(daemon.Hang))
+		fmt.Fprintf(c, "put 0 0 60 %d\r\n%s\r\n", len(body), body)
+		line, err := r.ReadString('\n')
+		id, ok := strings.CutPrefix(strings.TrimSpace(line), "INSERTED ")
+		if !ok {
+			t.Fatalf("a put is answered %q, %v", line, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func deleteAll(t *testing.T, n *node, ids []string) {
+	t.Helper()
+	c := daemon.Dial(t, n.queue)
+	defer c.Close()
+	for _, id := range ids {
+		daemon.Says(t, c, "delete "+id+"\r\n", "DELETED\r\n")
+	}
 }

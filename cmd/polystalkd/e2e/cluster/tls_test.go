@@ -94,7 +94,7 @@ func TestClusterWithTLS(t *testing.T) {
 	jobs.put(two, "by way of the other")
 	jobs.wantReady(one)
 	works(t, "by way of the other", "http://"+operators, "body", "1")
-	works(t, "answered by jobs1, which leads", "http://"+operators, "put", "mail", "--body", "x", "-v")
+	works(t, "answered by jobs1, the leader", "http://"+operators, "put", "mail", "--body", "x", "-v")
 	stranger.launch(append(theirs.flags("jobs3"), "--cluster-join", one.cluster)...)
 	plain.launch("--cluster-join", one.cluster)
 	for _, n := range []*node{stranger, plain} {

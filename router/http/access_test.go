@@ -24,9 +24,8 @@ func TestForeignHostIsRefused(t *testing.T) {
 			if path == "/problems/no-token" {
 				a = w.do("GET", path, ask{host: host})
 			}
-			if p := a.wants(t, 421, "wrong-host").problem(t); !strings.Contains(p.Remedy, "--http-host") || !strings.Contains(p.Detail, host) {
-				t.Errorf("%s of %s: %s", path, host, a.body)
-			}
+			p := a.wants(t, 421, "wrong-host").problem(t)
+			expect(t, strings.Contains(p.Remedy, "--http-host") && strings.Contains(p.Detail, host), "%s of %s: %s", path, host, a.body)
 		}
 		for _, path := range []string{"/livez", "/readyz", "/healthz"} {
 			w.do("GET", path, ask{host: host}).wants(t, 200, "")
@@ -43,16 +42,14 @@ func TestForeignHostIsToldNothing(t *testing.T) {
 	probes := map[string]bool{"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true}
 	for _, with := range []setup{{anonymous: access.Operate, noTokens: true}, {anonymous: access.Operate}} {
 		w := newWorld(t, with)
-		if _, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.srv.Operator().Put(t.Context(), newJob("secret-tube", "secret-body"))
+		noErr(t, err)
 		for _, rt := range testRoutes {
 			path := strings.ReplaceAll(pathOf(rt), "default", "secret-tube")
 			a := w.do(rt.method(), path, ask{host: foreign})
 			if probes[rt.pattern] {
-				if a = w.do("GET", path+"?verbose", ask{host: foreign}); a.status != 200 || strings.Contains(a.body, "secret") {
-					t.Errorf("%s: %d %s", rt.pattern, a.status, a.body)
-				}
+				a = w.do("GET", path+"?verbose", ask{host: foreign})
+				expect(t, a.status == 200 && !strings.Contains(a.body, "secret"), "%s: %d %s", rt.pattern, a.status, a.body)
 				continue
 			}
 			a.wants(t, 421, "wrong-host")
@@ -79,9 +76,8 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 				continue
 			}
 			a := w.do(rt.method(), pathOf(rt), ask{header: header, token: adminToken})
-			if p := a.wants(t, 403, "cross-origin").problem(t); !strings.Contains(p.Remedy, "--http-origin") {
-				t.Errorf("%s with %v: %s", rt.pattern, header, a.body)
-			}
+			p := a.wants(t, 403, "cross-origin").problem(t)
+			expect(t, strings.Contains(p.Remedy, "--http-origin"), "%s with %v: %s", rt.pattern, header, a.body)
 		}
 	}
 	for _, header := range []map[string]string{
@@ -115,9 +111,8 @@ func TestEveryRouteHasARole(t *testing.T) {
 	for _, rt := range testRoutes {
 		r, err := http.NewRequest(rt.method(), w.url+pathOf(rt), nil)
 		noErr(t, err)
-		if _, pattern := w.web.mux.Handler(r); pattern != rt.pattern {
-			t.Errorf("%s is served by %q", rt.pattern, pattern)
-		}
+		_, pattern := w.web.mux.Handler(r)
+		expect(t, pattern == rt.pattern, "%s is served by %q", rt.pattern, pattern)
 	}
 }
 
@@ -130,22 +125,15 @@ func TestRolesAreKept(t *testing.T) {
 			switch {
 			case rt.need == access.Nobody || role >= rt.need:
 				bodies := role == access.Read && strings.HasSuffix(rt.pattern, "/body")
-				if a.status == 401 && rt.need > access.Nobody || (a.status == 403) != bodies {
-					t.Errorf("%s with the role %v: %d %s", rt.pattern, role, a.status, a.body)
-				}
+				expect(t, (a.status != 401 || rt.need <= access.Nobody) && (a.status == 403) == bodies, "%s with the role %v: %d %s", rt.pattern, role, a.status, a.body)
 			case role == access.Nobody:
 				a.wants(t, 401, "no-token")
-				if a.header.Get("WWW-Authenticate") == "" {
-					t.Errorf("%s: no WWW-Authenticate", rt.pattern)
-				}
+				expect(t, a.header.Get("WWW-Authenticate") != "", "%s: no WWW-Authenticate", rt.pattern)
 			default:
-				if p := a.wants(t, 403, "read-only").problem(t); !strings.Contains(p.Remedy, rt.need.String()) {
-					t.Errorf("%s with the role %v: %s", rt.pattern, role, a.body)
-				}
+				p := a.wants(t, 403, "read-only").problem(t)
+				expect(t, strings.Contains(p.Remedy, rt.need.String()), "%s with the role %v: %s", rt.pattern, role, a.body)
 			}
-			if rt.changes() && role == access.Read && rt.need > access.Nobody && a.status != 403 {
-				t.Errorf("%s with a token for reading: %d", rt.pattern, a.status)
-			}
+			expect(t, !rt.changes() || role != access.Read || rt.need <= access.Nobody || a.status == 403, "%s with a token for reading: %d", rt.pattern, a.status)
 		}
 	}
 }
@@ -164,9 +152,7 @@ func TestWrongTokenIsRefused(t *testing.T) {
 	}
 	w.do("GET", "/metrics", ask{header: map[string]string{"Authorization": "bearer " + readToken}}).wants(t, 200, "")
 	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
-	if strings.Contains(w.logged.String(), readToken) {
-		t.Error("the log shows a token")
-	}
+	expect(t, !strings.Contains(w.logged.String(), readToken), "the log shows a token")
 	bare := newWorld(t, setup{noTokens: true})
 	bare.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
 	bare.do("GET", "/metrics", ask{}).wants(t, 401, "no-token")
@@ -180,9 +166,7 @@ func TestTokensAreReloaded(t *testing.T) {
 		noErr(t, os.WriteFile(w.tokens, []byte(text), 0o600))
 		return w.web.opts.Tokens.Reload()
 	}
-	if replace("nonsense\n") == nil {
-		t.Error("a broken file is taken")
-	}
+	expect(t, replace("nonsense\n") != nil, "a broken file is taken")
 	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 200, "")
 	noErr(t, replace(fmt.Sprintf("new read sha256:%x\n", access.DigestOf("another"))))
 	w.do("GET", "/metrics", ask{token: readToken}).wants(t, 401, "no-token")
@@ -196,13 +180,9 @@ func (w *world) login(token string) string {
 	a := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, token)}).wants(w.t, 200, "")
 	set := a.header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Max-Age=43200"} {
-		if !strings.Contains(set, want) {
-			w.t.Errorf("the cookie has no %s: %s", want, set)
-		}
+		expect(w.t, strings.Contains(set, want), "the cookie has no %s: %s", want, set)
 	}
-	if strings.Contains(set, "Path=") || strings.Contains(set, "Secure") {
-		w.t.Errorf("the cookie is %s", set)
-	}
+	expect(w.t, !strings.Contains(set, "Path=") && !strings.Contains(set, "Secure"), "the cookie is %s", set)
 	cookie, _, _ := strings.Cut(set, ";")
 	return cookie
 }
@@ -227,9 +207,7 @@ func TestSessionStandsForItsToken(t *testing.T) {
 		{ask{json: true, body: `x`, header: map[string]string{"Content-Encoding": "gzip"}}, 415, "not-json"},
 	} {
 		a := w.do("POST", "/api/v1/session", tt.ask).wants(t, tt.status, tt.slug)
-		if a.header.Get("Set-Cookie") != "" {
-			t.Errorf("%+v: a cookie is set", tt.ask)
-		}
+		expect(t, a.header.Get("Set-Cookie") == "", "%+v: a cookie is set", tt.ask)
 	}
 	cookie := w.login(readToken)
 	has := ask{header: map[string]string{"Cookie": cookie}}
@@ -238,9 +216,7 @@ func TestSessionStandsForItsToken(t *testing.T) {
 	w.do("GET", "/metrics", has).wants(t, 401, "no-token")
 
 	proxied := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, readToken), header: map[string]string{"X-Forwarded-Proto": "https"}})
-	if strings.Contains(proxied.header.Get("Set-Cookie"), "Secure") {
-		t.Error("anybody is believed that he speaks TLS")
-	}
+	expect(t, !strings.Contains(proxied.header.Get("Set-Cookie"), "Secure"), "anybody is believed that he speaks TLS")
 	bare := newWorld(t, setup{noTokens: true})
 	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
 }
@@ -271,13 +247,10 @@ func TestAnswersCarrySecurityHeaders(t *testing.T) {
 	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
 		a := w.do("GET", path, ask{token: readToken})
 		for name, want := range securityHeaders {
-			if got := a.header.Get(name); got != want {
-				t.Errorf("%s: %s is %q", path, name, got)
-			}
+			got := a.header.Get(name)
+			expect(t, got == want, "%s: %s is %q", path, name, got)
 		}
-		if a.header.Get("Access-Control-Allow-Origin") != "" || a.header.Get("X-Request-Id") == "" {
-			t.Errorf("%s: %v", path, a.header)
-		}
+		expect(t, a.header.Get("Access-Control-Allow-Origin") == "" && a.header.Get("X-Request-Id") != "", "%s: %v", path, a.header)
 	}
 }
 
@@ -288,9 +261,8 @@ func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	w.do("GET", "/api/v1/nothing", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/problems/nothing", ask{}).wants(t, 404, "not-found")
 	a := w.do("POST", "/livez", ask{})
-	if a.wants(t, 405, "method-not-allowed"); a.header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("Allow is %q", a.header.Get("Allow"))
-	}
+	a.wants(t, 405, "method-not-allowed")
+	expect(t, a.header.Get("Allow") == "GET, HEAD", "Allow is %q", a.header.Get("Allow"))
 	if a := w.do("HEAD", "/livez", ask{}); a.status != 200 || a.body != "" {
 		t.Errorf("HEAD: %d %q", a.status, a.body)
 	}
@@ -314,9 +286,7 @@ func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 					slug = "read-only"
 				}
 				a := w.do("GET", path, ask{token: token}).wants(t, status, slug)
-				if status == 403 && (strings.Contains(a.body, `"body":"x"`) || !strings.Contains(a.problem(t).Remedy, "+bodies")) {
-					t.Errorf("%v, %q: %s", usual, token, a.body)
-				}
+				expect(t, status != 403 || !strings.Contains(a.body, `"body":"x"`) && strings.Contains(a.problem(t).Remedy, "+bodies"), "%v, %q: %s", usual, token, a.body)
 			}
 			for _, path := range []string{"/api/v1/jobs/1", "/api/v1/tubes/mail/jobs", "/api/v1/jobs"} {
 				see(path, 200)

@@ -19,9 +19,7 @@ func TestModulesImportWhatIsThere(t *testing.T) {
 			}
 		}
 	}
-	if n < 15 {
-		t.Errorf("only %d imports were found", n)
-	}
+	expect(t, n >= 15, "only %d imports were found", n)
 }
 
 // TestNothingIsAskedOfOthers: all that the page needs is on this server, by paths that hold
@@ -33,9 +31,7 @@ func TestNothingIsAskedOfOthers(t *testing.T) {
 		}
 		text := string(f.plain)
 		for _, m := range regexp.MustCompile(`["'(]((?:https?:)?//[^"')]*)`).FindAllStringSubmatch(text, -1) {
-			if m[1] != "http://www.w3.org/2000/svg" {
-				t.Errorf("%s names %s", name, m[1])
-			}
+			expect(t, m[1] == "http://www.w3.org/2000/svg", "%s names %s", name, m[1])
 		}
 		for _, m := range regexp.MustCompile(`(?:fetch|EventSource|import)\(['"`+"`"+`](/[^'"`+"`"+`]*)`).FindAllStringSubmatch(text, -1) {
 			t.Errorf("%s asks for %s, which does not hold behind a prefix", name, m[1])
@@ -49,16 +45,12 @@ func TestFirstPageIsSmall(t *testing.T) {
 	plain, packed := 0, 0
 	for _, name := range []string{consoleIndex, "style.css", firstModule, "vendor/preact.mjs", "vendor/uplot.mjs"} {
 		f := findAsset(name)
-		if f == nil {
-			t.Fatalf("there is no %s", name)
-		}
+		require(t, f != nil, "there is no %s", name)
 		plain += len(f.plain)
 		packed += len(f.zipped)
 	}
 	t.Logf("%d bytes, %d compressed", plain, packed)
-	if plain > 150_000 || packed > 50_000 {
-		t.Errorf("%d bytes, %d compressed: want at most 150,000 and 50,000", plain, packed)
-	}
+	expect(t, plain <= 150_000 && packed <= 50_000, "%d bytes, %d compressed: want at most 150,000 and 50,000", plain, packed)
 }
 
 // TestFirstModulesHaveNoTwoNamesAlike: as one module they would not be read.
@@ -66,12 +58,8 @@ func TestFirstModulesHaveNoTwoNamesAlike(t *testing.T) {
 	seen := make(map[string]bool)
 	top := regexp.MustCompile(`(?m)^(?:export )?(?:default )?(?:async )?(?:const|let|function|class) (\w+)`)
 	for _, m := range top.FindAllStringSubmatch(string(findAsset(firstModule).plain), -1) {
-		if seen[m[1]] {
-			t.Errorf("two of the first modules have a %s", m[1])
-		}
+		expect(t, !seen[m[1]], "two of the first modules have a %s", m[1])
 		seen[m[1]] = true
 	}
-	if len(seen) < 50 {
-		t.Errorf("only %d names were found", len(seen))
-	}
+	expect(t, len(seen) >= 50, "only %d names were found", len(seen))
 }

@@ -18,9 +18,8 @@ import (
 func (w *world) tubesOf(n int) {
 	w.t.Helper()
 	for i := range n {
-		if _, err := w.srv.Operator().Put(context.Background(), newJob(fmt.Sprintf("tube-%05d", i), "x")); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := w.srv.Operator().Put(context.Background(), newJob(fmt.Sprintf("tube-%05d", i), "x"))
+		noErr(w.t, err)
 	}
 }
 
@@ -131,9 +130,8 @@ func (w *world) used(n int) {
 	for i := range n {
 		fmt.Fprintf(conn, "watch tube-%05d\r\nreserve\r\nignore tube-%05d\r\n", i, i)
 		for range 4 { // one of them is the body
-			if _, err := r.ReadString('\n'); err != nil {
-				w.t.Fatal(err)
-			}
+			_, err := r.ReadString('\n')
+			noErr(w.t, err)
 		}
 	}
 	if v, err := w.srv.Operator().Sample(context.Background()); err != nil || v.Jobs.Reserved != uint64(n) {

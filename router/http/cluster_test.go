@@ -114,13 +114,11 @@ func (k *fakeCluster) Transfer(_ context.Context, node string) error { return k.
 func TestServerAlone(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
-	if p := w.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").problem(t); !strings.Contains(p.Remedy, "--cluster-listen") {
-		t.Errorf("%+v", p)
-	}
+	p := w.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").problem(t)
+	expect(t, strings.Contains(p.Remedy, "--cluster-listen"), "%+v", p)
 	w.do("DELETE", "/api/v1/cluster/members/n1", ask{token: adminToken}).wants(t, 404, "not-found")
-	if a := w.do("GET", "/metrics", ask{}); strings.Contains(a.body, "polystalk_cluster") {
-		t.Error("there are metrics of a cluster")
-	}
+	a := w.do("GET", "/metrics", ask{})
+	expect(t, !strings.Contains(a.body, "polystalk_cluster"), "there are metrics of a cluster")
 }
 
 // TestClusterByHTTP: its status, and changes with their audit.
@@ -128,32 +126,20 @@ func TestClusterByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
 	got := get[wire.Cluster](w, "/api/v1/cluster")
-	if got.ID != k.status.ID || *got.Leader != "n1" || len(got.Members) != 3 || *got.Members[1].LagEntries != 10 || got.Members[2].Trouble == "" {
-		t.Errorf("%+v", got)
-	}
+	expect(t, got.ID == k.status.ID && *got.Leader == "n1" && len(got.Members) == 3 && *got.Members[1].LagEntries == 10 && got.Members[2].Trouble != "", "%+v", got)
 	asked := k.asked
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
-	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "other servers whose disks are full: n2\n") {
-		t.Errorf("%q", a.body)
-	}
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "other servers whose disks are full: n2\n")
 	k.ended.Store(true)
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
 		t.Errorf("who leads with a certificate that has ended: %q", a.body)
 	}
 	k.ended.Store(false)
-	if k.asked != asked {
-		t.Error("a probe of a server that leads asks for its status, which may have to wait")
-	}
-	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n2"} 1`) || !strings.Contains(a.body, `polystalk_cluster_disk_full{node="n1"} 0`) {
-		t.Error("the metrics do not say whose disk is full")
-	}
+	expect(t, k.asked == asked, "a probe of a server that leads asks for its status, which may have to wait")
+	w.do("GET", "/metrics", ask{}).has(t, `polystalk_cluster_disk_full{node="n2"} 1`, `polystalk_cluster_disk_full{node="n1"} 0`)
 
-	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_commit_seconds_sum 1\n") || !strings.Contains(a.body, `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`) {
-		t.Error("the metrics do not say how long commits take")
-	}
-	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n") {
-		t.Error("the metrics do not say until when the certificate is valid")
-	}
+	w.do("GET", "/metrics", ask{}).has(t, "\npolystalk_cluster_commit_seconds_sum 1\n", `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`)
+	w.do("GET", "/metrics", ask{}).has(t, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n")
 
 	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "read-only")
 	admin := ask{token: adminToken}
@@ -161,23 +147,17 @@ func TestClusterByHTTP(t *testing.T) {
 	w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 200, "")
 	w.do("POST", "/api/v1/cluster/transfer", ask{token: adminToken, json: true, body: `{"node":"n2"}`}).wants(t, 204, "")
 	w.do("POST", "/api/v1/cluster/transfer", ask{token: adminToken, json: true, body: `{}`}).wants(t, 204, "")
-	if did := fmt.Sprint(k.did); did != "[remove n3 promote n3 transfer n2 transfer ]" {
-		t.Errorf("it did %s", did)
-	}
+	did := fmt.Sprint(k.did)
+	expect(t, did == "[remove n3 promote n3 transfer n2 transfer ]", "it did %s", did)
 	k.refuses = errors.New(`node "n3" votes already`)
-	if p := w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 409, "not-changed").problem(t); p.Detail != `node "n3" votes already` {
-		t.Errorf("%+v", p)
-	}
+	p := w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 409, "not-changed").problem(t)
+	expect(t, p.Detail == `node "n3" votes already`, "%+v", p)
 	k.refuses = wire.Following.Problem("server n2 leads")
 	w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 503, "following")
-	var list wire.Audit
-	w.do("GET", "/api/v1/audit", admin).wants(t, 200, "").read(t, &list)
-	if len(list.Entries) < 5 || list.Entries[3].Detail != "n2" || list.Entries[0].Affected != 0 || list.Entries[5].Affected != 1 {
-		t.Errorf("the audit has %+v", list.Entries)
-	}
-	if a := w.do("GET", "/metrics", ask{}); !strings.Contains(a.body, `polystalk_operator_operations_total{action="cluster-promote",result="not-changed"} 1`) {
-		t.Error("the change that was refused is not counted")
-	}
+	list := as[wire.Audit](t, w.do("GET", "/api/v1/audit", admin).wants(t, 200, ""))
+	expect(t, len(list.Entries) >= 5 && list.Entries[3].Detail == "n2" && list.Entries[0].Affected == 0 && list.Entries[5].Affected == 1, "the audit has %+v", list.Entries)
+	a := w.do("GET", "/metrics", ask{})
+	expect(t, strings.Contains(a.body, `polystalk_operator_operations_total{action="cluster-promote",result="not-changed"} 1`), "the change that was refused is not counted")
 }
 
 // TestFollowerByHTTP: a follower is ready while it knows a leader, and names the leader to clients
@@ -186,13 +166,10 @@ func TestFollowerByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	k.set("follower", nil)
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: t.TempDir(), unstarted: true})
-	if _, err := w.srv.Follow(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.srv.Follow()
+	noErr(t, err)
 	defer w.srv.Shutdown(context.Background())
-	if a := w.do("GET", "/readyz", ask{}).wants(t, 503, ""); !strings.Contains(a.body, "no server of the cluster leads") {
-		t.Errorf("%q", a.body)
-	}
+	w.do("GET", "/readyz", ask{}).wants(t, 503, "").has(t, "no server of the cluster leads")
 	if a := w.do("GET", "/leader", ask{}).wants(t, 503, ""); a.body != "no server of the cluster leads\n" {
 		t.Errorf("%q", a.body)
 	}
@@ -211,15 +188,11 @@ func TestFollowerByHTTP(t *testing.T) {
 	}
 	k.ended.Store(false)
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	if k.asked != asked {
-		t.Error("a probe of a server that follows asks for its status, which may have to wait")
-	}
-	if p := w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").problem(t); !strings.Contains(p.Detail, "n2") {
-		t.Errorf("%+v", p)
-	}
-	if a := w.do("GET", "/metrics", ask{}).wants(t, 200, ""); !strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) || strings.Contains(a.body, "polystalk_jobs{") {
-		t.Errorf("%s", a.body)
-	}
+	expect(t, k.asked == asked, "a probe of a server that follows asks for its status, which may have to wait")
+	p := w.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").problem(t)
+	expect(t, strings.Contains(p.Detail, "n2"), "%+v", p)
+	a := w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	expect(t, strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) && !strings.Contains(a.body, "polystalk_jobs{"), "%s", a.body)
 }
 
 // A disk of one file has room for no second segment.
@@ -249,31 +222,22 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 	k.set("follower", &leader)
 	dir := t.TempDir()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: wal.Dir(dir)}, unstarted: true})
-	if _, err := w.srv.Follow(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.srv.Follow()
+	noErr(t, err)
 	defer w.srv.Shutdown(context.Background())
 	const full = `polystalk_journal_pressure{state="full"} 1`
 	body := ""
 	for end := time.Now().Add(time.Minute); !strings.Contains(body, full); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("/metrics never had %s:\n%s", full, body)
-		}
+		require(t, !time.Now().After(end), "/metrics never had %s:\n%s", full, body)
 		body = w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
 	}
 	for _, name := range []string{`journal_bytes{kind="files"} `, "journal_room_bytes ", "journal_segments 1\n", "journal_sync_seconds_count ", "start_time_seconds "} {
-		if !strings.Contains(body, "\npolystalk_"+name) {
-			t.Errorf("/metrics has no %s", name)
-		}
+		expect(t, strings.Contains(body, "\npolystalk_"+name), "/metrics has no %s", name)
 	}
 	j := get[wire.Journal](w, "/api/v1/journal")
 	got := get[wire.Cluster](w, "/api/v1/cluster")
-	if j.Pressure != "full" || j.RoomBytes <= 0 || j.RoomBytes >= j.Bytes || got.Journal == nil || *got.Journal != j {
-		t.Errorf("it has %+v, and %+v of the cluster's", j, got.Journal)
-	}
-	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "the disk is full: this server does not keep what the others do") {
-		t.Errorf("/readyz: %q", a.body)
-	}
+	expect(t, j.Pressure == "full" && j.RoomBytes > 0 && j.RoomBytes < j.Bytes && got.Journal != nil && *got.Journal == j, "it has %+v, and %+v of the cluster's", j, got.Journal)
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "the disk is full: this server does not keep what the others do")
 }
 
 // TestGuideExplainsClusterMetrics: each, and no other, with its labels.
@@ -314,17 +278,12 @@ func TestGuideExplainsClusterMetrics(t *testing.T) {
 		}
 		shown[name] = labels + " " + types[name]
 	}
-	if len(shown) < 15 {
-		t.Errorf("only these are shown: %v", shown)
-	}
+	expect(t, len(shown) >= 15, "only these are shown: %v", shown)
 	for name, how := range shown {
-		if explained[name] != how {
-			t.Errorf("the guide says of %s %q, and it is %q", name, explained[name], how)
-		}
+		expect(t, explained[name] == how, "the guide says of %s %q, and it is %q", name, explained[name], how)
 	}
 	for name := range explained {
-		if _, ok := shown[name]; !ok {
-			t.Errorf("the guide explains %s, which is not there", name)
-		}
+		_, ok := shown[name]
+		expect(t, ok, "the guide explains %s, which is not there", name)
 	}
 }

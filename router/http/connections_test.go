@@ -19,8 +19,7 @@ const connectionsPath = "/api/v1/connections"
 func (w *world) told(query string) (all []wire.Connection) {
 	w.t.Helper()
 	for after := ""; ; {
-		var p wire.ConnectionList
-		w.do("GET", connectionsPath+"?"+query+after, ask{}).wants(w.t, 200, "").read(w.t, &p)
+		p := as[wire.ConnectionList](w.t, w.do("GET", connectionsPath+"?"+query+after, ask{}).wants(w.t, 200, ""))
 		if all = append(all, p.Connections...); p.Next == "" {
 			return all
 		}
@@ -33,9 +32,8 @@ func (w *world) gear(packets ...string) net.Conn {
 	w.t.Helper()
 	conn := w.connect(w.srv.ServeGearman)
 	for _, p := range packets {
-		if _, err := io.WriteString(conn, p); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := io.WriteString(conn, p)
+		noErr(w.t, err)
 	}
 	return conn
 }
@@ -65,17 +63,13 @@ func TestConnectionsByHTTP(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if len(all) != 3 {
-		t.Fatalf("%d connections are told of", len(all))
-	}
+	require(t, len(all) == 3, "%d connections are told of", len(all))
 	p, k, g := all[0], all[1], all[2]
 	if p.ID == k.ID || p.Protocol != "beanstalkd" || p.Used == nil || *p.Used != (wire.TubeName{Name: "mail", Path: "mail"}) || p.State != "idle" || p.Producer || p.Worker || p.Command != "use" ||
 		p.ReceivedBytes != uint64(len("use mail\r\n")) || p.SentBytes != uint64(len("USING mail\r\n")) || p.Peer == "" || time.Since(p.Opened) > time.Minute {
 		t.Errorf("%+v", p)
 	}
-	if !k.Worker || k.Holding != 2 || k.HoldSeconds < 0 || len(k.Watched) != 2 || k.Watching != 2 || k.Command != "reserve" || k.WaitSeconds != 0 {
-		t.Errorf("%+v", k)
-	}
+	expect(t, k.Worker && k.Holding == 2 && k.HoldSeconds >= 0 && len(k.Watched) == 2 && k.Watching == 2 && k.Command == "reserve" && k.WaitSeconds == 0, "%+v", k)
 	if g.Protocol != "Gearman" || g.ClientID != "indexer_3" || g.State != "sleeping" || len(g.Watched) != 1 || g.Watched[0] != (wire.TubeName{Name: `a\xFFb`, Path: "a%FFb"}) || g.Command != "pre-sleep" {
 		t.Errorf("%+v", g)
 	}
@@ -88,9 +82,7 @@ func TestConnectionsByHTTP(t *testing.T) {
 		for _, c := range w.told(query) {
 			got = append(got, c.ID)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
-		}
+		expect(t, fmt.Sprint(got) == fmt.Sprint(want), "%s: %v, want %v", query, got, want)
 	}
 
 	path := fmt.Sprintf("%s/%d", connectionsPath, k.ID)
@@ -102,40 +94,29 @@ func TestConnectionsByHTTP(t *testing.T) {
 	for _, at := range []string{"/api/v1/jobs", "/api/v1/tubes/mail/jobs"} {
 		held := 0
 		for _, j := range w.list(at, "") {
-			if (j.Holder != nil) != (j.State == "reserved") || j.Holder != nil && *j.Holder != (wire.Holder{Connection: k.ID, Peer: k.Peer}) {
-				t.Errorf("%+v", j)
-			}
+			expect(t, (j.Holder != nil) == (j.State == "reserved") && (j.Holder == nil || *j.Holder == (wire.Holder{Connection: k.ID, Peer: k.Peer})), "%+v", j)
 			if j.Holder != nil {
 				held++
 			}
 		}
-		if held != 2 {
-			t.Errorf("%s: %d jobs are held", at, held)
-		}
+		expect(t, held == 2, "%s: %d jobs are held", at, held)
 	}
 	job := get[wire.Job](w, fmt.Sprintf("/api/v1/jobs/%d", one.Jobs[0].ID))
-	if job.Holder == nil || job.Holder.Connection != k.ID {
-		t.Errorf("%+v", job)
-	}
+	expect(t, job.Holder != nil && job.Holder.Connection == k.ID, "%+v", job)
 
 	w.do("DELETE", path, ask{}).wants(t, 403, "read-only")
 	w.do("DELETE", path, ask{token: operateToken}).wants(t, 403, "read-only")
 	w.do("DELETE", path, ask{token: adminToken}).wants(t, 204, "")
 	w.do("DELETE", path, ask{token: adminToken}).wants(t, 404, "not-found")
 	w.do("GET", path, ask{}).wants(t, 404, "not-found")
-	if n := len(w.told("")); n != 2 {
-		t.Errorf("%d connections are left", n)
-	}
+	n := len(w.told(""))
+	expect(t, n == 2, "%d connections are left", n)
 	for _, j := range w.list("/api/v1/tubes/mail/jobs", "") {
-		if j.State != "ready" || j.Holder != nil {
-			t.Errorf("%+v", j)
-		}
+		expect(t, j.State == "ready" && j.Holder == nil, "%+v", j)
 	}
-	var audit wire.Audit
-	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
-	if e := audit.Entries; len(e) < 4 || e[1].Action != "DELETE /api/v1/connections/{id}" || e[1].Status != 204 || e[1].Affected != 1 || e[1].Path != path || e[1].Name != "boss" {
-		t.Errorf("%+v", e)
-	}
+	audit := get[wire.Audit](w, "/api/v1/audit", adminToken)
+	e := audit.Entries
+	expect(t, len(e) >= 4 && e[1].Action == "DELETE /api/v1/connections/{id}" && e[1].Status == 204 && e[1].Affected == 1 && e[1].Path == path && e[1].Name == "boss", "%+v", e)
 }
 
 func TestBadQueriesOfConnections(t *testing.T) {
@@ -145,9 +126,8 @@ func TestBadQueriesOfConnections(t *testing.T) {
 		"?after=18446744073709551616": "after", "?protocol=http": "protocol", "?holding=1": "holding", "?holding=": "holding", "?tubes=a": "tubes",
 		"?limit=1&limit=2": "limit", "/0": "id", "/x": "id", "/-1": "id", "/1?body=full": "body",
 	} {
-		if p := w.do("GET", connectionsPath+query, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field || p.Remedy == "" {
-			t.Errorf("%s: %+v", query, p)
-		}
+		p := w.do("GET", connectionsPath+query, ask{}).wants(t, 400, "bad-request").problem(t)
+		expect(t, p.Field == field && p.Remedy != "", "%s: %+v", query, p)
 	}
 	w.do("GET", connectionsPath+"/18446744073709551615", ask{}).wants(t, 404, "not-found")
 }
@@ -159,13 +139,10 @@ func TestUnreadAndUnusedBytesAreTold(t *testing.T) {
 	go io.WriteString(conn, "put 0 0 60 60000\r\n"+strings.Repeat("x", 60_000)+"\r\n"+strings.Repeat("peek-ready\r\n", 3000))
 	for range 1000 {
 		if all := w.told(""); len(all) == 1 && all[0].UnsentBytes > 0 && len(all[0].StoppedBy) > 0 {
-			if c := all[0]; c.StoppedBy[0] != "unread_replies" || c.HeldBytes == 0 || c.SentBytes < uint64(c.UnsentBytes) {
-				t.Errorf("%+v", c)
-			}
+			c := all[0]
+			expect(t, c.StoppedBy[0] == "unread_replies" && c.HeldBytes != 0 && c.SentBytes >= uint64(c.UnsentBytes), "%+v", c)
 			got, _ := io.CopyN(io.Discard, bufio.NewReader(conn), 5<<20) // it goes on once it reads
-			if got != 5<<20 {
-				t.Errorf("%d bytes came", got)
-			}
+			expect(t, got == 5<<20, "%d bytes came", got)
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -17,18 +17,13 @@ func TestConsoleIsServed(t *testing.T) {
 		t.Errorf("the page is %q", got)
 	}
 	names := regexp.MustCompile(`(?:src|href)="(console/[^"]+)"`).FindAllStringSubmatch(page.body, -1)
-	if len(names) < 2 {
-		t.Fatalf("the page loads nothing: %s", page.body)
-	}
+	require(t, len(names) >= 2, "the page loads nothing: %s", page.body)
 	for _, m := range names {
 		plain := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "identity"}})
 		plain.wants(t, 200, "")
-		if got := plain.header.Get("Content-Security-Policy"); got != consolePolicy {
-			t.Errorf("%s: the policy is %q", m[1], got)
-		}
-		if plain.header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: a browser may take it for something else", m[1])
-		}
+		got := plain.header.Get("Content-Security-Policy")
+		expect(t, got == consolePolicy, "%s: the policy is %q", m[1], got)
+		expect(t, plain.header.Get("X-Content-Type-Options") == "nosniff", "%s: a browser may take it for something else", m[1])
 		packed := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": "br, gzip"}})
 		packed.wants(t, 200, "")
 		z, err := gzip.NewReader(strings.NewReader(packed.body))
@@ -36,27 +31,22 @@ func TestConsoleIsServed(t *testing.T) {
 		if b, err := io.ReadAll(z); err != nil || string(b) != plain.body {
 			t.Errorf("%s: compressed it is another one (%v)", m[1], err)
 		}
-		if packed.header.Get("ETag") == plain.header.Get("ETag") {
-			t.Errorf("%s: both forms have the tag %s", m[1], packed.header.Get("ETag"))
-		}
+		expect(t, packed.header.Get("ETag") != plain.header.Get("ETag"), "%s: both forms have the tag %s", m[1], packed.header.Get("ETag"))
 		for _, a := range []*answer{plain, packed} {
 			encoding := "identity"
 			if a == packed {
 				encoding = "gzip"
 			}
 			again := w.do("GET", "/"+m[1], ask{header: map[string]string{"Accept-Encoding": encoding, "If-None-Match": a.header.Get("ETag")}})
-			if again.wants(t, 304, ""); again.body != "" {
-				t.Errorf("%s is sent again", m[1])
-			}
+			again.wants(t, 304, "")
+			expect(t, again.body == "", "%s is sent again", m[1])
 		}
-		if head := w.do("HEAD", "/"+m[1], ask{}); head.status != 200 || head.body != "" {
-			t.Errorf("HEAD of %s: %d", m[1], head.status)
-		}
+		head := w.do("HEAD", "/"+m[1], ask{})
+		expect(t, head.status == 200 && head.body == "", "HEAD of %s: %d", m[1], head.status)
 	}
 	for _, name := range []string{"nothing.mjs", "vendor", "vendor/LICENSES", "../console.go", "%2e%2e/console.go", "", "style.css/"} {
-		if a := w.do("GET", "/console/"+name, ask{}); a.status != 404 && a.status/100 != 3 {
-			t.Errorf("/console/%s: %d", name, a.status)
-		}
+		a := w.do("GET", "/console/"+name, ask{})
+		expect(t, a.status == 404 || a.status/100 == 3, "/console/%s: %d", name, a.status)
 	}
 }
 
@@ -72,9 +62,8 @@ func TestPrefixIsRemoved(t *testing.T) {
 		"/ops/queue/api/v1/server": 401, "/ops/queue/metrics": 401,
 		"/ops/queue//api/v1/session": 404, "/ops/queue/api/v1/../v1/session": 404,
 	} {
-		if a := w.do("GET", path, ask{}); a.status != want {
-			t.Errorf("%s: %d, want %d", path, a.status, want)
-		}
+		a := w.do("GET", path, ask{})
+		expect(t, a.status == want, "%s: %d, want %d", path, a.status, want)
 	}
 	w.do("DELETE", "/ops/queue/api/v1/tubes", ask{token: operateToken}).wants(t, 405, "method-not-allowed")
 	w.do("DELETE", "/ops/queue/api/v1/jobs/1", ask{token: readToken}).wants(t, 403, "read-only")

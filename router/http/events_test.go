@@ -39,9 +39,8 @@ func (w *world) stream(query string, header ...string) *reading {
 		b, _ := io.ReadAll(r.resp.Body)
 		w.t.Fatalf("%v: %s", r.resp, b)
 	}
-	if line := r.line(); line != "retry: 3000" || r.line() != "" {
-		w.t.Fatalf("it begins with %q", line)
-	}
+	line := r.line()
+	require(w.t, line == "retry: 3000" && r.line() == "", "it begins with %q", line)
 	return r
 }
 
@@ -100,9 +99,8 @@ func want[T any](r *reading, name string, fits func(v *T) bool) *T {
 		v := new(T)
 		d := json.NewDecoder(strings.NewReader(e.data))
 		d.DisallowUnknownFields()
-		if err := d.Decode(v); err != nil {
-			r.t.Fatalf("%v: %s", err, e.data)
-		}
+		err := d.Decode(v)
+		require(r.t, err == nil, "%v: %s", err, e.data)
 		if fits == nil || fits(v) {
 			return v
 		}
@@ -115,9 +113,8 @@ func want[T any](r *reading, name string, fits func(v *T) bool) *T {
 func (r *reading) ends() time.Duration {
 	r.t.Helper()
 	start := time.Now()
-	if _, err := io.Copy(io.Discard, r.body); err != nil {
-		r.t.Errorf("it ends with %v", err)
-	}
+	_, err := io.Copy(io.Discard, r.body)
+	expect(r.t, err == nil, "it ends with %v", err)
 	return time.Since(start)
 }
 
@@ -144,33 +141,26 @@ func TestServerEachSecond(t *testing.T) {
 	for server < 4 {
 		e := r.next()
 		id, err := strconv.Atoi(e.id)
-		if err != nil || id < last {
-			t.Fatalf("the id %q after %d", e.id, last)
-		}
+		require(t, err == nil && id >= last, "the id %q after %d", e.id, last)
 		last = id
 		switch e.name {
 		case "server":
 			server++
 			var v wire.Server
-			if err := json.Unmarshal([]byte(e.data), &v); err != nil || v.Version != "v1" || v.AsOf.IsZero() || v.Events["put"] != v.JobsTotal {
-				t.Fatalf("%v: %s", err, e.data)
-			}
+			err := json.Unmarshal([]byte(e.data), &v)
+			require(t, err == nil && v.Version == "v1" && !v.AsOf.IsZero() && v.Events["put"] == v.JobsTotal, "%v: %s", err, e.data)
 			if server == 2 {
 				began = v.AsOf
 				w.put("a", 1)
 			}
-			if server == 4 && v.AsOf.Sub(began) < time.Second {
-				t.Errorf("from the second to the fourth it is %v", v.AsOf.Sub(began))
-			}
+			expect(t, server != 4 || v.AsOf.Sub(began) >= time.Second, "from the second to the fourth it is %v", v.AsOf.Sub(began))
 		case "journal":
 			journal++
 		default:
 			t.Errorf("an event %q", e.name)
 		}
 	}
-	if journal < 1 || journal > 3 {
-		t.Errorf("%d events of a journal in which one record was written", journal)
-	}
+	expect(t, journal >= 1 && journal <= 3, "%d events of a journal in which one record was written", journal)
 }
 
 // TestTubesThatChange: first all of the view, then what changes in it.
@@ -183,21 +173,15 @@ func TestTubesThatChange(t *testing.T) {
 	w.put("other", 1)
 	r := w.stream("topics=tubes&match=mail-*&sort=-ready&limit=2")
 	first := want[wire.TubesEvent](r, "tubes", nil)
-	if !first.Whole || first.Matching != 2 || len(first.Tubes) != 2 || first.Tubes[0].Name != "mail-a" || len(first.Gone) != 0 {
-		t.Errorf("first there is %+v", first)
-	}
+	expect(t, first.Whole && first.Matching == 2 && len(first.Tubes) == 2 && first.Tubes[0].Name == "mail-a" && len(first.Gone) == 0, "first there is %+v", first)
 	w.put("other", 1)
 	w.put("mail-b", 1)
 	next := want[wire.TubesEvent](r, "tubes", nil)
-	if next.Whole || len(next.Tubes) != 1 || next.Tubes[0].Name != "mail-b" || next.Tubes[0].Jobs.Ready != 2 {
-		t.Errorf("then there is %+v", next)
-	}
+	expect(t, !next.Whole && len(next.Tubes) == 1 && next.Tubes[0].Name == "mail-b" && next.Tubes[0].Jobs.Ready == 2, "then there is %+v", next)
 	w.put("mail-c", 3)
 	last := want(r, "tubes", func(v *wire.TubesEvent) bool { return len(v.Gone) > 0 })
 	// That of mail-b has changed as well: its rate falls.
-	if last.Matching != 3 || last.Tubes[0].Name != "mail-c" || !slices.Equal(last.Gone, []string{"mail-a"}) {
-		t.Errorf("at last there is %+v", last)
-	}
+	expect(t, last.Matching == 3 && last.Tubes[0].Name == "mail-c" && slices.Equal(last.Gone, []string{"mail-a"}), "at last there is %+v", last)
 }
 
 // TestATubeThatComesAndGoes: again and again, and one with a name of any octets, which is a
@@ -213,9 +197,7 @@ func TestATubeThatComesAndGoes(t *testing.T) {
 	wants := func(name string, there bool) {
 		t.Helper()
 		v := want(r, "tube", func(v *wire.TubeEvent) bool { return v.Name == wire.ShownName(name) && (v.Tube != nil) == there })
-		if v.Path != wire.PathName(name) || there && (v.Tube.Path != v.Path || v.Tube.Name != v.Name) {
-			t.Errorf("%+v", v)
-		}
+		expect(t, v.Path == wire.PathName(name) && (!there || v.Tube.Path == v.Path && v.Tube.Name == v.Name), "%+v", v)
 	}
 	wants("mail/x$1", false)
 	wants(odd, false)
@@ -239,13 +221,10 @@ func TestAnOperationIsFollowed(t *testing.T) {
 	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action": "delete", "select": {"tube": "mail"}}`}).wants(t, 200, "")
 	r := w.stream("topics=operation:1,server")
 	v := want[wire.Operation](r, "operation", nil)
-	if v.State != "done" || v.Done != 1 {
-		t.Errorf("%+v", v)
-	}
+	expect(t, v.State == "done" && v.Done == 1, "%+v", v)
 	for range 3 {
-		if e := r.next(); e.name != "server" {
-			t.Errorf("an event %q after the end", e.name)
-		}
+		e := r.next()
+		expect(t, e.name == "server", "an event %q after the end", e.name)
 	}
 }
 
@@ -260,20 +239,16 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		"topics=tubes&after=x": "bad-request", "topics=" + strings.Repeat("tube:a,", 20): "bad-request",
 	} {
 		status := map[string]int{"bad-request": 400, "not-found": 404}[slug]
-		if p := w.do("GET", "/api/v1/events?"+query, ask{token: readToken}).wants(t, status, slug).problem(t); p.Field != "topics" && !strings.Contains(query, p.Field+"=") {
-			t.Errorf("%s: %+v", query, p)
-		}
+		p := w.do("GET", "/api/v1/events?"+query, ask{token: readToken}).wants(t, status, slug).problem(t)
+		expect(t, p.Field == "topics" || strings.Contains(query, p.Field+"="), "%s: %+v", query, p)
 	}
-	if a := w.do("POST", "/api/v1/events?topics=server", ask{token: adminToken}).wants(t, 405, "method-not-allowed"); a.header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("Allow: %q", a.header.Get("Allow"))
-	}
+	a := w.do("POST", "/api/v1/events?topics=server", ask{token: adminToken}).wants(t, 405, "method-not-allowed")
+	expect(t, a.header.Get("Allow") == "GET, HEAD", "Allow: %q", a.header.Get("Allow"))
 	w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 401, "no-token")
 	w.do("GET", "/api/v1/events?topics=server", ask{token: readToken, body: "x"}).wants(t, 400, "bad-request")
 	w.do("GET", "/api/v1/events?topics=server", ask{host: "evil.example"}).wants(t, 421, "wrong-host")
 	r := w.streamed("HEAD", "topics=server", "Authorization: Bearer "+readToken)
-	if r.resp.StatusCode != 200 || r.resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("HEAD: %v", r.resp)
-	}
+	expect(t, r.resp.StatusCode == 200 && r.resp.Header.Get("Content-Type") == "text/event-stream", "HEAD: %v", r.resp)
 	w.open(0)
 }
 
@@ -285,12 +260,9 @@ func TestTheSixtyFifthIsRefused(t *testing.T) {
 		all = append(all, w.stream("topics=server"))
 	}
 	a := w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 429, "busy")
-	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Remedy, "close") {
-		t.Errorf("%v %s", a.header, a.body)
-	}
-	if got := w.do("GET", "/metrics", ask{}).body; !strings.Contains(got, "\npolystalk_http_event_streams 64\n") {
-		t.Error("the metric of streams has another value")
-	}
+	expect(t, a.header.Get("Retry-After") != "" && strings.Contains(a.problem(t).Remedy, "close"), "%v %s", a.header, a.body)
+	got := w.do("GET", "/metrics", ask{}).body
+	expect(t, strings.Contains(got, "\npolystalk_http_event_streams 64\n"), "the metric of streams has another value")
 	all[7].conn.Close()
 	w.open(streamsMax - 1)
 	w.stream("topics=server").next()
@@ -317,9 +289,8 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	}
 	fast.ends()
 	w.open(0)
-	if took := time.Since(start); took > hangs {
-		t.Errorf("streams end after %v", took)
-	}
+	took := time.Since(start)
+	expect(t, took <= hangs, "streams end after %v", took)
 	_ = stuck
 	w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 503, "stopping")
 }
@@ -339,9 +310,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 	}
 	lines := strings.SplitAfter(tokenLines(), "\n")
 	noErr(t, os.WriteFile(w.tokens, []byte(strings.Join(lines[1:], "")), 0o600))
-	if err := w.web.opts.Tokens.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, w.web.opts.Tokens.Reload())
 	for _, r := range []*reading{gone, session} {
 		r.ends()
 	}
@@ -390,13 +359,9 @@ func TestClientsThatReadNothing(t *testing.T) {
 	}
 	close(stop)
 	busy.Wait()
-	if late > hangs {
-		t.Errorf("an event was late by %v", late)
-	}
+	expect(t, late <= hangs, "an event was late by %v", late)
 	t.Logf("%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)
-	if most > before.HeapAlloc+40<<20 {
-		t.Errorf("%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)
-	}
+	expect(t, most <= before.HeapAlloc+40<<20, "%d MB are in use, and %d before", most>>20, before.HeapAlloc>>20)
 	w.open(1) // what nobody reads is ended
 	w.stream("topics=server").next()
 	for _, c := range conns {

@@ -118,16 +118,14 @@ func newWorld(t testing.TB, with setup) *world {
 	if !with.noTokens {
 		w.tokens = filepath.Join(t.TempDir(), "tokens")
 		noErr(t, os.WriteFile(w.tokens, []byte(tokenLines()), 0o600))
-		if o.Tokens, err = access.OpenTokens(w.tokens); err != nil {
-			t.Fatal(err)
-		}
+		o.Tokens, err = access.OpenTokens(w.tokens)
+		noErr(t, err)
 	}
 	if with.options != nil {
 		with.options(&o)
 	}
-	if w.web, err = New(o); err != nil {
-		t.Fatal(err)
-	}
+	w.web, err = New(o)
+	noErr(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(t, err)
 	served := make(chan error, 1)
@@ -146,9 +144,8 @@ func newWorld(t testing.TB, with setup) *world {
 		if !with.unstarted {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			if err := srv.Shutdown(ctx); err != nil {
-				t.Errorf("Shutdown: %v", err)
-			}
+			err := srv.Shutdown(ctx)
+			expect(t, err == nil, "Shutdown: %v", err)
 		}
 	})
 	return w
@@ -207,14 +204,11 @@ func (w *world) do(method, target string, a ask) *answer {
 // wants fails the test unless the answer has that status; a problem must be of the kind.
 func (a *answer) wants(t testing.TB, status int, slug string) *answer {
 	t.Helper()
-	if a.status != status {
-		t.Errorf("status %d, want %d: %s", a.status, status, a.body)
-	}
+	expect(t, a.status == status, "status %d, want %d: %s", a.status, status, a.body)
 	if slug == "" {
 		return a
 	}
-	var p wire.Problem
-	a.read(t, &p)
+	p := as[wire.Problem](t, a)
 	if p.Type != wire.ProblemPath+slug || p.Status != status || p.Title == "" || p.Remedy == "" || p.RequestID == "" ||
 		p.RequestID != a.header.Get("X-Request-Id") || a.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("the problem is %s, want one of the kind %s", a.body, slug)
@@ -227,16 +221,14 @@ func (a *answer) read(t testing.TB, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(a.body))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		t.Fatalf("%v: %s", err, a.body)
-	}
+	err := d.Decode(v)
+	require(t, err == nil, "%v: %s", err, a.body)
 }
 
 // problem is the answer's.
 func (a *answer) problem(t testing.TB) *wire.Problem {
 	t.Helper()
-	var p wire.Problem
-	a.read(t, &p)
+	p := as[wire.Problem](t, a)
 	return &p
 }
 
@@ -310,9 +302,48 @@ func noErr(t testing.TB, err error) {
 	}
 }
 
-// get returns the answer of a path of the API, which must be 200.
-func get[T any](w *world, path string) (v T) {
-	w.t.Helper()
-	w.do("GET", path, ask{}).wants(w.t, 200, "").read(w.t, &v)
+// as reads the JSON of an answer.
+func as[T any](t testing.TB, a *answer) (v T) {
+	t.Helper()
+	a.read(t, &v)
 	return v
+}
+
+// get reads the answer to GET path, which must be 200, asked with a token or without.
+func get[T any](w *world, path string, token ...string) T {
+	w.t.Helper()
+	return as[T](w.t, w.do("GET", path, ask{token: strings.Join(token, "")}).wants(w.t, 200, ""))
+}
+
+// has fails the test unless the body contains all parts.
+func (a *answer) has(t testing.TB, parts ...string) *answer {
+	t.Helper()
+	for _, part := range parts {
+		expect(t, strings.Contains(a.body, part), "there is no %q in %s", part, a.body)
+	}
+	return a
+}
+
+// field fails the test unless the answer is a problem of that field.
+func (a *answer) field(t testing.TB, name string) *answer {
+	t.Helper()
+	p := a.problem(t)
+	expect(t, p.Field == name, "the field is %q, want %q: %s", p.Field, name, a.body)
+	return a
+}
+
+// expect fails the test, which goes on, unless ok.
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// require ends the test unless ok.
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
 }

@@ -32,24 +32,19 @@ func TestFlushByHTTP(t *testing.T) {
 		{"/api/v1/tubes/nobody/jobs", "?state=ready&dry_run=true", "", 404, "not-found"},
 	} {
 		a := w.do("DELETE", tt.path+tt.query, ask{}).wants(t, tt.status, tt.slug)
-		if p := a.problem(t); p.Field != tt.field {
-			t.Errorf("%s: field %q, want %q", tt.query, p.Field, tt.field)
-		}
+		a.field(t, tt.field)
 	}
 	flush := func(query string, want wire.Flushed) (v wire.Flushed) {
 		t.Helper()
 		w.do("DELETE", path+query, ask{}).wants(t, 200, "").read(t, &v)
 		want.AsOf = v.AsOf
-		if v != want || (v.AsOf == "") == v.DryRun {
-			t.Fatalf("%s: %+v, want %+v", query, v, want)
-		}
+		require(t, v == want && (v.AsOf == "") != v.DryRun, "%s: %+v, want %+v", query, v, want)
 		return v
 	}
 	was := len(w.list(path, ""))
 	counted := flush("?state=ready,delayed,buried&dry_run=true", wire.Flushed{Jobs: 12, Ready: 6, Delayed: 3, Buried: 3, DryRun: true})
-	if n := len(w.list(path, "")); n != was {
-		t.Errorf("after a dry run there are %d jobs of %d", n, was)
-	}
+	n := len(w.list(path, ""))
+	expect(t, n == was, "after a dry run there are %d jobs of %d", n, was)
 	flush("?state=buried", wire.Flushed{Jobs: 3, Buried: 3})
 	flush("?state=buried", wire.Flushed{})
 	later := w.putOne(ask{json: true, body: `{}`}, "")
@@ -58,22 +53,18 @@ func TestFlushByHTTP(t *testing.T) {
 	flush("?state=ready,delayed"+asOf, wire.Flushed{})
 	w.do("GET", later, ask{}).wants(t, 200, "")
 	flush("?state=ready", wire.Flushed{Jobs: 1, Ready: 1})
-	if left := w.list(path, ""); len(left) != 1 || left[0].State != "reserved" {
-		t.Errorf("%+v are left", left)
-	}
-	var audit wire.Audit
-	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	left := w.list(path, "")
+	expect(t, len(left) == 1 && left[0].State == "reserved", "%+v are left", left)
+	audit := get[wire.Audit](w, "/api/v1/audit", adminToken)
 	if e := audit.Entries[0]; e.Action != "DELETE /api/v1/tubes/{tube}/jobs" || e.Affected != 1 || e.Status != 200 || e.Detail != "states ready" {
 		t.Errorf("%+v", e)
 	}
 	// A tube that is a parameter is named as well.
 	w.do("DELETE", "/api/v1/tubes/-/jobs?state=ready&tube="+strings.TrimSuffix(strings.TrimPrefix(path, "/api/v1/tubes/"), "/jobs"), ask{}).wants(t, 200, "")
 	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
-	if e := audit.Entries[0]; e.Path != path {
-		t.Errorf("the audit has the path %q, want %q", e.Path, path)
-	}
+	e := audit.Entries[0]
+	expect(t, e.Path == path, "the audit has the path %q, want %q", e.Path, path)
 	metrics := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
-	if want := `polystalk_operator_jobs_total{action="flush",result="done"} 13`; !strings.Contains(metrics, want) {
-		t.Errorf("/metrics lacks %q", want)
-	}
+	want := `polystalk_operator_jobs_total{action="flush",result="done"} 13`
+	expect(t, strings.Contains(metrics, want), "/metrics lacks %q", want)
 }

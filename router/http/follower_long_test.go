@@ -42,9 +42,7 @@ func TestSlowReadersAtAFollower(t *testing.T) {
 		slow = append(slow, c)
 	}
 	// How long an answer occupies the leader depends on the sizes of the sockets' buffers.
-	if answered < 2 {
-		t.Errorf("%d of the slow readers are answered", answered)
-	}
+	expect(t, answered >= 2, "%d of the slow readers are answered", answered)
 	for range 3 {
 		p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 200, "").by(t, "n2")
 		p.follower.do("POST", "/api/v1/tubes/b/jobs", ask{token: operateToken, header: octets, body: "x"}).wants(t, 201, "").by(t, "n2")
@@ -81,9 +79,7 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 	return res, func() string {
 		late := time.AfterFunc(hangs, func() { res.Body.Close() })
 		s, _ := in.ReadString('\n')
-		if !late.Stop() {
-			t.Error("the stream goes on without a word")
-		}
+		expect(t, late.Stop(), "the stream goes on without a word")
 		return s
 	}
 }
@@ -98,9 +94,7 @@ func TestStreamsGoThrough(t *testing.T) {
 		t.Helper()
 		for {
 			s := line()
-			if s == "" {
-				t.Fatalf("the stream has ended without %q", what)
-			}
+			require(t, s != "", "the stream has ended without %q", what)
 			if strings.Contains(s, what) {
 				return
 			}
@@ -117,9 +111,7 @@ func TestStreamsGoThrough(t *testing.T) {
 	_, line = p.events(t, readToken)
 	tells("event: tubes")
 	noErr(t, os.WriteFile(p.follower.tokens, []byte(strings.ReplaceAll(tokenLines(), "reader read", "reader admin")), 0o600))
-	if err := p.follower.web.opts.Tokens.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, p.follower.web.opts.Tokens.Reload())
 	for line() != "" { // until its end
 	}
 	_, line = p.events(t, "")
@@ -140,15 +132,11 @@ func TestHeadsAndLargeBodiesGoThrough(t *testing.T) {
 		t.Errorf("%d bytes come back, or others", len(a.body))
 	}
 	a := p.follower.do("HEAD", "/api/v1/jobs/1/body", ask{token: operateToken}).wants(t, 200, "").by(t, "n2")
-	if a.body != "" || a.header.Get("Content-Length") != fmt.Sprint(len(body)) {
-		t.Errorf("%q %v", a.body, a.header)
-	}
+	expect(t, a.body == "" && a.header.Get("Content-Length") == fmt.Sprint(len(body)), "%q %v", a.body, a.header)
 	p.follower.do("HEAD", "/api/v1/events?topics=tubes", ask{}).wants(t, 200, "").by(t, "n2")
 	p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: octets, body: strings.Repeat("x", 8<<20)}).wants(t, 413, "too-large").by(t, "")
 	named := map[string]string{"Idempotency-Key": "k", "Content-Type": "application/octet-stream"}
 	one := p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: named, body: "x"}).wants(t, 201, "")
 	two := p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: named, body: "x"}).wants(t, 201, "")
-	if one.body != two.body || two.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("a request with a key is done twice: %s %s", one.body, two.body)
-	}
+	expect(t, one.body == two.body && two.header.Get("Idempotency-Replayed") == "true", "a request with a key is done twice: %s %s", one.body, two.body)
 }

@@ -75,9 +75,8 @@ func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
 		anonymous: access.Read, cluster: k, dir: t.TempDir(), unstarted: true, maxJob: 4 << 20,
 		options: func(o *Options) { o.Elsewhere = to },
 	})
-	if _, err := w.srv.Follow(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.srv.Follow()
+	noErr(t, err)
 	t.Cleanup(func() { w.srv.Shutdown(context.Background()) })
 	return w
 }
@@ -95,18 +94,15 @@ func (w *world) listen(d Door) string {
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(hangs); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never came to be that %s", what)
-		}
+		require(t, !time.Now().After(end), "it never came to be that %s", what)
 	}
 }
 
 // by wants that an answer was made by that server; empty: by the one that was asked.
 func (a *answer) by(t *testing.T, name string) *answer {
 	t.Helper()
-	if got := a.header.Get(wire.ServerHeader); got != name {
-		t.Errorf("answered by %q, want %q: %s", got, name, a.body)
-	}
+	got := a.header.Get(wire.ServerHeader)
+	expect(t, got == name, "answered by %q, want %q: %s", got, name, a.body)
 	return a
 }
 
@@ -116,41 +112,28 @@ func TestFollowerHandsOn(t *testing.T) {
 	f := p.follower
 	worker := ask{token: operateToken, body: "hello", header: map[string]string{"Content-Type": "application/octet-stream"}}
 	put := f.do("POST", "/api/v1/tubes/a%2Fb/jobs", worker).wants(t, 201, "").by(t, "n2")
-	var job wire.Job
-	f.do("GET", "/api/v1/jobs/1", ask{}).wants(t, 200, "").by(t, "n2").read(t, &job)
-	if job.Tube != "a/b" || job.Size != 5 {
-		t.Errorf("%+v", job)
-	}
+	job := as[wire.Job](t, f.do("GET", "/api/v1/jobs/1", ask{}).wants(t, 200, "").by(t, "n2"))
+	expect(t, job.Tube == "a/b" && job.Size == 5, "%+v", job)
 	body := f.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken, header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "").by(t, "n2")
-	if body.body != "hello" {
-		t.Errorf("the body is %q", body.body)
-	}
+	expect(t, body.body == "hello", "the body is %q", body.body)
 	f.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken, header: map[string]string{"If-None-Match": body.header.Get("ETag")}}).wants(t, 304, "").by(t, "n2")
 	f.do("GET", "/api/v1/jobs/7", ask{}).wants(t, 404, "not-found").by(t, "n2")
 	f.do("GET", "/api/v1/server", ask{}).wants(t, 200, "").by(t, "n2")
 	f.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").by(t, "n2")
-	if a := f.do("GET", "/api/v1/drain", ask{}).wants(t, 200, "").by(t, "n2"); !strings.Contains(a.body, "true") || f.srv.Operator().Draining() {
-		t.Errorf("the drain is %s here, and %t at the follower", a.body, f.srv.Operator().Draining())
-	}
+	a := f.do("GET", "/api/v1/drain", ask{}).wants(t, 200, "").by(t, "n2")
+	expect(t, strings.Contains(a.body, "true") && !f.srv.Operator().Draining(), "the drain is %s here, and %t at the follower", a.body, f.srv.Operator().Draining())
 	for name, values := range put.header {
-		if len(values) != 1 {
-			t.Errorf("%s is there %d times: %q", name, len(values), values)
-		}
+		expect(t, len(values) == 1, "%s is there %d times: %q", name, len(values), values)
 	}
 	for name := range securityHeaders {
-		if put.header.Get(name) == "" {
-			t.Errorf("%s is missing", name)
-		}
+		expect(t, put.header.Get(name) != "", "%s is missing", name)
 	}
 	for _, w := range []*world{f, p.leader} { // the same in both audits
 		e := w.web.audit.newest(10, 100)[1]
-		if e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" || e.RequestID != put.header.Get("X-Request-Id") || e.Status != 201 {
-			t.Errorf("the audit has %+v", e)
-		}
+		expect(t, e.Name == "worker" && e.Role == "operate" && e.Client == "127.0.0.1" && e.RequestID == put.header.Get("X-Request-Id") && e.Status == 201, "the audit has %+v", e)
 	}
-	if e := f.web.audit.newest(1, 100)[0]; e.Detail != "handed on to server n2" {
-		t.Errorf("the audit of the follower has %+v", e)
-	}
+	e := f.web.audit.newest(1, 100)[0]
+	expect(t, e.Detail == "handed on to server n2", "the audit of the follower has %+v", e)
 
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/api/v1/config", "/api/v1/cluster", "/api/v1/log-level", "/api/v1/openapi.json", "/", "/api/v1/session"} {
 		f.do("GET", path, ask{token: adminToken}).wants(t, 200, "").by(t, "")
@@ -171,9 +154,8 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	}
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x"}).wants(t, 403, "read-only").by(t, "")
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x", token: operateToken}).wants(t, 201, "").by(t, "n2")
-	if e := p.leader.web.audit.newest(1, 100)[0]; e.Name != "worker" || e.Role != "operate" || e.Client != "127.0.0.1" {
-		t.Errorf("the audit has %+v", e)
-	}
+	e := p.leader.web.audit.newest(1, 100)[0]
+	expect(t, e.Name == "worker" && e.Role == "operate" && e.Client == "127.0.0.1", "the audit has %+v", e)
 	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged}).wants(t, 403, "read-only").by(t, "n2")
 	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged, token: readToken}).wants(t, 403, "read-only").by(t, "n2")
 	f.do("GET", "/api/v1/jobs/1/body", ask{token: bodiesToken}).wants(t, 200, "").by(t, "n2")
@@ -190,9 +172,7 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 		res, err := f.client.Do(r)
 		noErr(t, err)
 		res.Body.Close()
-		if res.StatusCode != 400 {
-			t.Errorf("%q is answered with %d", values, res.StatusCode)
-		}
+		expect(t, res.StatusCode == 400, "%q is answered with %d", values, res.StatusCode)
 	}
 }
 
@@ -216,16 +196,12 @@ func TestNothingIsHandedOnTwice(t *testing.T) {
 		relays[i].SetLeader(uint64(2-i), name)
 	}
 	a := worlds[0].do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "n2")
-	if a.header.Get("Retry-After") == "" || asked.Load() != 1 {
-		t.Errorf("%v, after %d streams", a.header, asked.Load())
-	}
+	expect(t, a.header.Get("Retry-After") != "" && asked.Load() == 1, "%v, after %d streams", a.header, asked.Load())
 	last := worlds[0].listen(Door{Anonymous: access.Admin, Last: true})
 	res, err := http.Get("http://" + last + "/api/v1/tubes")
 	noErr(t, err)
 	res.Body.Close()
-	if res.StatusCode != 503 || asked.Load() != 1 {
-		t.Errorf("what another server's socket has handed on is answered with %d, after %d streams", res.StatusCode, asked.Load())
-	}
+	expect(t, res.StatusCode == 503 && asked.Load() == 1, "what another server's socket has handed on is answered with %d, after %d streams", res.StatusCode, asked.Load())
 }
 
 // TestFollowerWithoutALeader reports that nothing was done, also if the leader is unreachable.
@@ -234,21 +210,15 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	p.cluster.set("follower", nil)
 	p.relay.SetLeader(0, "")
 	a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").by(t, "")
-	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "no server of the cluster leads") {
-		t.Errorf("%v %s", a.header, a.body)
-	}
-	if r := a.problem(t).Remedy; !strings.Contains(r, "polystalk cluster status ") || !strings.Contains(r, "An election takes") || !strings.Contains(r, "start those that are down") {
-		t.Errorf("remedy: %s", r)
-	}
+	expect(t, a.header.Get("Retry-After") != "" && strings.Contains(a.problem(t).Detail, "no server of the cluster leads"), "%v %s", a.header, a.body)
+	r := a.problem(t).Remedy
+	expect(t, strings.Contains(r, "polystalk cluster status ") && strings.Contains(r, "An election takes") && strings.Contains(r, "start those that are down"), "remedy: %s", r)
 	p.door = "127.0.0.1:1"
 	p.lead("n2")
 	a = p.follower.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "")
-	if a.header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Detail, "server n2 leads, and cannot be reached") {
-		t.Errorf("%v %s", a.header, a.body)
-	}
-	if e := p.follower.web.audit.newest(1, 100)[0]; e.Detail != "" || e.Status != 503 {
-		t.Errorf("the audit has %+v", e)
-	}
+	expect(t, a.header.Get("Retry-After") != "" && strings.Contains(a.problem(t).Detail, "server n2 leads, and cannot be reached"), "%v %s", a.header, a.body)
+	e := p.follower.web.audit.newest(1, 100)[0]
+	expect(t, e.Detail == "" && e.Status == 503, "the audit has %+v", e)
 }
 
 // breaking is a leader that reads requests, says something, and goes.
@@ -281,12 +251,9 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p.door = breaking(t, "", &heard)
 	named := map[string]string{"Idempotency-Key": "k"}
 	a := p.follower.do("POST", "/api/v1/jobs/1/kick", ask{token: operateToken, header: named}).wants(t, 503, "uncertain")
-	if heard.Load() != 1 || a.header.Get("Retry-After") != "" || !strings.Contains(a.problem(t).Detail, "n2") {
-		t.Errorf("after %d requests: %v %s", heard.Load(), a.header, a.body)
-	}
-	if e := p.follower.web.audit.newest(1, 100)[0]; e.Detail != "handed on to server n2" {
-		t.Errorf("the audit has %+v", e)
-	}
+	expect(t, heard.Load() == 1 && a.header.Get("Retry-After") == "" && strings.Contains(a.problem(t).Detail, "n2"), "after %d requests: %v %s", heard.Load(), a.header, a.body)
+	e := p.follower.web.audit.newest(1, 100)[0]
+	expect(t, e.Detail == "handed on to server n2", "the audit has %+v", e)
 	if a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following"); a.header.Get("Retry-After") == "" {
 		t.Errorf("%v", a.header)
 	}
@@ -295,9 +262,8 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	if err == nil {
 		defer res.Body.Close()
 		var b []byte
-		if b, err = io.ReadAll(res.Body); err == nil {
-			t.Errorf("half an answer is taken for a whole one: %q", b)
-		}
+		b, err = io.ReadAll(res.Body)
+		expect(t, err != nil, "half an answer is taken for a whole one: %q", b)
 	}
 }
 
@@ -364,9 +330,7 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 			r.Header.Set("Idempotency-Key", key)
 		}
 		res, err := w.client.Do(r)
-		if err != nil || res.StatusCode != 204 {
-			t.Fatalf("%v %v", res, err)
-		}
+		require(t, err == nil && res.StatusCode == 204, "%v %v", res, err)
 		res.Body.Close()
 		stays <- struct{}{}
 	}

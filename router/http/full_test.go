@@ -40,9 +40,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		a.wants(t, 201, "")
 	}
-	if put == 0 || put == 1000 {
-		t.Fatalf("%d jobs were put", put)
-	}
+	require(t, put != 0 && put != 1000, "%d jobs were put", put)
 	tube := func() (v wire.Tube) {
 		t.Helper()
 		w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
@@ -52,21 +50,13 @@ func TestFullDisk(t *testing.T) {
 	w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 507, "disk-full")
 	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":9}`}).wants(t, 507, "disk-full")
 	w.do("POST", "/api/v1/jobs/1/kick", ask{}).wants(t, 507, "disk-full")
-	if v := tube(); v.Jobs.Delayed != uint64(put) || v.Jobs.Ready != 0 || v.Pauses != 0 {
-		t.Errorf("something was changed: %+v, %d were put", v, put)
-	}
-	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); !strings.Contains(a.body, "the disk is full") {
-		t.Errorf("/readyz: %q", a.body)
-	}
+	v := tube()
+	expect(t, v.Jobs.Delayed == uint64(put) && v.Jobs.Ready == 0 && v.Pauses == 0, "something was changed: %+v, %d were put", v, put)
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "the disk is full")
 	j := get[wire.Journal](w, "/api/v1/journal")
-	if j.Pressure != "full" {
-		t.Errorf("%+v", j)
-	}
+	expect(t, j.Pressure == "full", "%+v", j)
 	w.do("DELETE", "/api/v1/jobs/1", ask{}).wants(t, 204, "")
-	var gone wire.Flushed
-	w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed", ask{}).wants(t, 200, "").read(t, &gone)
-	if gone.Jobs != uint64(put-1) {
-		t.Errorf("%+v, %d were put", gone, put)
-	}
+	gone := as[wire.Flushed](t, w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed", ask{}).wants(t, 200, ""))
+	expect(t, gone.Jobs == uint64(put-1), "%+v, %d were put", gone, put)
 	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found") // it was gone with its last job
 }

@@ -33,14 +33,12 @@ func FuzzCursor(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		k := cursor{filter: filter}
 		err := k.read(text)
-		if p, ok := errors.AsType[*wire.Problem](err); err != nil && (!ok || p.Status != 400 || p.Field != "after") {
-			t.Fatalf("%q: %v", text, err)
-		}
+		p, ok := errors.AsType[*wire.Problem](err)
+		require(t, err == nil || ok && p.Status == 400 && p.Field == "after", "%q: %v", text, err)
 		if err == nil {
 			again := cursor{filter: filter}
-			if err := again.read(k.String()); err != nil || again != k {
-				t.Fatalf("%q is read as %+v, and that as %+v, %v", text, k, again, err)
-			}
+			err := again.read(k.String())
+			require(t, err == nil && again == k, "%q is read as %+v, and that as %+v, %v", text, k, again, err)
 		}
 	})
 }
@@ -81,9 +79,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		got := httptest.NewRecorder()
 		w.web.ServeHTTP(got, r)
-		if got.Code >= 500 && got.Code != 503 {
-			t.Fatalf("%s %q: %d %s", method, target, got.Code, got.Body)
-		}
+		require(t, got.Code < 500 || got.Code == 503, "%s %q: %d %s", method, target, got.Code, got.Body)
 		if got.Code >= 400 && got.Header().Get("Content-Type") != "application/problem+json" && !strings.HasSuffix(u.Path, "z") {
 			t.Fatalf("%s %q: %d of type %q", method, target, got.Code, got.Header().Get("Content-Type"))
 		}
@@ -120,9 +116,7 @@ func FuzzPutStoresOnlyWhatWasSent(f *testing.F) {
 		stored := send("GET", job+"/body", nil).Body.Bytes()
 		send("DELETE", job, nil)
 		want, err := bodyOf(sent)
-		if err != nil || !bytes.Equal(stored, want) {
-			t.Fatalf("%q stores %q, want %q, %v", sent, stored, want, err)
-		}
+		require(t, err == nil && bytes.Equal(stored, want), "%q stores %q, want %q, %v", sent, stored, want, err)
 	})
 }
 

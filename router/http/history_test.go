@@ -37,38 +37,26 @@ func TestHistoryOfServerAndTube(t *testing.T) {
 		if h.Tube == "mail" && slices.Contains(h.Series["ready"], 7) {
 			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("there is no history: %+v", h)
-		}
+		require(t, !time.Now().After(deadline), "there is no history: %+v", h)
 		time.Sleep(200 * time.Millisecond)
 	}
 	if len(h.Series) != len(trend.TubeLayout.Series()) || h.StepSeconds != 5 || h.To.Sub(h.From) > time.Hour+5*time.Second {
 		t.Errorf("%d series by %d s from %v to %v", len(h.Series), h.StepSeconds, h.From, h.To)
 	}
 	for name, points := range h.Series {
-		if len(points) != int(h.To.Sub(h.From)/(5*time.Second)) || points[0] == points[0] {
-			t.Errorf("%s has %d points, the first %v", name, len(points), points[0])
-		}
+		expect(t, len(points) == int(h.To.Sub(h.From)/(5*time.Second)) && points[0] != points[0], "%s has %d points, the first %v", name, len(points), points[0])
 	}
 	w.do("GET", "/api/v1/history?tube="+url.QueryEscape(odd), ask{}).wants(t, 200, "")
 	h = wire.History{}
 	w.do("GET", "/api/v1/history?series=ready,put_per_second&step=60", ask{}).wants(t, 200, "").read(t, &h)
-	if h.Tube != "" || len(h.Series) != 2 || !slices.Contains(h.Series["ready"], 7) || h.StepSeconds != 60 || h.From.Unix()%60 != 0 {
-		t.Errorf("%+v", h)
-	}
-	if !slices.Equal(h.Tubes, []string{wire.ShownName(odd), "default", "mail"}) {
-		t.Errorf("%q have a history", h.Tubes)
-	}
+	expect(t, h.Tube == "" && len(h.Series) == 2 && slices.Contains(h.Series["ready"], 7) && h.StepSeconds == 60 && h.From.Unix()%60 == 0, "%+v", h)
+	expect(t, slices.Equal(h.Tubes, []string{wire.ShownName(odd), "default", "mail"}), "%q have a history", h.Tubes)
 	h = wire.History{}
 	w.do("GET", "/api/v1/history?from=2026-01-02T15:04:05Z&to=2026-01-02T15:04:06Z&series=ready", ask{}).wants(t, 200, "").read(t, &h)
-	if len(h.Series["ready"]) != 1 || h.Tube != "" {
-		t.Errorf("%+v", h)
-	}
+	expect(t, len(h.Series["ready"]) == 1 && h.Tube == "", "%+v", h)
 	for _, q := range []string{"from=0", "from=0&to=0", "from=0&to=137438953472", "tube=mail&from=0", "to=137438953472&from=137438953472&step=31622400"} {
 		a := w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 200, "")
-		if len(a.body) > 500_000 {
-			t.Errorf("%s: %d bytes", q, len(a.body))
-		}
+		expect(t, len(a.body) <= 500_000, "%s: %d bytes", q, len(a.body))
 	}
 	w.web.SetHistory(0)
 	w.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found")
@@ -84,17 +72,14 @@ func TestHistoryThatCannotBe(t *testing.T) {
 		"from=10&to=5": "from", "step=0": "step", "step=4": "step", "step=25": "step", "step=61": "step", "step=90": "step", "step=-5": "step", "step=x": "step", "step=31622460": "step",
 		"from=0&step=60": "step", "step=5&from=" + fmt.Sprint(time.Now().Unix()-100_000): "step", "limit=5": "limit", "from=1&from=2": "from",
 	} {
-		if p := w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field {
-			t.Errorf("%s: %+v", q, p)
-		}
+		w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 400, "bad-request").field(t, field)
 	}
 	if p := w.do("GET", "/api/v1/history?tube=nothing", ask{}).wants(t, 404, "not-found").problem(t); p.Field != "tube" || !strings.Contains(p.Remedy, "--http-history-tubes") {
 		t.Errorf("%+v", p)
 	}
 	none := newWorld(t, setup{anonymous: access.Read})
-	if p := none.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found").problem(t); !strings.Contains(p.Remedy, "--http-history-tubes") {
-		t.Errorf("%+v", p)
-	}
+	p := none.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found").problem(t)
+	expect(t, strings.Contains(p.Remedy, "--http-history-tubes"), "%+v", p)
 }
 
 // TestSeriesAreDescribed in openapi.json, for both layouts.
@@ -103,8 +88,6 @@ func TestSeriesAreDescribed(t *testing.T) {
 	noErr(t, err)
 	text := doc.Paths.Find("/history").Get.Parameters.GetByInAndName("query", "series").Description
 	for _, l := range []string{"Of the server: " + strings.Join(trend.ServerLayout.Series(), ", ") + ".", "Of a tube: " + strings.Join(trend.TubeLayout.Series(), ", ") + "."} {
-		if !strings.Contains(text, l) {
-			t.Errorf("the series are described as %q, want %q", text, l)
-		}
+		expect(t, strings.Contains(text, l), "the series are described as %q, want %q", text, l)
 	}
 }

@@ -97,9 +97,8 @@ func TestOddRequests(t *testing.T) {
 			b, _ := io.ReadAll(resp.Body)
 			t.Errorf("%s: status %d, want %d: %s", tt.what, resp.StatusCode, tt.status, b)
 		}
-		if at := resp.Header.Get("Location"); at != "" && (!strings.HasPrefix(at, "/") || strings.HasPrefix(at, "//")) {
-			t.Errorf("%s: it leads to %q", tt.what, at)
-		}
+		at := resp.Header.Get("Location")
+		expect(t, at == "" || strings.HasPrefix(at, "/") && !strings.HasPrefix(at, "//"), "%s: it leads to %q", tt.what, at)
 		conn.Close()
 	}
 	w.do("GET", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 200, "")
@@ -119,9 +118,7 @@ func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
 		resp, err := http.ReadResponse(in, nil)
 		noErr(t, err)
 		io.Copy(io.Discard, resp.Body)
-		if resp.StatusCode != want {
-			t.Errorf("answer %d: status %d, want %d", i, resp.StatusCode, want)
-		}
+		expect(t, resp.StatusCode == want, "answer %d: status %d, want %d", i, resp.StatusCode, want)
 	}
 }
 
@@ -145,12 +142,9 @@ func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 			t.Parallel()
 			conn := w.dial()
 			// Before our own deadline, and that for bodies that are waited for.
-			if status := asks(t, conn, tt.request+"Content-Length: 100\r\n\r\n{"); status != tt.status {
-				t.Errorf("status %d", status)
-			}
-			if !isClosed(conn) {
-				t.Error("the connection stays open")
-			}
+			status := asks(t, conn, tt.request+"Content-Length: 100\r\n\r\n{")
+			expect(t, status == tt.status, "status %d", status)
+			expect(t, isClosed(conn), "the connection stays open")
 		})
 	}
 }
@@ -162,17 +156,14 @@ func TestNamesCannotForgeMetrics(t *testing.T) {
 	defer w.function(name)()
 	for _, path := range []string{"/metrics", "/metrics/tubes"} {
 		for line := range strings.Lines(w.do("GET", path, ask{}).wants(t, 200, "").body) {
-			if strings.HasPrefix(line, "polystalk_ready{") {
-				t.Errorf("%s has %q", path, line)
-			}
+			expect(t, !strings.HasPrefix(line, "polystalk_ready{"), "%s has %q", path, line)
 		}
 	}
 	for _, r := range []struct{ method, target string }{{"EAT\"}", "/livez"}, {"GET", "/x%22%7D%0Apolystalk_ready%20%7B"}} {
 		asks(t, w.dial(), r.method+" "+r.target+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
-	if body := w.do("GET", "/metrics", ask{}).body; strings.Contains(body, "EAT") || strings.Contains(body, "%0A") {
-		t.Error("a client's words are in the metrics")
-	}
+	body := w.do("GET", "/metrics", ask{}).body
+	expect(t, !strings.Contains(body, "EAT") && !strings.Contains(body, "%0A"), "a client's words are in the metrics")
 }
 
 // TestZippedAnswersNeedAcceptEncoding, and no weight of zero.
@@ -180,9 +171,8 @@ func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
 	for accepts, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "*": true, "gzip;q=0": false, "gzip; q=0.0": false, "identity": false, "x-gzip-not": false, "gzip;q=x": false} {
 		a := w.do("GET", "/metrics/tubes", ask{header: map[string]string{"Accept-Encoding": accepts}})
-		if got := a.header.Get("Content-Encoding") == "gzip"; got != want {
-			t.Errorf("%q: zipped: %v", accepts, got)
-		}
+		got := a.header.Get("Content-Encoding") == "gzip"
+		expect(t, got == want, "%q: zipped: %v", accepts, got)
 	}
 }
 
@@ -238,9 +228,8 @@ func TestRulesChangeWhileRequestsRun(t *testing.T) {
 					{"POST", "/api/v1/jobs/1/bury", "", ask{token: operateToken, header: map[string]string{"Origin": "https://ops.example"}}, []int{204, 403, 409}},
 				} {
 					r.a.host = r.host
-					if got := w.do(r.method, r.target, r.a); !slices.Contains(r.may, got.status) {
-						t.Errorf("client %d: %s %s: %d %s", i, r.method, r.target, got.status, got.body)
-					}
+					got := w.do(r.method, r.target, r.a)
+					expect(t, slices.Contains(r.may, got.status), "client %d: %s %s: %d %s", i, r.method, r.target, got.status, got.body)
 				}
 			}
 		})

@@ -48,13 +48,10 @@ func TestKeysAreKeptForTenMinutes(t *testing.T) {
 	for _, name := range []string{"b", "a ", "c"} {
 		answerKept(t, &k, name, 100_000, now.Add(time.Second))
 	}
-	if k.all > keysMax {
-		t.Errorf("the keys take %d bytes", k.all)
-	}
+	expect(t, k.all <= keysMax, "the keys take %d bytes", k.all)
 	for _, key := range []keyOf{first, {"a", "under way"}} {
-		if a, first, _ := k.begin(key, [32]byte{}, now.Add(keyFor-1)); a == nil || first {
-			t.Errorf("%v is forgotten", key)
-		}
+		a, first, _ := k.begin(key, [32]byte{}, now.Add(keyFor-1))
+		expect(t, a != nil && !first, "%v is forgotten", key)
 	}
 	if a, first, _ := k.begin(first, [32]byte{}, now.Add(keyFor)); a == nil || !first {
 		t.Error("an old key is known")
@@ -62,9 +59,7 @@ func TestKeysAreKeptForTenMinutes(t *testing.T) {
 		k.forget(a)
 	}
 	k.begin(first, [32]byte{}, now.Add(keyFor+time.Second))
-	if len(k.kept) != 2 || len(k.held) != 1 || len(k.order) != 0 || k.all != k.held["a"] {
-		t.Errorf("%d keys, %d answered, of %v, take %d bytes", len(k.kept), len(k.order), k.held, k.all)
-	}
+	expect(t, len(k.kept) == 2 && len(k.held) == 1 && len(k.order) == 0 && k.all == k.held["a"], "%d keys, %d answered, of %v, take %d bytes", len(k.kept), len(k.order), k.held, k.all)
 }
 
 // TestKeysOfOneCallerLeaveRoomForOthers: the server refuses only the caller that sends more keys than fit.
@@ -74,9 +69,8 @@ func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	if n := answerKept(t, &k, "many", 200_000, now); n < 50_000 || n > 100_000 {
 		t.Errorf("%d keys of one caller fit", n)
 	}
-	if n := answerKept(t, &k, "few", 10_000, now); n != 10_000 {
-		t.Errorf("of another's 10000 keys %d fit", n)
-	}
+	n := answerKept(t, &k, "few", 10_000, now)
+	expect(t, n == 10_000, "of another's 10000 keys %d fit", n)
 }
 
 // TestKeysTakeAsMuchMemoryAsIsCounted, at most.
@@ -88,9 +82,8 @@ func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 	answerKept(t, &k, "many", 200_000, time.Now())
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if n := int(after.HeapAlloc) - int(before.HeapAlloc); n > k.all {
-		t.Errorf("%d keys take %d bytes, and %d are counted", len(k.kept), n, k.all)
-	}
+	n := int(after.HeapAlloc) - int(before.HeapAlloc)
+	expect(t, n <= k.all, "%d keys take %d bytes, and %d are counted", len(k.kept), n, k.all)
 	runtime.KeepAlive(&k)
 }
 
@@ -101,9 +94,7 @@ func TestRefusedRequestsTakeNoMemory(t *testing.T) {
 		a, _, _ := k.begin(keyOf{"a", fmt.Sprint(i)}, [32]byte{}, time.Now())
 		k.forget(a)
 	}
-	if len(k.kept) != 0 || len(k.order) != 0 || len(k.held) != 0 || k.all != 0 {
-		t.Errorf("%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
-	}
+	expect(t, len(k.kept) == 0 && len(k.order) == 0 && len(k.held) == 0 && k.all == 0, "%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
 }
 
 // keyed serves POST / by a handler to everybody, until the test ends, and returns what sends
@@ -165,12 +156,9 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 		t.Fatal("the first request was answered")
 	}
 	res, body, err := send(t.Context(), "k")
-	if err != nil || res.StatusCode != http.StatusCreated || body != "done" || res.Header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("%v %q %v", res, body, err)
-	}
-	if n := calls.Load(); n != 1 {
-		t.Errorf("it was done %d times", n)
-	}
+	expect(t, err == nil && res.StatusCode == http.StatusCreated && body == "done" && res.Header.Get("Idempotency-Replayed") == "true", "%v %q %v", res, body, err)
+	n := calls.Load()
+	expect(t, n == 1, "it was done %d times", n)
 }
 
 // TestUncertainAnswerIsKept: what may have been done is not done again, and nobody is told to
@@ -185,12 +173,9 @@ func TestUncertainAnswerIsKept(t *testing.T) {
 	wants := func(key string, status int, again bool, n int32) {
 		t.Helper()
 		res, body, err := send(t.Context(), key)
-		if err != nil || res.StatusCode != status || (res.Header.Get("Retry-After") != "") != again {
-			t.Errorf("%v %q %v", res, body, err)
-		}
-		if got := calls.Load(); got != n {
-			t.Errorf("%d calls, want %d", got, n)
-		}
+		expect(t, err == nil && res.StatusCode == status && (res.Header.Get("Retry-After") != "") == again, "%v %q %v", res, body, err)
+		got := calls.Load()
+		expect(t, got == n, "%d calls, want %d", got, n)
 	}
 	wants("k", 503, false, 1)
 	wants("k", 503, false, 1)
@@ -209,15 +194,12 @@ func TestNewKeysAreRefusedWhenTheMemoryIsFull(t *testing.T) {
 	}
 	s.keys.charge("", keysMax-s.keys.all)
 	res, body, err := send(t.Context(), "new")
-	if err != nil || res.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "too-many-keys") {
-		t.Fatalf("%v %q %v", res, body, err)
-	}
+	require(t, err == nil && res.StatusCode == http.StatusTooManyRequests && strings.Contains(body, "too-many-keys"), "%v %q %v", res, body, err)
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 500 || n > 600 {
 		t.Errorf("Retry-After is %q", res.Header.Get("Retry-After"))
 	}
 	for key, want := range map[string]string{"known": "1", "": "2"} {
-		if res, body, err := send(t.Context(), key); err != nil || res.StatusCode != http.StatusCreated || body != want {
-			t.Errorf("key %q: %v %q %v", key, res, body, err)
-		}
+		res, body, err := send(t.Context(), key)
+		expect(t, err == nil && res.StatusCode == http.StatusCreated && body == want, "key %q: %v %q %v", key, res, body, err)
 	}
 }

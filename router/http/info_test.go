@@ -20,18 +20,12 @@ func TestServerJournalAndConfigAreShown(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	j := get[wire.Journal](w, "/api/v1/journal")
-	if !j.Enabled || j.Pressure != "open" || j.Segments == 0 || j.Records == 0 || j.Commits == 0 || j.LiveBytes == 0 {
-		t.Errorf("%+v", j)
-	}
+	expect(t, j.Enabled && j.Pressure == "open" && j.Segments != 0 && j.Records != 0 && j.Commits != 0 && j.LiveBytes != 0, "%+v", j)
 	c := get[wire.Config](w, "/api/v1/config")
-	if len(c.Settings) != 1 || c.Settings[0] != (wire.Setting{Name: "port", Value: "11300", Origin: "default"}) {
-		t.Errorf("%+v", c)
-	}
+	expect(t, len(c.Settings) == 1 && c.Settings[0] == (wire.Setting{Name: "port", Value: "11300", Origin: "default"}), "%+v", c)
 	none := newWorld(t, setup{anonymous: access.Operate})
 	none.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
-	if j.Enabled {
-		t.Errorf("without a journal: %+v", j)
-	}
+	expect(t, !j.Enabled, "without a journal: %+v", j)
 	for _, path := range []string{"server", "journal", "config", "log-level", "drain", "tubes/default", "jobs/1"} {
 		w.do("GET", "/api/v1/"+path+"?x=1", ask{}).wants(t, 400, "bad-request")
 	}
@@ -48,14 +42,10 @@ func TestDrainHasAWayBack(t *testing.T) {
 		w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
 		put(503, "draining")
 		w.do("GET", "/api/v1/drain", ask{token: readToken}).wants(t, 200, "").read(t, &d)
-		if !d.Draining {
-			t.Error("it does not drain")
-		}
+		expect(t, d.Draining, "it does not drain")
 	}
 	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
-	if d.Draining {
-		t.Error("it drains")
-	}
+	expect(t, !d.Draining, "it drains")
 	put(201, "")
 }
 
@@ -68,9 +58,7 @@ func TestLogLevelIsSet(t *testing.T) {
 		var l wire.LogLevel
 		w.do("PUT", "/api/v1/log-level", ask{token: adminToken, json: true, body: fmt.Sprintf(`{"level":%q}`, name)}).wants(t, 200, "")
 		w.do("GET", "/api/v1/log-level", ask{token: readToken}).wants(t, 200, "").read(t, &l)
-		if l.Level != name || w.web.opts.Level.Level() != levels[name] {
-			t.Errorf("%s: %+v", name, l)
-		}
+		expect(t, l.Level == name && w.web.opts.Level.Level() == levels[name], "%s: %+v", name, l)
 	}
 }
 
@@ -86,28 +74,21 @@ func TestChangesAreAudited(t *testing.T) {
 	w.do("GET", "/api/v1/tubes", ask{token: adminToken})
 	read := func(query string) []wire.Entry {
 		t.Helper()
-		var a wire.Audit
-		w.do("GET", "/api/v1/audit"+query, ask{token: adminToken}).wants(t, 200, "").read(t, &a)
+		a := get[wire.Audit](w, "/api/v1/audit"+query, adminToken)
 		return a.Entries
 	}
 	list := read("")
-	if len(list) != 3 {
-		t.Fatalf("%d entries: %+v", len(list), list)
-	}
+	require(t, len(list) == 3, "%d entries: %+v", len(list), list)
 	e := list[2]
 	if e.Name != "worker" || e.Role != "operate" || e.Action != "POST /api/v1/tubes/{tube}/jobs" || e.Path != "/api/v1/tubes/mail/jobs" ||
 		e.Status != 201 || e.Affected != 1 || e.RequestID != put.header.Get("X-Request-Id") || e.Client != "127.0.0.1" {
 		t.Errorf("%+v", e)
 	}
-	if list[1].Status != 404 || list[1].Affected != 0 || list[0].Name != "reader" || list[0].Status != 403 {
-		t.Errorf("%+v", list)
-	}
+	expect(t, list[1].Status == 404 && list[1].Affected == 0 && list[0].Name == "reader" && list[0].Status == 403, "%+v", list)
 	if got := read("?limit=1&before=2"); len(got) != 1 || got[0].Number != 1 {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(w.logged.String(), put.header.Get("X-Request-Id")) {
-		t.Error("the log has nothing about it")
-	}
+	expect(t, strings.Contains(w.logged.String(), put.header.Get("X-Request-Id")), "the log has nothing about it")
 	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
 	for range auditMax + 10 {
 		w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
@@ -115,9 +96,8 @@ func TestChangesAreAudited(t *testing.T) {
 	if got := read("?limit=1000"); len(got) != auditMax || got[0].Number != auditMax+12 || got[auditMax-1].Number != 13 {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
 	}
-	if got := read("?limit=1000&before=13"); len(got) != 3 || got[2].Number != 0 {
-		t.Errorf("%d entries of other roles and of refusals: %+v", len(got), got)
-	}
+	got := read("?limit=1000&before=13")
+	expect(t, len(got) == 3 && got[2].Number == 0, "%d entries of other roles and of refusals: %+v", len(got), got)
 }
 
 // TestAuditKeepsChangesWhateverIsRefused: and whatever a lesser role does.
@@ -134,29 +114,23 @@ func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
 			w.login(readToken)
 		}
 	}
-	var all wire.Audit
-	w.do("GET", "/api/v1/audit?limit=1000", ask{token: adminToken}).wants(t, 200, "").read(t, &all)
+	all := get[wire.Audit](w, "/api/v1/audit?limit=1000", adminToken)
 	for i, want := range []struct {
 		action string
 		status int
 	}{{"DELETE /api/v1/drain", 200}, {"POST /api/v1/tubes/{tube}/jobs", 503}, {"PUT /api/v1/drain", 200}} {
-		if e := all.Entries[len(all.Entries)-3+i]; e.Action != want.action || e.Status != want.status {
-			t.Errorf("%+v, want %v", e, want)
-		}
+		e := all.Entries[len(all.Entries)-3+i]
+		expect(t, e.Action == want.action && e.Status == want.status, "%+v, want %v", e, want)
 	}
 }
 
 func TestReloadSaysWhatCameOfIt(t *testing.T) {
 	w := newWorld(t, setup{})
-	var did wire.Reloaded
-	w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").read(t, &did)
-	if len(did.Applied) != 1 || did.Applied[0].Name != "max-job-size" || len(did.Restart) != 0 {
-		t.Errorf("%+v", did)
-	}
+	did := as[wire.Reloaded](t, w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, ""))
+	expect(t, len(did.Applied) == 1 && did.Applied[0].Name == "max-job-size" && len(did.Restart) == 0, "%+v", did)
 	w.web.opts.Reload = func() (*wire.Reloaded, error) { return nil, wire.BadConfiguration.Problem("file x:1: no") }
-	if p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t); p.Detail != "file x:1: no" {
-		t.Errorf("%+v", p)
-	}
+	p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t)
+	expect(t, p.Detail == "file x:1: no", "%+v", p)
 }
 
 // TestProfilesAreForAdmins: they slow the server down, and end with it.
@@ -166,9 +140,7 @@ func TestProfilesAreForAdmins(t *testing.T) {
 		"": "goroutine", "cmdline": "test", "goroutine?debug=1": "goroutine profile:", "heap": "", "symbol": "num_symbols",
 	} {
 		w.do("GET", "/debug/pprof/"+path, ask{token: operateToken}).wants(t, 403, "read-only")
-		if a := w.do("GET", "/debug/pprof/"+path, ask{token: adminToken}).wants(t, 200, ""); !strings.Contains(a.body, want) {
-			t.Errorf("%q: %.100q", path, a.body)
-		}
+		w.do("GET", "/debug/pprof/"+path, ask{token: adminToken}).wants(t, 200, "").has(t, want)
 	}
 	w.do("HEAD", "/debug/pprof/profile?seconds=50", ask{token: adminToken}).wants(t, 200, "")
 	w.do("GET", "/debug/pprof/nothing", ask{token: adminToken}).wants(t, 404, "")

@@ -39,23 +39,17 @@ func TestJobsAreEdited(t *testing.T) {
 			{`{"body_base64":"aGVsbG8="}`, wire.Job{State: "ready", Pri: 3, TTRSeconds: 8}, "hello"},
 		} {
 			tag := w.do("PATCH", path, ask{json: true, body: tt.edit}).wants(t, 204, "").header.Get("ETag")
-			if now := w.do("GET", path, ask{}).header.Get("ETag"); now != tag || tag == "" {
-				t.Errorf("%.40s: the tag is %s, and then %s", tt.edit, tag, now)
-			}
+			now := w.do("GET", path, ask{}).header.Get("ETag")
+			expect(t, now == tag && tag != "", "%.40s: the tag is %s, and then %s", tt.edit, tag, now)
 			got := w.job(path)
-			if *got.Text != tt.body {
-				t.Errorf("%.40s: the body has %d bytes", tt.edit, len(*got.Text))
-			}
+			expect(t, *got.Text == tt.body, "%.40s: the body has %d bytes", tt.edit, len(*got.Text))
 			got = wire.Job{State: got.State, Pri: got.Pri, DelaySeconds: got.DelaySeconds, TTRSeconds: got.TTRSeconds}
-			if got != tt.want {
-				t.Errorf("%.40s: %+v, want %+v", tt.edit, got, tt.want)
-			}
+			expect(t, got == tt.want, "%.40s: %+v, want %+v", tt.edit, got, tt.want)
 		}
 	})
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir})
-	if j := w.job("/api/v1/jobs/1"); j.Pri != 3 || j.TTRSeconds != 8 || j.State != "ready" || *j.Text != "hello" {
-		t.Errorf("after a restart: %+v", j)
-	}
+	j := w.job("/api/v1/jobs/1")
+	expect(t, j.Pri == 3 && j.TTRSeconds == 8 && j.State == "ready" && *j.Text == "hello", "after a restart: %+v", j)
 }
 
 // TestEditsThatAreRefused change nothing.
@@ -83,16 +77,13 @@ func TestEditsThatAreRefused(t *testing.T) {
 		if tt.match != "" {
 			a.header = map[string]string{"If-Match": tt.match}
 		}
-		if p := w.do("PATCH", path, a).wants(t, tt.status, tt.slug).problem(t); p.Field != tt.field {
-			t.Errorf("%.40s: the field is %q, want %q", tt.body, p.Field, tt.field)
-		}
+		w.do("PATCH", path, a).wants(t, tt.status, tt.slug).field(t, tt.field)
 	}
 	w.do("PATCH", path+"?force=yes", ask{json: true, body: `{"pri":1}`}).wants(t, 400, "bad-request")
 	w.do("PATCH", "/api/v1/jobs/77", ask{json: true, body: `{"ttr_seconds":1}`}).wants(t, 404, "not-found")
 	w.do("DELETE", path, ask{header: map[string]string{"If-Match": before}}).wants(t, 400, "bad-request")
-	if now := w.do("GET", path, ask{}).header.Get("ETag"); now != before {
-		t.Errorf("the tag was %s, and is %s", before, now)
-	}
+	now := w.do("GET", path, ask{}).header.Get("ETag")
+	expect(t, now == before, "the tag was %s, and is %s", before, now)
 	seen := ask{json: true, body: `{"pri":1}`, header: map[string]string{"If-Match": before}}
 	w.do("PATCH", path, seen).wants(t, 204, "")
 	w.do("PATCH", path, seen).wants(t, 412, "changed")
@@ -130,9 +121,8 @@ func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 		if tt.state == "reserved" {
 			want = "TOUCHED\r\n"
 		}
-		if got := say("touch " + id); got != want {
-			t.Errorf("%s%s: touch: %q", tt.method, tt.under, got)
-		}
+		got := say("touch " + id)
+		expect(t, got == want, "%s%s: touch: %q", tt.method, tt.under, got)
 		if tt.state == "" {
 			w.do("GET", path, ask{}).wants(t, 404, "not-found")
 		} else if j := w.job(path); j.State != tt.state {
@@ -143,9 +133,8 @@ func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 	w.do("POST", path+"/bury", ask{}).wants(t, 204, "")
 	w.do("POST", path+"/bury", ask{}).wants(t, 409, "job-moved")
 	w.do("PATCH", path, ask{json: true, body: `{"pri":1,"delay_seconds":5}`}).wants(t, 409, "job-moved")
-	if j := w.job(path); j.Pri != 0 {
-		t.Errorf("half of an edit: %+v", j)
-	}
+	j := w.job(path)
+	expect(t, j.Pri == 0, "half of an edit: %+v", j)
 	for _, under := range []string{"/bury", "/release"} {
 		w.do("POST", "/api/v1/jobs/77"+under, ask{}).wants(t, 404, "not-found")
 	}
@@ -160,16 +149,13 @@ func TestFullDiskLeavesJobsAsTheyAre(t *testing.T) {
 	disk.full.Store(true)
 	body := fmt.Sprintf(`{"delay_seconds":1000,"body":%q}`, strings.Repeat("x", 60_000))
 	for n := 0; w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}).status != 507; n++ {
-		if n == 1000 {
-			t.Fatal("the disk is never full")
-		}
+		require(t, n != 1000, "the disk is never full")
 	}
 	before := w.job(path)
 	w.do("PATCH", path, ask{json: true, body: `{"pri":7}`}).wants(t, 507, "disk-full")
 	w.do("PATCH", path, ask{json: true, body: `{"body":"` + strings.Repeat("y", 900_000) + `"}`}).wants(t, 507, "disk-full")
 	w.do("POST", path+"/bury", ask{}).wants(t, 507, "disk-full")
-	if j := w.job(path); j.Pri != before.Pri || j.State != before.State || j.Size != before.Size {
-		t.Errorf("%+v, want %+v", j, before)
-	}
+	j := w.job(path)
+	expect(t, j.Pri == before.Pri && j.State == before.State && j.Size == before.Size, "%+v, want %+v", j, before)
 	w.do("DELETE", path, ask{}).wants(t, 204, "")
 }

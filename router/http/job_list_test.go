@@ -18,8 +18,7 @@ func (w *world) list(path, query string) (jobs []wire.Job) {
 	w.t.Helper()
 	after := ""
 	for range 10_000 {
-		var part wire.Jobs
-		w.do("GET", path+"?"+query+after, ask{}).wants(w.t, 200, "").read(w.t, &part)
+		part := as[wire.Jobs](w.t, w.do("GET", path+"?"+query+after, ask{}).wants(w.t, 200, ""))
 		jobs = append(jobs, part.Jobs...)
 		if part.Next == "" {
 			return jobs
@@ -108,23 +107,16 @@ func TestJobsAreListed(t *testing.T) {
 			if !tt.ordered {
 				slices.Sort(got)
 			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("%s?%s by %d: %d, want %d", tt.path, tt.query, limit, got, tt.want)
-			}
+			expect(t, slices.Equal(got, tt.want), "%s?%s by %d: %d, want %d", tt.path, tt.query, limit, got, tt.want)
 		}
 	}
-	if got := idsOf(w.list(mail, "order=next&limit=2")); !slices.Equal(got, []uint64{5, 4}) {
-		t.Errorf("the first two: %d", got)
-	}
+	got := idsOf(w.list(mail, "order=next&limit=2"))
+	expect(t, slices.Equal(got, []uint64{5, 4}), "the first two: %d", got)
 	for _, j := range w.list(mail, "state=ready&body=preview") {
-		if j.Text == nil || j.ID == 13 && (len(*j.Text) != int(bodyBytes[access.Preview]) || !j.Truncated || j.Size != 150_006) || j.ID == 2 && *j.Text != "ready 2" {
-			t.Errorf("%+v", j)
-		}
+		expect(t, j.Text != nil && (j.ID != 13 || len(*j.Text) == int(bodyBytes[access.Preview]) && j.Truncated && j.Size == 150_006) && (j.ID != 2 || *j.Text == "ready 2"), "%+v", j)
 	}
 	for _, j := range w.list(mail, "id_min=13&body=full") {
-		if j.Text == nil || len(*j.Text) != 65536 || !j.Truncated {
-			t.Errorf("%+v", j)
-		}
+		expect(t, j.Text != nil && len(*j.Text) == 65536 && j.Truncated, "%+v", j)
 	}
 }
 
@@ -165,9 +157,7 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(forged), "after", 400, "bad-request"},
 		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(stranger), "after", 410, "cursor-expired"},
 	} {
-		if p := w.do("GET", mail+"?"+tt.query, ask{}).wants(t, tt.status, tt.slug).problem(t); p.Field != tt.field {
-			t.Errorf("%s: the field is %q", tt.query, p.Field)
-		}
+		w.do("GET", mail+"?"+tt.query, ask{}).wants(t, tt.status, tt.slug).field(t, tt.field)
 	}
 	w.do("GET", "/api/v1/tubes/nobody/jobs", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/api/v1/tubes/nobody/jobs?order=next", ask{}).wants(t, 404, "not-found")
@@ -179,9 +169,8 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
 	leave, err := w.web.heavy.take(t.Context())
 	noErr(t, err)
-	if a := w.do("GET", mail, ask{}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
-		t.Errorf("%v", a.header)
-	}
+	a := w.do("GET", mail, ask{}).wants(t, 429, "busy")
+	expect(t, a.header.Get("Retry-After") != "", "%v", a.header)
 	w.do("GET", mail+"?order=next", ask{}).wants(t, 200, "")
 	leave()
 }
@@ -216,9 +205,7 @@ func TestListsShowWhatIsThere(t *testing.T) {
 		got := idsOf(w.list("/api/v1/tubes/mail/jobs", url.Values{"limit": {"17"}}.Encode()))
 		slices.Sort(got)
 		for i := range jobs {
-			if len(got) != jobs || got[i] != uint64(i+1) {
-				t.Fatalf("%d jobs: %d", len(got), got)
-			}
+			require(t, len(got) == jobs && got[i] == uint64(i+1), "%d jobs: %d", len(got), got)
 		}
 	}
 	close(quit)
@@ -232,8 +219,6 @@ func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
 	w.fill(150)
 	for _, body := range []string{"none", "preview", "full"} {
 		part := get[wire.Jobs](w, "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body)
-		if len(part.Jobs) != 120 || part.Jobs[119].ID != 120 {
-			t.Errorf("body=%s: %d jobs", body, len(part.Jobs))
-		}
+		expect(t, len(part.Jobs) == 120 && part.Jobs[119].ID == 120, "body=%s: %d jobs", body, len(part.Jobs))
 	}
 }

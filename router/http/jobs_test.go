@@ -20,9 +20,8 @@ func (w *world) putOne(a ask, query string) string {
 	var put wire.Put
 	got := w.do("POST", "/api/v1/tubes/mail/jobs"+query, a).wants(w.t, 201, "")
 	got.read(w.t, &put)
-	if loc := got.header.Get("Location"); loc != fmt.Sprintf("../../jobs/%d", put.ID) {
-		w.t.Errorf("Location %q", loc)
-	}
+	loc := got.header.Get("Location")
+	expect(w.t, loc == fmt.Sprintf("../../jobs/%d", put.ID), "Location %q", loc)
 	return fmt.Sprintf("/api/v1/jobs/%d", put.ID)
 }
 
@@ -46,25 +45,18 @@ func TestJobsArePutAndShown(t *testing.T) {
 		path := w.putOne(tt.ask, tt.query)
 		got := get[wire.Job](w, path)
 		tt.want.ID, tt.want.Tube, tt.want.Path = got.ID, "mail", "mail"
-		if got.AgeSeconds > 30 || got.LeftSeconds > float64(tt.want.DelaySeconds) || got.StateSeconds > got.AgeSeconds+0.001 || got.Size != len(tt.body) {
-			t.Errorf("%+v", got)
-		}
+		expect(t, got.AgeSeconds <= 30 && got.LeftSeconds <= float64(tt.want.DelaySeconds) && got.StateSeconds <= got.AgeSeconds+0.001 && got.Size == len(tt.body), "%+v", got)
 		got.AgeSeconds, got.StateSeconds, got.LeftSeconds, got.Size = 0, 0, 0, 0
-		if got != tt.want {
-			t.Errorf("%+v, want %+v", got, tt.want)
-		}
+		expect(t, got == tt.want, "%+v, want %+v", got, tt.want)
 		a := w.do("GET", path+"/body", ask{}).wants(t, 200, "")
 		if a.body != tt.body || a.header.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(a.header.Get("Content-Disposition"), "attachment;") {
 			t.Errorf("the body has %d bytes, want %d: %v", len(a.body), len(tt.body), a.header)
 		}
 		w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "").read(t, &got)
-		if got.Size != len(tt.body) || got.Truncated != (len(tt.body) > int(bodyBytes[access.Preview])) {
-			t.Errorf("the preview: %+v", got.Content)
-		}
+		expect(t, got.Size == len(tt.body) && got.Truncated == (len(tt.body) > int(bodyBytes[access.Preview])), "the preview: %+v", got.Content)
 		w.do("GET", path+"?body=full", ask{}).wants(t, 200, "").read(t, &got)
-		if text := got.Text; text != nil && *text != tt.body || (text == nil) != (got.Base64 != nil) {
-			t.Errorf("the whole body: %+v", got.Content)
-		}
+		text := got.Text
+		expect(t, (text == nil || *text == tt.body) && (text == nil) == (got.Base64 != nil), "the whole body: %+v", got.Content)
 		w.do("DELETE", path, ask{}).wants(t, 204, "")
 		w.do("GET", path, ask{}).wants(t, 404, "not-found")
 		w.do("GET", path+"/body", ask{}).wants(t, 404, "not-found")
@@ -114,9 +106,7 @@ func TestJobsThatCannotBePutAreRefused(t *testing.T) {
 		{ask{json: true, body: `{"body":"` + strings.Repeat("x", 101) + `"}`}, "", 413, "too-large", "body"},
 	} {
 		a := w.do("POST", "/api/v1/tubes/mail/jobs"+tt.query, tt.ask).wants(t, tt.status, tt.slug)
-		if p := a.problem(t); p.Field != tt.field {
-			t.Errorf("%+v: the field is %q, want %q: %s", tt.ask, p.Field, tt.field, a.body)
-		}
+		a.field(t, tt.field)
 	}
 	for _, id := range []string{"0", "-1", "x", "1.5", "18446744073709551616", "%00", "+1"} {
 		w.do("GET", "/api/v1/jobs/"+id, ask{}).wants(t, 400, "bad-request")
@@ -125,9 +115,7 @@ func TestJobsThatCannotBePutAreRefused(t *testing.T) {
 	w.do("GET", "/api/v1/jobs/18446744073709551615", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found")
 	s := get[wire.Server](w, "/api/v1/server")
-	if s.JobsTotal != 0 {
-		t.Errorf("%d jobs were put", s.JobsTotal)
-	}
+	expect(t, s.JobsTotal == 0, "%d jobs were put", s.JobsTotal)
 }
 
 // TestLargeBodiesAreNotCopiedForEachReader: a client that asks for a body, as it is or in JSON, and does not
@@ -149,17 +137,14 @@ func TestLargeBodiesAreNotCopiedForEachReader(t *testing.T) {
 		for _, target := range []string{path + "/body", path + "?body=full"} {
 			conn := w.dial()
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", target)
-			if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
-				t.Fatalf("%s: %q %v", target, line, err)
-			}
+			line, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
+			require(t, err == nil && strings.Contains(line, "200"), "%s: %q %v", target, line, err)
 		}
 	}
-	if more := heap() - before; more > size {
-		t.Errorf("%d readers of %d bytes cost %d", 2*clients, size, more)
-	}
-	if got := w.do("GET", path+"/body", ask{}); got.status != 200 || got.body != body {
-		t.Errorf("status %d, %d bytes, or others", got.status, len(got.body))
-	}
+	more := heap() - before
+	expect(t, more <= size, "%d readers of %d bytes cost %d", 2*clients, size, more)
+	got := w.do("GET", path+"/body", ask{})
+	expect(t, got.status == 200 && got.body == body, "status %d, %d bytes, or others", got.status, len(got.body))
 	w.do("GET", path+"?body=preview", ask{}).wants(t, 200, "")
 }
 
@@ -169,9 +154,8 @@ func TestTagsOfJobsChangeWithThem(t *testing.T) {
 	tag := w.do("GET", path, ask{}).header.Get("ETag")
 	time.Sleep(5 * time.Millisecond)
 	has := ask{header: map[string]string{"If-None-Match": tag}}
-	if a := w.do("GET", path, has).wants(t, 304, ""); a.body != "" || strings.HasPrefix(tag, "W/") || tag == "" {
-		t.Errorf("%s: %q", tag, a.body)
-	}
+	a := w.do("GET", path, has).wants(t, 304, "")
+	expect(t, a.body == "" && !strings.HasPrefix(tag, "W/") && tag != "", "%s: %q", tag, a.body)
 	w.do("GET", path+"?body=full", has).wants(t, 200, "")
 	w.do("POST", path+"/kick", ask{}).wants(t, 204, "")
 	w.do("GET", path, has).wants(t, 200, "")
@@ -193,27 +177,20 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	replayed := 0
 	for _, a := range answers {
 		a.wants(t, 201, "")
-		if a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
-			t.Errorf("%s and %s", a.body, answers[0].body)
-		}
+		expect(t, a.body == answers[0].body && a.header.Get("Location") == answers[0].header.Get("Location"), "%s and %s", a.body, answers[0].body)
 		if a.header.Get("Idempotency-Replayed") != "" {
 			replayed++
 		}
 	}
-	if replayed != len(answers)-1 {
-		t.Errorf("%d of %d were replayed", replayed, len(answers))
-	}
-	var audit wire.Audit
-	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(t, 200, "").read(t, &audit)
+	expect(t, replayed == len(answers)-1, "%d of %d were replayed", replayed, len(answers))
+	audit := get[wire.Audit](w, "/api/v1/audit", adminToken)
 	affected := uint64(0)
 	for _, e := range audit.Entries {
 		if affected += e.Affected; e.Affected == 0 {
 			replayed -= len(e.Detail) / len("replayed")
 		}
 	}
-	if affected != 1 || replayed != 0 {
-		t.Errorf("the audit does not tell what was done from what was said again: %+v", audit.Entries)
-	}
+	expect(t, affected == 1 && replayed == 0, "the audit does not tell what was done from what was said again: %+v", audit.Entries)
 	send(operateToken, "k", `{"body":"y"}`).wants(t, 422, "key-in-use")
 	w.do("POST", "/api/v1/tubes/other/jobs", ask{token: operateToken, json: true, body: `{"body":"x"}`, header: map[string]string{"Idempotency-Key": "k"}}).wants(t, 422, "key-in-use")
 	if a := send(adminToken, "k", `{"body":"x"}`).wants(t, 201, ""); a.body == answers[0].body {
@@ -226,14 +203,10 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	w.srv.Drain()
 	send(operateToken, "d", `{}`).wants(t, 503, "draining")
 	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
-	if a := send(operateToken, "d", `{}`).wants(t, 201, ""); a.header.Get("Idempotency-Replayed") != "" {
-		t.Error("a refusal is replayed")
-	}
-	var tube wire.Tube
-	w.do("GET", "/api/v1/tubes/mail", ask{token: readToken}).read(t, &tube)
-	if tube.JobsTotal != 3 {
-		t.Errorf("%d jobs were put", tube.JobsTotal)
-	}
+	a := send(operateToken, "d", `{}`).wants(t, 201, "")
+	expect(t, a.header.Get("Idempotency-Replayed") == "", "a refusal is replayed")
+	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{token: readToken}))
+	expect(t, tube.JobsTotal == 3, "%d jobs were put", tube.JobsTotal)
 }
 
 // TestAnsweredChangesAreKept: what was answered is there after a crash, which is when
@@ -248,18 +221,12 @@ func TestAnsweredChangesAreKept(t *testing.T) {
 	w.do("DELETE", gone, ask{}).wants(t, 204, "")
 	w.do("POST", kicked+"/kick", ask{}).wants(t, 204, "")
 	j, err := w.srv.Operator().Journal()
-	if err != nil || j.PendingBytes != 0 {
-		t.Errorf("after the answer %d bytes are not written: %v", j.PendingBytes, err)
-	}
+	expect(t, err == nil && j.PendingBytes == 0, "after the answer %d bytes are not written: %v", j.PendingBytes, err)
 	noErr(t, w.srv.Shutdown(context.Background()))
 	again := newWorld(t, setup{anonymous: access.Operate, dir: dir})
-	if a := again.do("GET", kept+"/body", ask{}).wants(t, 200, ""); a.body != "kept" {
-		t.Errorf("%q", a.body)
-	}
+	a := again.do("GET", kept+"/body", ask{}).wants(t, 200, "")
+	expect(t, a.body == "kept", "%q", a.body)
 	again.do("GET", gone, ask{}).wants(t, 404, "not-found")
-	var job wire.Job
-	again.do("GET", kicked, ask{}).wants(t, 200, "").read(t, &job)
-	if job.State != "ready" {
-		t.Errorf("%+v", job)
-	}
+	job := as[wire.Job](t, again.do("GET", kicked, ask{}).wants(t, 200, ""))
+	expect(t, job.State == "ready", "%+v", job)
 }

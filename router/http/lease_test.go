@@ -53,9 +53,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 		}
 		was := waits.Load()
 		w.do("GET", target, ask{}).wants(t, 200, "")
-		if waits.Load() == was {
-			t.Errorf("%s is answered without a commit", target)
-		}
+		expect(t, waits.Load() != was, "%s is answered without a commit", target)
 	}
 
 	// It may lose its lease while it reads a request, and then says nothing of what is not there either.
@@ -75,9 +73,8 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 		was := waits.Load()
 		least.Store(lost)
 		io.WriteString(conn, body)
-		if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 404 || waits.Load() == was {
-			t.Errorf("%s is answered without a commit: %v %v", request, res, err)
-		}
+		res, err := http.ReadResponse(r, nil)
+		expect(t, err == nil && res.StatusCode == 404 && waits.Load() != was, "%s is answered without a commit: %v %v", request, res, err)
 	}
 
 	// A read is confirmed after it has read, not only before.
@@ -86,9 +83,8 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	for _, target := range []string{"/api/v1/tubes/default", "/api/v1/jobs/1", "/api/v1/jobs/999"} {
 		confirmed.Store(0)
 		w.do("GET", target, ask{})
-		if n := confirmed.Load(); n < 2 {
-			t.Errorf("%s is confirmed %d times", target, n)
-		}
+		n := confirmed.Load()
+		expect(t, n >= 2, "%s is confirmed %d times", target, n)
 	}
 
 	var asked, answered atomic.Int64
@@ -99,15 +95,12 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 			a := w.do("GET", target, ask{})
 			answered.Add(1)
 			a.wants(t, 503, "")
-			if target != "/leader" && !strings.Contains(a.body, "/problems/following") {
-				t.Errorf("%s: %s", target, a.body)
-			}
+			expect(t, target == "/leader" || strings.Contains(a.body, "/problems/following"), "%s: %s", target, a.body)
 		})
 	}
 	await(t, "most wait", func() bool { return asked.Load() > int64(len(targets())/2) }) // some wait for each other
-	if n := answered.Load(); n > 0 {
-		t.Errorf("%d are answered meanwhile", n)
-	}
+	n := answered.Load()
+	expect(t, n <= 0, "%d are answered meanwhile", n)
 	w.srv.Fail(&commit.Failure{Cause: commit.Deposed, Err: errors.New("another one leads")})
 	all.Wait()
 	if _, err := w.web.render(t.Context(), nil, nil); err == nil {
@@ -115,7 +108,6 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	}
 	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process begins anew
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
-	if a := w.do("GET", "/metrics", ask{}).wants(t, 200, ""); strings.Contains(a.body, "polystalk_jobs{") || !strings.Contains(a.body, "polystalk_ready 0") {
-		t.Errorf("the metrics tell of jobs: %s", a.body)
-	}
+	a := w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	expect(t, !strings.Contains(a.body, "polystalk_jobs{") && strings.Contains(a.body, "polystalk_ready 0"), "the metrics tell of jobs: %s", a.body)
 }

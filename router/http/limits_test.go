@@ -61,24 +61,19 @@ func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
 		conn := w.dial()
 		conns = append(conns, conn)
 		if i%2 == 0 {
-			if status := asks(t, conn, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
-				t.Fatalf("connection %d: status %d", i, status)
-			}
+			status := asks(t, conn, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+			require(t, status == 200, "connection %d: status %d", i, status)
 		} else {
 			io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost:")
 		}
 	}
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	if n, dropped := w.web.connections.len(), w.web.connections.dropped.Load(); n > connectionsMax || dropped < 72 {
-		t.Errorf("%d connections, and %d were dropped", n, dropped)
-	}
+	n, dropped := w.web.connections.len(), w.web.connections.dropped.Load()
+	expect(t, n <= connectionsMax && dropped >= 72, "%d connections, and %d were dropped", n, dropped)
 	// The newest of them are served on.
-	if status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
-		t.Errorf("the newest idle one: status %d", status)
-	}
-	if !isClosed(conns[0]) {
-		t.Error("the oldest one is still open")
-	}
+	status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+	expect(t, status == 200, "the newest idle one: status %d", status)
+	expect(t, isClosed(conns[0]), "the oldest one is still open")
 }
 
 // TestStrangersKeepNobodyOut: not by answers that they do not read, and not by logins that do not
@@ -113,9 +108,7 @@ func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
 	start := time.Now()
 	io.WriteString(w.dial(), strings.Repeat("GET /console/app.mjs HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000))
 	for open := 1; open > 0; open = w.web.connections.len() {
-		if time.Since(start) > 50*time.Second {
-			t.Fatal("the connection is still open")
-		}
+		require(t, time.Since(start) <= 50*time.Second, "the connection is still open")
 		time.Sleep(50 * time.Millisecond)
 	}
 }
@@ -162,13 +155,11 @@ func TestHugeHeaderIsRefused(t *testing.T) {
 		"GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: " + strings.Repeat("x", 2*headerMax) + "\r\n\r\n",
 		"GET /livez?" + strings.Repeat("x", 2*headerMax) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		if status := asks(t, w.dial(), request); status != 431 {
-			t.Errorf("status %d", status)
-		}
+		status := asks(t, w.dial(), request)
+		expect(t, status == 431, "status %d", status)
 	}
-	if status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", headerMax/2)+"\r\n\r\n"); status != 200 {
-		t.Errorf("half of it: status %d", status)
-	}
+	status := asks(t, w.dial(), "GET /livez HTTP/1.1\r\nHost: x\r\nX-Large: "+strings.Repeat("x", headerMax/2)+"\r\n\r\n")
+	expect(t, status == 200, "half of it: status %d", status)
 }
 
 func TestLargeBodyIsRefused(t *testing.T) {
@@ -192,13 +183,10 @@ func TestLargeBodyIsRefused(t *testing.T) {
 		}
 	}
 	reading.Wait()
-	if !strings.Contains(string(answer), "too-large") {
-		t.Errorf("a body without a length: %q", answer)
-	}
+	expect(t, strings.Contains(string(answer), "too-large"), "a body without a length: %q", answer)
 	// One that does not come whole.
-	if status := asks(t, w.dial(), "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"); status != 400 {
-		t.Errorf("a negative length: %d", status)
-	}
+	status := asks(t, w.dial(), "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n")
+	expect(t, status == 400, "a negative length: %d", status)
 }
 
 // TestLoginsAreSmallAndTakeNoPlaceOfUploads: anybody may send one.
@@ -215,9 +203,8 @@ func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
 	}
 	job := `{"body":"x"}`
 	put := fmt.Sprintf("POST /api/v1/tubes/mail/jobs%sAuthorization: Bearer %s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, operateToken, len(job), job)
-	if status := asks(t, w.dial(), put); status != 201 {
-		t.Errorf("an upload beside them: status %d", status)
-	}
+	status := asks(t, w.dial(), put)
+	expect(t, status == 201, "an upload beside them: status %d", status)
 }
 
 // TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After. Scrapes have
@@ -242,9 +229,8 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 			}
 			start := time.Now()
 			a := w.do("GET", refused, ask{}).wants(t, 429, "busy")
-			if took := time.Since(start); took < heavyWait || a.header.Get("Retry-After") == "" {
-				t.Errorf("refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
-			}
+			took := time.Since(start)
+			expect(t, took >= heavyWait && a.header.Get("Retry-After") != "", "refused after %v, Retry-After %q", took, a.header.Get("Retry-After"))
 			time.AfterFunc(heavyWait/4, leave)
 			w.do("GET", refused, ask{}).wants(t, 200, "")
 			w.do("GET", refused, ask{}).wants(t, 200, "")
@@ -257,9 +243,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	w := newWorld(t, setup{})
 	w.web.metrics.handler = nil
 	a := w.do("GET", "/metrics", ask{token: readToken}).wants(t, 500, "internal")
-	if !strings.Contains(w.logged.String(), a.problem(t).RequestID) {
-		t.Errorf("the log does not name the request: %s", w.logged)
-	}
+	expect(t, strings.Contains(w.logged.String(), a.problem(t).RequestID), "the log does not name the request: %s", w.logged)
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
 }
 
@@ -281,9 +265,8 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	}
 	time.Sleep(300 * time.Millisecond)
 	w.do("GET", "/metrics", ask{}).wants(t, 200, "")
-	if all := w.do("GET", "/metrics/tubes?family=age", ask{}).wants(t, 200, "").body; strings.Count(all, "\n") != 4001+2 {
-		t.Errorf("%d lines", strings.Count(all, "\n"))
-	}
+	all := w.do("GET", "/metrics/tubes?family=age", ask{}).wants(t, 200, "").body
+	expect(t, strings.Count(all, "\n") == 4001+2, "%d lines", strings.Count(all, "\n"))
 }
 
 // TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the
@@ -305,16 +288,14 @@ func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusCreated {
-					t.Errorf("status %d: %s", res.StatusCode, text)
-				}
+				text, _ := io.ReadAll(res.Body)
+				expect(t, res.StatusCode == http.StatusCreated, "status %d: %s", res.StatusCode, text)
 			}
 		})
 	}
 	all.Wait()
-	if n := len(w.list("/api/v1/tubes/half/jobs", "")); n != 80 {
-		t.Errorf("%d jobs are there", n)
-	}
+	n := len(w.list("/api/v1/tubes/half/jobs", ""))
+	expect(t, n == 80, "%d jobs are there", n)
 }
 
 // TestWholeBodiesAreSentInPieces: however they are cut, they are the same, and clients that do not
@@ -325,13 +306,11 @@ func TestWholeBodiesAreSentInPieces(t *testing.T) {
 	octets := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(octets)
 	for id, body := range []string{"", "x", strings.Repeat("é日\"<\n", 300_000), string(octets), strings.Repeat("é", 1<<20) + "\xc3", strings.Repeat("x", size)} {
-		if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", body)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.srv.Operator().Put(t.Context(), newJob("mail", body))
+		noErr(t, err)
 		j := get[wire.Job](w, fmt.Sprintf("/api/v1/jobs/%d?body=full", id+1))
-		if want := wire.NewContent([]byte(body), len(body)); !reflect.DeepEqual(j.Content, want) {
-			t.Errorf("body %d has %d bytes, and is another one", id, j.Size)
-		}
+		want := wire.NewContent([]byte(body), len(body))
+		expect(t, reflect.DeepEqual(j.Content, want), "body %d has %d bytes, and is another one", id, j.Size)
 	}
 	heap := func() uint64 {
 		runtime.GC()
@@ -343,11 +322,9 @@ func TestWholeBodiesAreSentInPieces(t *testing.T) {
 	for range 8 {
 		conn := w.dial()
 		fmt.Fprint(conn, "GET /api/v1/jobs/6?body=full HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%v, %v", res, err)
-		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require(t, err == nil && res.StatusCode == http.StatusOK, "%v, %v", res, err)
 	}
-	if more := int64(heap()) - int64(before); more > size {
-		t.Errorf("8 clients that do not read a body of %d bytes cost %d", size, more)
-	}
+	more := int64(heap()) - int64(before)
+	expect(t, more <= size, "8 clients that do not read a body of %d bytes cost %d", size, more)
 }

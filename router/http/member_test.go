@@ -50,9 +50,7 @@ func TestJSONMistakesAreNamedInPlainWords(t *testing.T) {
 			t.Errorf("%q: %d, field %q, %q, %q", tt.body, p.Status, p.Field, p.Detail, p.Remedy)
 		}
 		for _, s := range []string{"json:", "jsontext", "Go ", "uint8", "admin.", "EOF", "unmarshal"} {
-			if strings.Contains(p.Detail+p.Remedy, s) {
-				t.Errorf("%q: it says %q: %s", tt.body, s, p.Detail)
-			}
+			expect(t, !strings.Contains(p.Detail+p.Remedy, s), "%q: it says %q: %s", tt.body, s, p.Detail)
 		}
 	}
 }

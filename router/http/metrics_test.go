@@ -22,9 +22,8 @@ import (
 func parseMetrics(t *testing.T, text string) map[string]string {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
-	if _, err := p.TextToMetricFamilies(strings.NewReader(text)); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	_, err := p.TextToMetricFamilies(strings.NewReader(text))
+	require(t, err == nil, "%v in\n%s", err, text)
 	values := make(map[string]string)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -41,9 +40,8 @@ func parseMetrics(t *testing.T, text string) map[string]string {
 func (w *world) put(tube string, n int) {
 	w.t.Helper()
 	for range n {
-		if _, err := w.srv.Operator().Put(context.Background(), newJob(tube, "x")); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := w.srv.Operator().Put(context.Background(), newJob(tube, "x"))
+		noErr(w.t, err)
 	}
 }
 
@@ -62,14 +60,10 @@ func TestMetricsShowTheServer(t *testing.T) {
 		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "0", `polystalk_network_received_bytes_total`: "0",
 		`polystalk_operator_operations_total{action="put",result="done"}`: "3", `polystalk_operator_jobs_total{action="delete",result="skipped"}`: "0",
 	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %s", name, got[name], want)
-		}
+		expect(t, got[name] == want, "%s is %q, want %s", name, got[name], want)
 	}
 	for _, name := range []string{"go_goroutines", "process_cpu_seconds_total", "polystalk_start_time_seconds", `polystalk_journal_bytes{kind="live"}`, "polystalk_shard_visits_total", "polystalk_connections_limit"} {
-		if got[name] == "" {
-			t.Errorf("%s is not there", name)
-		}
+		expect(t, got[name] != "", "%s is not there", name)
 	}
 	worker := w.beanstalkd()
 	worker("watch mail")
@@ -88,9 +82,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 		`polystalk_command_errors_total{error="not_found",protocol="beanstalkd"}`: "1",
 		`polystalk_network_received_bytes_total`:                                  "57", `polystalk_network_sent_bytes_total`: "64",
 	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %s", name, got[name], want)
-		}
+		expect(t, got[name] == want, "%s is %q, want %s", name, got[name], want)
 	}
 	text = w.do("GET", "/metrics", ask{}).body
 	if got := parseMetrics(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
@@ -117,16 +109,12 @@ func check(t *testing.T, text string) {
 func TestMetricsComeAsAsked(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
 	a := w.do("GET", "/metrics", ask{header: map[string]string{"Accept": "application/openmetrics-text; version=1.0.0"}}).wants(t, 200, "")
-	if !strings.HasSuffix(a.body, "# EOF\n") || !strings.HasPrefix(a.header.Get("Content-Type"), "application/openmetrics-text") {
-		t.Errorf("OpenMetrics: %s", a.header.Get("Content-Type"))
-	}
+	expect(t, strings.HasSuffix(a.body, "# EOF\n") && strings.HasPrefix(a.header.Get("Content-Type"), "application/openmetrics-text"), "OpenMetrics: %s", a.header.Get("Content-Type"))
 	a = w.do("GET", "/metrics", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
 	z, err := gzip.NewReader(bytes.NewReader([]byte(a.body)))
 	noErr(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil || parseMetrics(t, string(text))["polystalk_ready"] != "1" {
-		t.Errorf("compressed: %v", err)
-	}
+	expect(t, err == nil && parseMetrics(t, string(text))["polystalk_ready"] == "1", "compressed: %v", err)
 }
 
 // TestMetricsShowSomeTubes: those that were asked for, then the busiest, and /metrics/tubes
@@ -161,34 +149,23 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 		`polystalk_tube_job_run_seconds_bucket{tube="t19",le="+Inf"}`:   "0",
 		`polystalk_tube_jobs{state="ready",tube="t17"}`:                 "",
 	} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %q", name, got[name], want)
-		}
+		expect(t, got[name] == want, "%s is %q, want %q", name, got[name], want)
 	}
 	all := w.do("GET", "/metrics/tubes", ask{}).wants(t, 200, "").body
 	series := parseMetrics(t, all)
-	if len(series) != 23*(4+1+3+1+1+9+2*15) {
-		t.Errorf("%d series of all tubes", len(series))
-	}
-	if series[`polystalk_tube_jobs{tube="odd\\xFF\"\\\\\\x0Aname",state="ready"}`] != "0" {
-		t.Errorf("a name is not written as it should be: %s", all)
-	}
+	expect(t, len(series) == 23*(4+1+3+1+1+9+2*15), "%d series of all tubes", len(series))
+	expect(t, series[`polystalk_tube_jobs{tube="odd\\xFF\"\\\\\\x0Aname",state="ready"}`] == "0", "a name is not written as it should be: %s", all)
 	ours := families(t, text)
 	for key, v := range families(t, all) {
-		if o, ok := ours[key]; ok && o != v && !strings.Contains(key, "oldest") {
-			t.Errorf("%s is %s in /metrics/tubes, and %s in /metrics", key, v, o)
-		}
+		o, ok := ours[key]
+		expect(t, !ok || o == v || strings.Contains(key, "oldest"), "%s is %s in /metrics/tubes, and %s in /metrics", key, v, o)
 		delete(ours, key)
 	}
 	for key := range ours {
-		if strings.HasPrefix(key, "polystalk_tube_") {
-			t.Errorf("%s is not in /metrics/tubes", key)
-		}
+		expect(t, !strings.HasPrefix(key, "polystalk_tube_"), "%s is not in /metrics/tubes", key)
 	}
 	some := parseMetrics(t, w.do("GET", "/metrics/tubes?match=t0*&family=jobs,age", ask{}).wants(t, 200, "").body)
-	if len(some) != 10*(4+1+3+1+1) || some[`polystalk_tube_jobs{tube="t03",state="ready"}`] != "4" {
-		t.Errorf("%d series: %v", len(some), some)
-	}
+	expect(t, len(some) == 10*(4+1+3+1+1) && some[`polystalk_tube_jobs{tube="t03",state="ready"}`] == "4", "%d series: %v", len(some), some)
 	w.do("GET", "/metrics/tubes?family=jobs,x", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/metrics/tubes?family=", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/metrics/tubes?match=[", ask{}).wants(t, 400, "bad-request")
@@ -234,16 +211,13 @@ func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 			if strings.Contains(text, `polystalk_tube_jobs{state="ready",tube="mail"} `+n+"\n") {
 				break
 			}
-			if time.Since(begun) > hangs {
-				t.Fatalf("%s jobs are not shown: %s", n, text)
-			}
+			require(t, time.Since(begun) <= hangs, "%s jobs are not shown: %s", n, text)
 			time.Sleep(200 * time.Millisecond)
 		}
 	}
 	w.web.SetHistory(0)
-	if age := w.web.watch.Steady(); age != 0 {
-		t.Errorf("tubes are as of %v ago, and nobody looks", age)
-	}
+	age := w.web.watch.Steady()
+	expect(t, age == 0, "tubes are as of %v ago, and nobody looks", age)
 }
 
 // TestRequestsAreCountedByTheirMethods: by each that a route has, and others as one.
@@ -260,8 +234,6 @@ func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	want[`polystalk_http_requests_total{code="405",method="other",route="other"}`] = "3"
 	got := parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, n := range want {
-		if got[name] != n {
-			t.Errorf("%s is %q, want %s", name, got[name], n)
-		}
+		expect(t, got[name] == n, "%s is %q, want %s", name, got[name], n)
 	}
 }

@@ -59,14 +59,10 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 	tried := readFile(t, "monitoring/alerts_test.yml")
 	guide := readFile(t, "README.md")
 	all := alerts(t)
-	if len(all) < 15 {
-		t.Errorf("there are %d alerts", len(all))
-	}
+	expect(t, len(all) >= 15, "there are %d alerts", len(all))
 	for _, a := range all {
 		for _, part := range []string{"\n        expr: ", "\n          severity: ", "\n          summary: \"", "\n          description: \"", "\n          runbook: \""} {
-			if !strings.Contains("\n"+a.text, part) {
-				t.Errorf("%s has no %s", a.name, strings.TrimSpace(part))
-			}
+			expect(t, strings.Contains("\n"+a.text, part), "%s has no %s", a.name, strings.TrimSpace(part))
 		}
 		_, test, _ := strings.Cut(tried, "\n  - name: "+a.name+"\n")
 		test, _, _ = strings.Cut(test, "\n  - name: ")
@@ -76,25 +72,18 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 		for _, m := range subject.FindAllString(test, -1) {
 			who[m] = true
 		}
-		if !fires || len(who) < 2 {
-			t.Errorf("%s is tried where it fires: %t, and with %d servers and tubes", a.name, fires, len(who))
-		}
-		if !strings.Contains(guide, "`"+a.name+"`") {
-			t.Errorf("the guide does not name %s", a.name)
-		}
+		expect(t, fires && len(who) >= 2, "%s is tried where it fires: %t, and with %d servers and tubes", a.name, fires, len(who))
+		expect(t, strings.Contains(guide, "`"+a.name+"`"), "the guide does not name %s", a.name)
 	}
 	for _, m := range regexp.MustCompile("`(Polystalk[A-Z]\\w+)`").FindAllStringSubmatch(guide, -1) {
-		if !slices.ContainsFunc(all, func(a alert) bool { return a.name == m[1] }) {
-			t.Errorf("the guide names %s, which is no alert", m[1])
-		}
+		expect(t, slices.ContainsFunc(all, func(a alert) bool { return a.name == m[1] }), "the guide names %s, which is no alert", m[1])
 	}
 	promtool := program(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"check", "config", "prometheus.yml"}} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = "monitoring"
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		expect(t, err == nil, "promtool %v: %v\n%s", args, err, out)
 	}
 }
 
@@ -146,28 +135,22 @@ func TestDashboardIsWhole(t *testing.T) {
 	ids := make(map[int]bool)
 	taken := make(map[[2]int]string)
 	for _, p := range panels {
-		if ids[p.ID] || p.Title == "" || p.Type == "row" != (len(p.Targets) == 0) {
-			t.Errorf("panel %d, %q: its id is another's, or it has no title, or nothing to show", p.ID, p.Title)
-		}
+		expect(t, !ids[p.ID] && p.Title != "" && p.Type == "row" == (len(p.Targets) == 0), "panel %d, %q: its id is another's, or it has no title, or nothing to show", p.ID, p.Title)
 		ids[p.ID] = true
 		if p.Type == "row" {
 			rows = append(rows, p.Title)
 		}
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
-				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%q has the place of %q, or none: %d, %d", p.Title, other, x, y)
-				}
+				other := taken[[2]int{x, y}]
+				require(t, other == "" && x < 24, "%q has the place of %q, or none: %d, %d", p.Title, other, x, y)
 				taken[[2]int{x, y}] = p.Title
 			}
 		}
 	}
-	if want := []string{"Overview", "Tubes", "Journal", "Connections", "Gearman", "HTTP and operators", "Process", "Cluster"}; !slices.Equal(rows, want) {
-		t.Errorf("the rows are %q, want %q", rows, want)
-	}
-	if exprs["variable instance"] == "" || exprs["variable tube"] == "" {
-		t.Errorf("there are no variables: %v", exprs)
-	}
+	want := []string{"Overview", "Tubes", "Journal", "Connections", "Gearman", "HTTP and operators", "Process", "Cluster"}
+	expect(t, slices.Equal(rows, want), "the rows are %q, want %q", rows, want)
+	expect(t, exprs["variable instance"] != "" && exprs["variable tube"] != "", "there are no variables: %v", exprs)
 }
 
 // busy gives a server traffic of all kinds, so that whatever is shown has something to show.
@@ -238,13 +221,9 @@ func TestMonitoringNamesExist(t *testing.T) {
 	}
 	look := func(where, expr string) {
 		names := metricName.FindAllString(inBraces.ReplaceAllString(expr, ""), -1)
-		if len(names) == 0 && !strings.Contains(expr, "up{") && !strings.Contains(expr, "ALERTS{") {
-			t.Errorf("%s has no metric: %s", where, expr)
-		}
+		expect(t, len(names) != 0 || strings.Contains(expr, "up{") || strings.Contains(expr, "ALERTS{"), "%s has no metric: %s", where, expr)
 		for _, name := range names {
-			if !shown[name] {
-				t.Errorf("%s: %s is not in /metrics", where, name)
-			}
+			expect(t, shown[name], "%s: %s is not in /metrics", where, name)
 		}
 	}
 	_, exprs := dashboard(t)
@@ -280,9 +259,7 @@ func TestPrometheusScrapesTheServer(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if !ups() {
-		t.Fatalf("the targets are not up: %s", p.get("/api/v1/targets"))
-	}
+	require(t, ups(), "the targets are not up: %s", p.get("/api/v1/targets"))
 	w.busy()
 	time.Sleep(2500 * time.Millisecond) // samples serve for two seconds
 	say := w.beanstalkd()
@@ -304,23 +281,16 @@ func TestPrometheusScrapesTheServer(t *testing.T) {
 			break
 		}
 	}
-	if !ups() {
-		t.Errorf("the targets are not up any more: %s", p.get("/api/v1/targets"))
-	}
+	expect(t, ups(), "the targets are not up any more: %s", p.get("/api/v1/targets"))
 	for _, name := range []string{"sample_duplicate_timestamp", "sample_out_of_bounds", "sample_out_of_order", "exceeded_sample_limit", "exemplar_out_of_order"} {
-		if !strings.Contains(p.get("/metrics"), "\nprometheus_target_scrapes_"+name+"_total 0\n") {
-			t.Errorf("Prometheus has refused samples: %s", name)
-		}
+		expect(t, strings.Contains(p.get("/metrics"), "\nprometheus_target_scrapes_"+name+"_total 0\n"), "Prometheus has refused samples: %s", name)
 	}
 	for _, expr := range []string{"scrape_samples_scraped == scrape_samples_post_metric_relabeling", "scrape_samples_scraped > 200"} {
-		if n := p.count(expr); n < 1 {
-			t.Errorf("%d targets with %s", n, expr)
-		}
+		n := p.count(expr)
+		expect(t, n >= 1, "%d targets with %s", n, expr)
 	}
 	rules := p.get("/api/v1/rules")
-	if strings.Contains(rules, `"health":"err"`) || strings.Count(rules, `"health":"ok"`) != len(alerts(t)) {
-		t.Errorf("the rules are not well: %s", rules)
-	}
+	expect(t, !strings.Contains(rules, `"health":"err"`) && strings.Count(rules, `"health":"ok"`) == len(alerts(t)), "the rules are not well: %s", rules)
 }
 
 // A running is a Prometheus that runs until the end of the test.
@@ -378,8 +348,7 @@ func (p *running) count(expr string) int {
 		Data   struct{ Result []any }
 	}
 	text := p.get("/api/v1/query?query=" + url.QueryEscape(expr))
-	if err := json.Unmarshal([]byte(text), &v); err != nil || v.Status != "success" {
-		p.t.Errorf("%s: %s", expr, text)
-	}
+	err := json.Unmarshal([]byte(text), &v)
+	expect(p.t, err == nil && v.Status == "success", "%s: %s", expr, text)
 	return len(v.Data.Result)
 }

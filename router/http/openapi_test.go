@@ -28,14 +28,11 @@ var described = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 func TestDescriptionIsWellFormed(t *testing.T) {
-	if _, err := described(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := described()
+	noErr(t, err)
 	w := newWorld(t, setup{anonymous: access.Read})
 	a := w.do("GET", "/api/v1/openapi.json", ask{}).wants(t, 200, "")
-	if a.body != string(description) {
-		t.Error("another one is served")
-	}
+	expect(t, a.body == string(description), "another one is served")
 	w.do("GET", "/api/v1/openapi.json", ask{header: map[string]string{"If-None-Match": a.header.Get("ETag")}}).wants(t, 304, "")
 }
 
@@ -53,9 +50,8 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 		if !strings.Contains(rt.pattern, " /api/v1/") {
 			continue
 		}
-		if role := left[rt.pattern]; role != rt.need.String() {
-			t.Errorf("%s takes the role %v, and is described with %q", rt.pattern, rt.need, role)
-		}
+		role := left[rt.pattern]
+		expect(t, role == rt.need.String(), "%s takes the role %v, and is described with %q", rt.pattern, rt.need, role)
 		delete(left, rt.pattern)
 	}
 	for pattern := range left {
@@ -110,9 +106,8 @@ func (w *world) validate(r *http.Request, sent ask, got *answer) {
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true},
 	}
 	if got.status < 300 {
-		if err := openapi3filter.ValidateRequest(context.Background(), in); err != nil {
-			w.t.Errorf("%s %s is served, and does not go with the description: %v", r.Method, r.URL, err)
-		}
+		err := openapi3filter.ValidateRequest(context.Background(), in)
+		expect(w.t, err == nil, "%s %s is served, and does not go with the description: %v", r.Method, r.URL, err)
 	}
 	out := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: in, Status: got.status, Header: got.header,

@@ -94,9 +94,8 @@ func (w *world) fill(jobs int) {
 	}()
 	in := bufio.NewReaderSize(conn, 1<<16)
 	for range jobs + 1 {
-		if _, err := in.ReadString('\n'); err != nil {
-			w.t.Fatal(err)
-		}
+		_, err := in.ReadString('\n')
+		noErr(w.t, err)
 	}
 	conn.Close()
 }
@@ -132,8 +131,7 @@ func (w *world) begin(body string) string {
 // audited are the entries of the audit about operations that have ended later.
 func (w *world) audited() (list []wire.Entry) {
 	w.t.Helper()
-	var v wire.Audit
-	w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(w.t, 200, "").read(w.t, &v)
+	v := as[wire.Audit](w.t, w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(w.t, 200, ""))
 	for _, e := range v.Entries {
 		if strings.HasPrefix(e.Detail, "operation ") {
 			list = append(list, e)
@@ -156,25 +154,20 @@ func TestLongOperationIsFollowed(t *testing.T) {
 		t.Errorf("while the disk does nothing: %+v", v)
 	}
 	time.Sleep(50 * time.Millisecond)
-	if again := w.shows(at); again.Matched != v.Matched {
-		t.Errorf("it goes on although nothing becomes durable: %+v, then %+v", v, again)
-	}
-	if e := w.audited(); len(e) != 0 {
-		t.Errorf("%+v", e)
-	}
+	again := w.shows(at)
+	expect(t, again.Matched == v.Matched, "it goes on although nothing becomes durable: %+v, then %+v", v, again)
+	e := w.audited()
+	expect(t, len(e) == 0, "%+v", e)
 	disk.let()
 	v = w.until(at, hangs, over)
-	if v.State != "done" || v.Done != jobs || v.Unconfirmed != 0 || v.Problem != nil || v.Looked != jobs || v.Matched != jobs {
-		t.Errorf("%+v", v)
-	}
+	expect(t, v.State == "done" && v.Done == jobs && v.Unconfirmed == 0 && v.Problem == nil && v.Looked == jobs && v.Matched == jobs, "%+v", v)
 	list := w.audited()
 	if len(list) != 1 || list[0].Affected != jobs || list[0].Status != 200 || list[0].Role != "operate" || !strings.Contains(list[0].Detail, `operation 1 done after `) ||
 		!strings.Contains(list[0].Detail, `bury, tube "mail"`) || list[0].Path != operations {
 		t.Errorf("%+v", list)
 	}
-	if log := w.logged.String(); !strings.Contains(log, "affected=10000") || !strings.Contains(log, list[0].RequestID) {
-		t.Errorf("the log has no line about it: %s", log)
-	}
+	log := w.logged.String()
+	expect(t, strings.Contains(log, "affected=10000") && strings.Contains(log, list[0].RequestID), "the log has no line about it: %s", log)
 }
 
 // TestCancelEndsSoon: whatever it waits for, and what was not done is done by the same once
@@ -193,32 +186,22 @@ func TestCancelEndsSoon(t *testing.T) {
 		return w.until(at, hangs, over)
 	}
 	v := cancel(waiting)
-	if v.State != "cancelled" || v.Looked != 0 || v.Problem == nil || !strings.Contains(v.Problem.Detail, `by the token "worker"`) {
-		t.Errorf("the one that waits: %+v, %+v", v, v.Problem)
-	}
+	expect(t, v.State == "cancelled" && v.Looked == 0 && v.Problem != nil && strings.Contains(v.Problem.Detail, `by the token "worker"`), "the one that waits: %+v, %+v", v, v.Problem)
 	v = cancel(running)
-	if v.State != "cancelled" || v.Done != 0 || v.Unconfirmed < 4096 || v.Unconfirmed+v.Skipped["unfit"] != v.Matched {
-		t.Errorf("the one that runs: %+v", v)
-	}
+	expect(t, v.State == "cancelled" && v.Done == 0 && v.Unconfirmed >= 4096 && v.Unconfirmed+v.Skipped["unfit"] == v.Matched, "the one that runs: %+v", v)
 	w.do("DELETE", running, ask{}).wants(t, 204, "") // again, to no effect
 	for start := time.Now(); len(w.audited()) != 2; time.Sleep(time.Millisecond) {
-		if time.Since(start) > hangs {
-			t.Fatalf("%d ends are audited", len(w.audited()))
-		}
+		require(t, time.Since(start) <= hangs, "%d ends are audited", len(w.audited()))
 	}
 	disk.let()
 	rest := w.operation(200, `{"action":"bury","select":{"tube":"mail","states":["ready"]},"as_of":%q}`, v.AsOf)
-	if rest.Done+v.Unconfirmed != jobs || len(rest.Skipped) != 0 {
-		t.Errorf("%d were done, and then %+v", v.Unconfirmed, rest)
-	}
+	expect(t, rest.Done+v.Unconfirmed == jobs && len(rest.Skipped) == 0, "%d were done, and then %+v", v.Unconfirmed, rest)
 	metrics := w.do("GET", "/metrics", ask{}).body
 	for _, line := range []string{
 		`operations_total{action="bury",result="cancelled"} 1`, `operations_total{action="delete",result="cancelled"} 1`, `operations_total{action="bury",result="done"} 1`,
 		fmt.Sprintf(`jobs_total{action="bury",result="done"} %d`, rest.Done),
 	} {
-		if !strings.Contains(metrics, "polystalk_operator_"+line+"\n") {
-			t.Errorf("the metrics have no %s", line)
-		}
+		expect(t, strings.Contains(metrics, "polystalk_operator_"+line+"\n"), "the metrics have no %s", line)
 	}
 }
 
@@ -240,19 +223,16 @@ func TestSixteenOperationsWait(t *testing.T) {
 		})
 	}
 	begun.Wait()
-	if a := w.do("POST", operations, ask{json: true, body: buryMail}).wants(t, 429, "busy"); a.header.Get("Retry-After") == "" {
-		t.Error("it is not told when to come again")
-	}
+	a := w.do("POST", operations, ask{json: true, body: buryMail}).wants(t, 429, "busy")
+	expect(t, a.header.Get("Retry-After") != "", "it is not told when to come again")
 	for _, at := range all[1:] {
-		if v := w.shows(at); v.State != "waiting" {
-			t.Errorf("%+v", v)
-		}
+		v := w.shows(at)
+		expect(t, v.State == "waiting", "%+v", v)
 	}
 	disk.let()
 	for _, at := range all {
-		if v := w.until(at, hangs, over); v.State != "done" {
-			t.Errorf("%+v", v)
-		}
+		v := w.until(at, hangs, over)
+		expect(t, v.State == "done", "%+v", v)
 	}
 	w.operation(200, `{"action":"kick","select":{"tube":"mail"},"limit":1}`)
 }
@@ -312,14 +292,11 @@ func TestOperationWithAKeyIsBegunOnce(t *testing.T) {
 	at := "/api/v1/" + answers[0].wants(t, 202, "").header.Get("Location")
 	w.until(at, hangs, over)
 	for _, a := range append(answers, send(buryMail)) {
-		if a.status != 202 || a.body != answers[0].body || a.header.Get("Location") != answers[0].header.Get("Location") {
-			t.Errorf("%d %s", a.status, a.body)
-		}
+		expect(t, a.status == 202 && a.body == answers[0].body && a.header.Get("Location") == answers[0].header.Get("Location"), "%d %s", a.status, a.body)
 	}
 	send(strings.Replace(buryMail, "bury", "kick", 1)).wants(t, 422, "key-in-use")
-	if all := w.web.operations.List(); len(all) != 1 {
-		t.Errorf("%d operations", len(all))
-	}
+	all := w.web.operations.List()
+	expect(t, len(all) == 1, "%d operations", len(all))
 }
 
 // A stumbling action makes the server fail.
@@ -337,15 +314,12 @@ func TestOperationThatPanicsHasFailed(t *testing.T) {
 		return w.web.beginOperation(c, new(wire.NewOperation), b)
 	}}})
 	a := w.do("POST", "/stumble", ask{}).wants(t, 500, "internal")
-	if log := w.logged.String(); !strings.Contains(log, "stumbled") || !strings.Contains(log, a.problem(t).RequestID) {
-		t.Errorf("the log does not say where: %s", log)
-	}
-	if v := w.operation(200, buryMail); v.Done != 3 {
-		t.Errorf("%+v", v)
-	}
-	if body := w.do("GET", "/metrics", ask{}).body; !strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`) {
-		t.Error("it is not counted")
-	}
+	log := w.logged.String()
+	expect(t, strings.Contains(log, "stumbled") && strings.Contains(log, a.problem(t).RequestID), "the log does not say where: %s", log)
+	v := w.operation(200, buryMail)
+	expect(t, v.Done == 3, "%+v", v)
+	body := w.do("GET", "/metrics", ask{}).body
+	expect(t, strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`), "it is not counted")
 }
 
 // TestFullDiskStopsOperations: before anything was changed, or where it got full; deleting
@@ -358,22 +332,15 @@ func TestFullDiskStopsOperations(t *testing.T) {
 	disk.full.Store(true)
 	body := `{"pri":9,"body":"` + strings.Repeat("x", 60_000) + `"}`
 	for i := 0; w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}).status == 201; i++ {
-		if i == 1000 {
-			t.Fatal("the disk is not full")
-		}
+		require(t, i != 1000, "the disk is not full")
 	}
 	for _, action := range []string{`"action":"bury"`, `"action":"set","set":{"pri":1}`, `"action":"set","set":{"ttr_seconds":1}`, `"action":"set","set":{"delay_seconds":100}`} {
 		w.do("POST", operations, ask{json: true, body: `{` + action + `,"select":{"tube":"mail"}}`}).wants(t, 507, "disk-full")
 	}
-	var tube wire.Tube
-	w.do("GET", "/api/v1/tubes/mail", ask{}).read(t, &tube)
-	if tube.Jobs.Buried+tube.Jobs.Delayed > 0 || tube.Jobs.Urgent != tube.Jobs.Ready {
-		t.Errorf("something was changed: %+v", tube.Jobs)
-	}
+	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{}))
+	expect(t, tube.Jobs.Buried+tube.Jobs.Delayed <= 0 && tube.Jobs.Urgent == tube.Jobs.Ready, "something was changed: %+v", tube.Jobs)
 	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
-	if v.Done != tube.Jobs.Ready {
-		t.Errorf("%d jobs, and deleted were %+v", tube.Jobs.Ready, v)
-	}
+	expect(t, v.Done == tube.Jobs.Ready, "%d jobs, and deleted were %+v", tube.Jobs.Ready, v)
 }
 
 // TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.
@@ -401,8 +368,6 @@ func TestLongOperationIsCancelledWhileItRuns(t *testing.T) {
 	if err := o.RunBulk(t.Context(), &bulk, &rest); err != nil || first.Done == 100_000 || rest.Tally().Done+first.Done != 100_000 || first.Unconfirmed != 0 {
 		t.Errorf("%+v, and then %+v, %v", first, rest.Tally(), err)
 	}
-	var tube wire.Tube
-	if w.do("GET", "/api/v1/tubes/mail", ask{}).read(t, &tube); tube.Jobs.Buried != 100_000 {
-		t.Errorf("%+v", tube.Jobs)
-	}
+	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{}))
+	expect(t, tube.Jobs.Buried == 100_000, "%+v", tube.Jobs)
 }

@@ -46,9 +46,7 @@ func TestOperationsByID(t *testing.T) {
 		{"[" + strings.Join(many, ",") + "]", "select.ids"},
 	} {
 		a := w.do("POST", operations, ask{json: true, body: `{"action":"delete","select":{"ids":` + tt.ids + `}}`}).wants(t, 422, "invalid")
-		if p := a.problem(t); p.Field != tt.field {
-			t.Errorf("%.40s: the field is %q, want %q", tt.ids, p.Field, tt.field)
-		}
+		a.field(t, tt.field)
 	}
 	for _, tt := range []struct {
 		what, selected                           string
@@ -68,20 +66,15 @@ func TestOperationsByID(t *testing.T) {
 				v.Done != 0 && dry == "true" || v.Done != tt.done && dry == "false" || v.State != "done" {
 				t.Errorf("%s, dry %s: %+v", tt.what, dry, v)
 			}
-			if v.IDs == 0 || v.Asked.Select.IDs != nil {
-				t.Errorf("%s: %d ids, of which are shown %q", tt.what, v.IDs, v.Asked.Select.IDs)
-			}
+			expect(t, v.IDs != 0 && v.Asked.Select.IDs == nil, "%s: %d ids, of which are shown %q", tt.what, v.IDs, v.Asked.Select.IDs)
 		}
 		v := w.operation(200, `{"action":"kick","select":{"all_tubes":true,"states":["buried"],"id_min":"12"}}`)
-		if tt.what == "any tube" && v.Done != 2 {
-			t.Errorf("%+v were buried", v)
-		}
+		expect(t, tt.what != "any tube" || v.Done == 2, "%+v were buried", v)
 	}
 	w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":{"ids":["9"],"tube":"nobody"}}`}).wants(t, 404, "not-found")
 	w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":{"ids":["9","10","11"]},"expect_at_most":2}`}).wants(t, 409, "more-than-expected")
-	if v := w.operation(200, `{"action":"kick","select":{"ids":["9","10","11"]},"limit":2}`); v.Matched != 2 || v.Done != 2 {
-		t.Errorf("%+v", v)
-	}
+	v := w.operation(200, `{"action":"kick","select":{"ids":["9","10","11"]},"limit":2}`)
+	expect(t, v.Matched == 2 && v.Done == 2, "%+v", v)
 }
 
 // TestOperationsThatAskAtLengthAreRefused: what is asked for is remembered.
@@ -92,13 +85,10 @@ func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
 	} {
 		w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":` + long + `}`}).wants(t, 422, "invalid")
 	}
-	if all := w.web.operations.List(); len(all) != 0 {
-		t.Errorf("%d are remembered", len(all))
-	}
+	all := w.web.operations.List()
+	expect(t, len(all) == 0, "%d are remembered", len(all))
 	for _, e := range w.web.audit.newest(10, 1<<62) {
-		if len(e.Detail) > 400 || !strings.HasPrefix(e.Detail, "kick, ") {
-			t.Errorf("the audit has %d bytes: %.40s", len(e.Detail), e.Detail)
-		}
+		expect(t, len(e.Detail) <= 400 && strings.HasPrefix(e.Detail, "kick, "), "the audit has %d bytes: %.40s", len(e.Detail), e.Detail)
 	}
 }
 
@@ -107,9 +97,8 @@ func TestTubesOfAnyNameAreSelected(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.function("a/\xff")
 	w.do("POST", "/api/v1/tubes/a%2F%FF/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
-	if v := w.operation(200, `{"action":"bury","select":{"tube_path":"a%%2F%%FF"}}`); v.Done != 1 {
-		t.Errorf("%+v", v)
-	}
+	v := w.operation(200, `{"action":"bury","select":{"tube_path":"a%%2F%%FF"}}`)
+	expect(t, v.Done == 1, "%+v", v)
 	for _, both := range []string{`{"tube":"a","tube_path":"a"}`, `{"tube_path":"a","all_tubes":true}`, `{"tube_path":"%"}`} {
 		w.do("POST", operations, ask{json: true, body: `{"action":"bury","select":` + both + `}`}).wants(t, 422, "invalid")
 	}
@@ -132,9 +121,7 @@ func TestDryRunForesees(t *testing.T) {
 		}
 		was, _ := json.Marshal(before)
 		is, _ := json.Marshal(after)
-		if string(is) != string(was) || dry.Done != 0 || !dry.DryRun || dry.ToLook != 14 {
-			t.Errorf("%s: something was changed: %+v", action, dry)
-		}
+		expect(t, string(is) == string(was) && dry.Done == 0 && dry.DryRun && dry.ToLook == 14, "%s: something was changed: %+v", action, dry)
 		run := w.operation(200, `{%s,"select":{"all_tubes":true},"as_of":%q}`, action, dry.AsOf)
 		skipped := uint64(0)
 		for _, n := range run.Skipped {
@@ -151,16 +138,12 @@ func TestMoreThanExpectedSaysHowMany(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
 	a := w.do("POST", operations, ask{json: true, body: `{"action":"delete","select":{"tube":"mail"},"expect_at_most":12,"limit":3}`}).wants(t, 409, "more-than-expected")
-	if p := a.problem(t); !strings.Contains(p.Detail, "13 jobs are selected") {
-		t.Errorf("%+v", p)
-	}
+	p := a.problem(t)
+	expect(t, strings.Contains(p.Detail, "13 jobs are selected"), "%+v", p)
 	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"expect_at_most":13,"limit":3}`)
-	if v.Selected == nil || *v.Selected != 13 || v.Matched != 3 || v.Done != 3 || v.ToLook != 26 {
-		t.Errorf("%+v", v)
-	}
-	if left := w.list("/api/v1/tubes/mail/jobs", ""); len(left) != 10 {
-		t.Errorf("%d", idsOf(left))
-	}
+	expect(t, v.Selected != nil && *v.Selected == 13 && v.Matched == 3 && v.Done == 3 && v.ToLook == 26, "%+v", v)
+	left := w.list("/api/v1/tubes/mail/jobs", "")
+	expect(t, len(left) == 10, "%d", idsOf(left))
 }
 
 // TestAsOfHoldsForEveryState: a job that leaves a state and comes back was not counted.
@@ -192,9 +175,8 @@ func TestAsOfHoldsForEveryState(t *testing.T) {
 			}
 		}
 		v = w.operation(200, `{"action":"delete","select":%s,"force":true,"as_of":%q}`, selected, v.AsOf)
-		if got := idsOf(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried")); v.Matched != 4 || v.Done != 4 || !slices.Equal(got, []uint64{1, 3, 5, 7}) {
-			t.Errorf("%s: %d are left of %+v", selected, got, v)
-		}
+		got := idsOf(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
+		expect(t, v.Matched == 4 && v.Done == 4 && slices.Equal(got, []uint64{1, 3, 5, 7}), "%s: %d are left of %+v", selected, got, v)
 	}
 }
 
@@ -230,14 +212,10 @@ func TestWhatComesAfterTheCountIsNotTouched(t *testing.T) {
 			selected.AtMost = counted.Matched
 		}
 		got, err := w.bulk(selected)
-		if err != nil || got.Done != counted.Matched {
-			t.Fatalf("round %d: %d were counted, and %d deleted: %v", i, counted.Matched, got.Done, err)
-		}
+		require(t, err == nil && got.Done == counted.Matched, "round %d: %d were counted, and %d deleted: %v", i, counted.Matched, got.Done, err)
 		total += got.Done
 	}
-	if total == 0 {
-		t.Error("nothing was there")
-	}
+	expect(t, total != 0, "nothing was there")
 }
 
 // TestMomentsAreRead as they were written, by this process and by the one after it.
@@ -250,9 +228,7 @@ func TestMomentsAreRead(t *testing.T) {
 		t.Errorf("%q is read as %d, %v, and was %d", text, got, err, now)
 	}
 	got, err := other.web.readAsOf(text) // both use the clock of the machine
-	if err != nil || got-now > 60*core.Second || now-got > 60*core.Second {
-		t.Errorf("another process reads %q as %d, %v, and it was %d", text, got, err, now)
-	}
+	expect(t, err == nil && got-now <= 60*core.Second && now-got <= 60*core.Second, "another process reads %q as %d, %v, and it was %d", text, got, err, now)
 	if got, err := w.web.readAsOf("2024-02-29T12:00:00Z"); err != nil || got != core.Time(time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC).UnixNano()) {
 		t.Errorf("a time of day: %d, %v", got, err)
 	}
@@ -277,24 +253,18 @@ func TestTimesToRunAreSetInMany(t *testing.T) {
 	}
 	for _, name := range []string{"body", "body_base64"} {
 		a := w.do("POST", operations, ask{json: true, body: `{"action":"set","select":{"tube":"mail"},"set":{"pri":1,"` + name + `":"eA=="}}`}).wants(t, 422, "invalid")
-		if p := a.problem(t); p.Field != "set."+name || !strings.Contains(p.Remedy, "PATCH") {
-			t.Errorf("%+v", p)
-		}
+		p := a.problem(t)
+		expect(t, p.Field == "set."+name && strings.Contains(p.Remedy, "PATCH"), "%+v", p)
 	}
 	v := w.operation(200, `{"action":"set","select":{"all_tubes":true},"set":{"pri":3,"ttr_seconds":4321}}`)
-	if v.Matched != 54 || v.Done != 53 || v.Skipped["reserved"] != 1 {
-		t.Errorf("%+v", v)
-	}
+	expect(t, v.Matched == 54 && v.Done == 53 && v.Skipped["reserved"] == 1, "%+v", v)
 	check := func(list []wire.Job) {
 		t.Helper()
 		for _, j := range list {
-			if held := j.ID == 12; !held && (j.TTRSeconds != 4321 || j.Pri != 3) || held && j.TTRSeconds != 1000 {
-				t.Errorf("%+v", j)
-			}
+			held := j.ID == 12
+			expect(t, (held || j.TTRSeconds == 4321 && j.Pri == 3) && (!held || j.TTRSeconds == 1000), "%+v", j)
 		}
-		if len(list) != 54 {
-			t.Errorf("%d jobs", len(list))
-		}
+		expect(t, len(list) == 54, "%d jobs", len(list))
 	}
 	check(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 	noErr(t, w.srv.Shutdown(context.Background()))
@@ -314,13 +284,10 @@ func TestAsOfHoldsAfterARestart(t *testing.T) {
 	noErr(t, w.srv.Shutdown(context.Background()))
 	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
 	v = again.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"as_of":%q,"expect_at_most":13}`, v.AsOf)
-	if v.Done != 12 || v.Matched != 12 {
-		t.Errorf("%+v", v)
-	}
+	expect(t, v.Done == 12 && v.Matched == 12, "%+v", v)
 	again.do("GET", late, ask{}).wants(t, 200, "")
-	if got := idsOf(again.list("/api/v1/tubes/mail/jobs", "state=ready,delayed,reserved,buried")); !slices.Equal(got, []uint64{9, 15}) {
-		t.Errorf("%d are left", got)
-	}
+	got := idsOf(again.list("/api/v1/tubes/mail/jobs", "state=ready,delayed,reserved,buried"))
+	expect(t, slices.Equal(got, []uint64{9, 15}), "%d are left", got)
 	// Of a tube that has gone since there is nothing left to do.
 	again.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
 	if v := again.operation(200, `{"action":"delete","select":{"tube":"mail"},"as_of":%q}`, v.AsOf); v.Matched != 0 {
@@ -335,11 +302,8 @@ func TestReadersSeeOperationsWithoutWhatWasLookedFor(t *testing.T) {
 	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{"body":"needle"}`}).wants(t, 201, "")
 	w.do("POST", operations, ask{token: operateToken, json: true, body: `{"action":"bury","select":{"tube":"mail","contains":"needle"}}`}).wants(t, 200, "")
 	for token, want := range map[string]string{readToken: "", bodiesToken: "needle", operateToken: "needle"} {
-		var v wire.Operation
-		w.do("GET", operations+"/1", ask{token: token}).wants(t, 200, "").read(t, &v)
-		if v.Asked.Select.Contains != want || v.Asked.Action != "bury" || *v.Asked.Select.Tube != "mail" || v.Name != "worker" {
-			t.Errorf("%+v", v)
-		}
+		v := get[wire.Operation](w, operations+"/1", token)
+		expect(t, v.Asked.Select.Contains == want && v.Asked.Action == "bury" && *v.Asked.Select.Tube == "mail" && v.Name == "worker", "%+v", v)
 	}
 }
 

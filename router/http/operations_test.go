@@ -60,9 +60,7 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 	}
 	over.Wait()
 	all := l.List()
-	if len(all) > 100 || l.Find(all[0].ID) != all[0] || l.Find(1) != nil {
-		t.Errorf("%d are remembered", len(all))
-	}
+	expect(t, len(all) <= 100 && l.Find(all[0].ID) == all[0] && l.Find(1) == nil, "%d are remembered", len(all))
 	role = "admin"
 	if _, err := begin(ctx); err != nil || len(l.List()) != len(all)+1 {
 		t.Errorf("another role has %d remembered, %v", len(l.List())-len(all), err)
@@ -93,25 +91,18 @@ func TestOperationsByHTTP(t *testing.T) {
 	} {
 		run(tt.body).wants(t, tt.status, tt.slug)
 	}
-	var v wire.Operation
-	run(`{"action":"delete","select":{"tube":"mail"},"dry_run":true}`).wants(t, 200, "").read(t, &v)
-	if v.State != "done" || v.Matched != 13 || v.Done != 0 || v.AsOf == "" {
-		t.Errorf("%+v", v)
-	}
+	v := as[wire.Operation](t, run(`{"action":"delete","select":{"tube":"mail"},"dry_run":true}`).wants(t, 200, ""))
+	expect(t, v.State == "done" && v.Matched == 13 && v.Done == 0 && v.AsOf != "", "%+v", v)
 	w.putOne(ask{json: true, body: `{}`}, "")
 	got := run(`{"action":"delete","select":{"tube":"mail"},"as_of":"`+v.AsOf+`","expect_at_most":13}`).wants(t, 200, "")
 	v = wire.Operation{}
-	if got.read(t, &v); v.Done != 12 || v.Skipped["reserved"] != 1 {
-		t.Errorf("%+v", v)
-	}
+	got.read(t, &v)
+	expect(t, v.Done == 12 && v.Skipped["reserved"] == 1, "%+v", v)
 	w.do("GET", "/api/v1/"+got.header.Get("Location"), ask{}).wants(t, 200, "")
 	w.do("DELETE", "/api/v1/"+got.header.Get("Location"), ask{}).wants(t, 204, "")
 	w.do("GET", path+"/999", ask{}).wants(t, 404, "not-found")
-	var all wire.Operations
-	if w.do("GET", path, ask{}).wants(t, 200, "").read(t, &all); len(all.Operations) != 4 || all.Operations[0].Done != 12 {
-		t.Errorf("%+v", all)
-	}
-	if n := len(w.list("/api/v1/tubes/mail/jobs", "")); n != 2 {
-		t.Errorf("%d jobs are left", n)
-	}
+	all := get[wire.Operations](w, path)
+	expect(t, len(all.Operations) == 4 && all.Operations[0].Done == 12, "%+v", all)
+	n := len(w.list("/api/v1/tubes/mail/jobs", ""))
+	expect(t, n == 2, "%d jobs are left", n)
 }

@@ -60,9 +60,7 @@ func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 				noErr(t, err)
 				res, err := transport.RoundTrip(req)
 				if tt.late {
-					if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-						t.Errorf("it is answered: %v, %v", res, err)
-					}
+					expect(t, errors.Is(context.Cause(ctx), context.DeadlineExceeded), "it is answered: %v, %v", res, err)
 					return
 				}
 				noErr(t, err)

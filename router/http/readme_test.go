@@ -39,14 +39,11 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 			line = strings.Replace(line, "curl ", "curl -sS --fail-with-body --max-time 20 ", 1)
 			sh := exec.Command("sh", "-c", line)
 			sh.Env = append(os.Environ(), "token="+adminToken)
-			if out, err := sh.CombinedOutput(); err != nil {
-				t.Errorf("%s%v: %s", line, err, out)
-			}
+			out, err := sh.CombinedOutput()
+			expect(t, err == nil, "%s%v: %s", line, err, out)
 		}
 	}
-	if ran < 15 {
-		t.Errorf("only %d examples were found", ran)
-	}
+	expect(t, ran >= 15, "only %d examples were found", ran)
 }
 
 // TestGuideExplainsEveryMetric with its type and labels, and no others.
@@ -96,17 +93,14 @@ func TestGuideExplainsEveryMetric(t *testing.T) {
 		wanted := func(what string, has, want []string) {
 			slices.Sort(has)
 			slices.Sort(want)
-			if has, want = slices.Compact(has), slices.Compact(want); !slices.Equal(has, want) {
-				t.Errorf("%s: the guide says %s %q, and they are %q", cells[1], what, has, want)
-			}
+			has, want = slices.Compact(has), slices.Compact(want)
+			expect(t, slices.Equal(has, want), "%s: the guide says %s %q, and they are %q", cells[1], what, has, want)
 		}
 		wanted("type", strings.Split(strings.ReplaceAll(cells[2], " ", ""), ","), types)
 		wanted("labels", codes(cells[3]), labels)
 	}
 	for name := range shown {
-		if strings.HasPrefix(name, "polystalk_") && !explained[name] {
-			t.Errorf("the guide does not explain %s", name)
-		}
+		expect(t, !strings.HasPrefix(name, "polystalk_") || explained[name], "the guide does not explain %s", name)
 	}
 }
 

@@ -44,9 +44,7 @@ func TestRemedies(t *testing.T) {
 		{"GET", "/api/v1/server", ask{token: "stranger-0123456789"}, 401, "", "not one of", "SHA-256"},
 	} {
 		p := w.do(tt.method, tt.path, tt.ask).wants(t, tt.status, "").problem(t)
-		if p.Field != tt.field || !strings.Contains(p.Detail, tt.detail) || !strings.Contains(p.Remedy, tt.remedy) {
-			t.Errorf("%s %s %s: %+v", tt.method, tt.path, tt.ask.body, p)
-		}
+		expect(t, p.Field == tt.field && strings.Contains(p.Detail, tt.detail) && strings.Contains(p.Remedy, tt.remedy), "%s %s %s: %+v", tt.method, tt.path, tt.ask.body, p)
 	}
 }
 
@@ -62,9 +60,7 @@ func TestRemedyOfForce(t *testing.T) {
 		{"PATCH", at, `{"pri":7}`, true}, {"POST", at + "/bury", "", true}, {"DELETE", at, "", true}, {"POST", at + "/move", `{"to":"away"}`, false},
 	} {
 		p := w.do(tt.method, tt.path, ask{json: tt.body != "", body: tt.body}).wants(t, 409, "job-reserved").problem(t)
-		if strings.Contains(p.Remedy, "?force=true") != tt.force {
-			t.Errorf("%s %s: %s", tt.method, tt.path, p.Remedy)
-		}
+		expect(t, strings.Contains(p.Remedy, "?force=true") == tt.force, "%s %s: %s", tt.method, tt.path, p.Remedy)
 	}
 	w.do("PATCH", at+"?force=true", ask{json: true, body: `{"pri":7}`}).wants(t, 204, "")
 }
@@ -74,9 +70,7 @@ func TestProblemsOfIdsNameTheirKind(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for path, want := range map[string]string{"jobs": "a job", "connections": "a connection", "operations": "an operation"} {
 		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
-		if p.Detail != `"abc" is not the id of `+want || p.Field != "id" {
-			t.Errorf("%s: %+v", path, p)
-		}
+		expect(t, p.Detail == `"abc" is not the id of `+want && p.Field == "id", "%s: %+v", path, p)
 	}
 }
 
@@ -98,8 +92,6 @@ func TestUnknownParametersAreRefused(t *testing.T) {
 		}
 		target := strings.NewReplacer("{tube}", "mail", "{id}", "1").Replace(path)
 		got := w.do(method, target+"?frobnicate=1", a)
-		if got.status != 400 || got.problem(t).Field != "frobnicate" {
-			t.Errorf("%s: %d %s", rt.pattern, got.status, got.body)
-		}
+		expect(t, got.status == 400 && got.problem(t).Field == "frobnicate", "%s: %d %s", rt.pattern, got.status, got.body)
 	}
 }

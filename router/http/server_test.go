@@ -50,18 +50,13 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 	for i, conn := range strangers {
 		probe := c.connected(1)[0]
 		c.changed(probe, http.StateActive)
-		if !conn.closed || probe.closed {
-			t.Fatalf("stranger %d: closed %v, the newest connection: %v", i, conn.closed, probe.closed)
-		}
+		require(t, conn.closed && !probe.closed, "stranger %d: closed %v, the newest connection: %v", i, conn.closed, probe.closed)
 	}
 	for i, conn := range kept {
-		if conn.closed {
-			t.Errorf("connection %d is closed", i)
-		}
+		expect(t, !conn.closed, "connection %d is closed", i)
 	}
-	if n := c.dropped.Load(); c.len() != connectionsMax || n != uint64(len(strangers)) {
-		t.Errorf("%d connections, %d dropped", c.len(), n)
-	}
+	n := c.dropped.Load()
+	expect(t, c.len() == connectionsMax && n == uint64(len(strangers)), "%d connections, %d dropped", c.len(), n)
 }
 
 // TestOnlyRequestsWithATokenCanCloseTheNewest connection: then there is no other to close.
@@ -72,17 +67,12 @@ func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 		c.request(conn, tokenClaim)
 	}
 	late := c.connected(1)[0]
-	if !late.closed {
-		t.Error("the newest connection is open")
-	}
+	expect(t, late.closed, "the newest connection is open")
 	c.changed(late, http.StateClosed)
 	c.changed(busy[5], http.StateIdle)
-	if next := c.connected(1)[0]; next.closed || !busy[5].closed {
-		t.Errorf("closed: the newest %v, the idle one %v", next.closed, busy[5].closed)
-	}
-	if c.len() != connectionsMax || c.dropped.Load() != 2 {
-		t.Errorf("%d connections, %d dropped", c.len(), c.dropped.Load())
-	}
+	next := c.connected(1)[0]
+	expect(t, !next.closed && busy[5].closed, "closed: the newest %v, the idle one %v", next.closed, busy[5].closed)
+	expect(t, c.len() == connectionsMax && c.dropped.Load() == 2, "%d connections, %d dropped", c.len(), c.dropped.Load())
 }
 
 // TestAnsweredRequestsKeepNoPlace for a connection without a token, nor does its second probe.
@@ -94,9 +84,7 @@ func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
 		c.changed(conn, http.StateIdle)
 		c.request(conn, probeClaim)
 		c.connected(connectionsMax)
-		if !conn.closed {
-			t.Errorf("claim %d: the connection is open", of)
-		}
+		expect(t, conn.closed, "claim %d: the connection is open", of)
 	}
 }
 
@@ -136,9 +124,8 @@ func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
 	if _, err := here.Write(nil); err == nil {
 		t.Error("it is open")
 	}
-	if n := socket.n.Load() - before; n > 0 {
-		t.Errorf("%d bytes were said", n)
-	}
+	n := socket.n.Load() - before
+	expect(t, n <= 0, "%d bytes were said", n)
 }
 
 func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
@@ -165,8 +152,7 @@ func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
 		if tt.proto != "" {
 			r.Header.Set("X-Forwarded-Proto", tt.proto)
 		}
-		if addr, secure := s.clientOf(r); addr != tt.want || secure != tt.secure {
-			t.Errorf("%+v: %s, %t", tt, addr, secure)
-		}
+		addr, secure := s.clientOf(r)
+		expect(t, addr == tt.want && secure == tt.secure, "%+v: %s, %t", tt, addr, secure)
 	}
 }

@@ -22,9 +22,7 @@ func buckets(t *testing.T, f emitted) (n map[float64]uint64, count uint64, sum f
 	r := prometheus.NewRegistry()
 	r.MustRegister(f)
 	tubeFamilies, err := r.Gather()
-	if err != nil || len(tubeFamilies) != 1 || len(tubeFamilies[0].Metric) != 1 {
-		t.Fatalf("%v: %v", err, tubeFamilies)
-	}
+	require(t, err == nil && len(tubeFamilies) == 1 && len(tubeFamilies[0].Metric) == 1, "%v: %v", err, tubeFamilies)
 	h := tubeFamilies[0].Metric[0].Histogram
 	n = make(map[float64]uint64)
 	for _, b := range h.Bucket {
@@ -49,13 +47,9 @@ func TestRareHistogramsAreCutToTheirBounds(t *testing.T) {
 		want[math.Pow(4, float64(b-9))] = 4
 	}
 	want[math.Pow(4, -7)], want[math.Pow(4, -6)], want[math.Pow(4, -5)] = 3, 3, 3 // 61 µs, 0.24 ms and 0.98 ms
-	if len(n) != len(want) || count != 5 || sum < 60.00105 || sum > 60.00106 {
-		t.Errorf("%v, %d with the sum %v; want %v", n, count, sum, want)
-	}
+	expect(t, len(n) == len(want) && count == 5 && sum >= 60.00105 && sum <= 60.00106, "%v, %d with the sum %v; want %v", n, count, sum, want)
 	for bound, k := range want {
-		if n[bound] != k {
-			t.Errorf("%v: %d, want %d", bound, n[bound], k)
-		}
+		expect(t, n[bound] == k, "%v: %d, want %d", bound, n[bound], k)
 	}
 }
 
@@ -67,12 +61,9 @@ func TestHistogramsOfJobsHaveAllBounds(t *testing.T) {
 	}
 	times.Sum = 7e9
 	n, count, sum := buckets(t, func(e emitter) { e.flow("test_job_seconds", "For a test.", &times) })
-	if len(n) != stats.FlowBuckets-1 || count != stats.FlowBuckets || sum != 7 {
-		t.Errorf("%d bounds, %d with the sum %v", len(n), count, sum)
-	}
+	expect(t, len(n) == stats.FlowBuckets-1 && count == stats.FlowBuckets && sum == 7, "%d bounds, %d with the sum %v", len(n), count, sum)
 	for b := range stats.FlowBuckets - 1 {
-		if k := n[stats.FlowBound(b)/1e9]; k != uint64(b+1) {
-			t.Errorf("%v: %d, want %d", stats.FlowBound(b)/1e9, k, b+1)
-		}
+		k := n[stats.FlowBound(b)/1e9]
+		expect(t, k == uint64(b+1), "%v: %d, want %d", stats.FlowBound(b)/1e9, k, b+1)
 	}
 }

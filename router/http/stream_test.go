@@ -22,9 +22,8 @@ func streaming(t *testing.T, handler func(c *call) error) (s *server, addr strin
 	s, err := newServer(serverOptions{
 		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil }, MaxJobSize: func() uint32 { return 0 },
 		Observe: func(route, method string, status int, took time.Duration) {
-			if l := time.Duration(lasted.Load()); l > 500*time.Millisecond && took >= l {
-				t.Errorf("%s is said to have been answered after %v, when the stream had ended", route, took)
-			}
+			l := time.Duration(lasted.Load())
+			expect(t, l <= 500*time.Millisecond || took < l, "%s is said to have been answered after %v, when the stream had ended", route, took)
 		},
 	})
 	noErr(t, err)
@@ -82,12 +81,10 @@ func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
 	})
 	_, r := asked(t, addr)
 	var all strings.Builder
-	if _, err := r.WriteTo(&all); err != nil {
-		t.Errorf("it ends with %v", err)
-	}
-	if want := "id: 18\nevent: tick\ndata: {}\n\n: \n\n"; strings.Count(all.String(), "event: tick") < 19 || !strings.Contains(all.String(), want) || !strings.HasPrefix(all.String(), "retry: 1000\n\n") {
-		t.Errorf("there is\n%s", &all)
-	}
+	_, err := r.WriteTo(&all)
+	expect(t, err == nil, "it ends with %v", err)
+	want := "id: 18\nevent: tick\ndata: {}\n\n: \n\n"
+	expect(t, strings.Count(all.String(), "event: tick") >= 19 && strings.Contains(all.String(), want) && strings.HasPrefix(all.String(), "retry: 1000\n\n"), "there is\n%s", &all)
 }
 
 // TestStopEndsAStreamThatIsNotRead in the middle of an event.
@@ -99,9 +96,7 @@ func TestStopEndsAStreamThatIsNotRead(t *testing.T) {
 		e.w.within = time.Hour // so that it does not end the stream
 		full <- struct{}{}
 		e.event("1", "large", make([]byte, 64<<20))
-		if e.send() == nil {
-			t.Error("all of it was taken")
-		}
+		expect(t, e.send() != nil, "all of it was taken")
 		return nil
 	})
 	conn, err := net.Dial("tcp", addr)

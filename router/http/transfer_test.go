@@ -38,16 +38,11 @@ func TestJobIsTransferred(t *testing.T) {
 				var was, is wire.Job
 				w.do("GET", fmt.Sprintf("/api/v1/jobs/%d?body=full", id), ask{}).wants(t, 200, "").read(t, &was)
 				got := w.transfer(what, id, "away").wants(t, 201, "")
-				var tr wire.Transfer
-				got.read(t, &tr)
-				if tr.From != uint64(id) || tr.ID <= 14 || tr.Tube != "away" {
-					t.Errorf("%s of job %d: %+v", what, id, tr)
-				}
+				tr := as[wire.Transfer](t, got)
+				expect(t, tr.From == uint64(id) && tr.ID > 14 && tr.Tube == "away", "%s of job %d: %+v", what, id, tr)
 				path := fmt.Sprintf("/api/v1/jobs/%d/%s/%s", id, what, got.header.Get("Location"))
 				w.do("GET", strings.Replace(path, fmt.Sprintf("%d/%s/../", id, what), "", 1)+"?body=full", ask{}).wants(t, 200, "").read(t, &is)
-				if is.ID != tr.ID || is.Tube != "away" || *is.Text != *was.Text || is.Moving {
-					t.Errorf("%s of job %d: %.200v", what, id, is)
-				}
+				expect(t, is.ID == tr.ID && is.Tube == "away" && *is.Text == *was.Text && !is.Moving, "%s of job %d: %.200v", what, id, is)
 				if was.State == "reserved" {
 					was.State, was.LeftSeconds, was.Holder = "ready", 0, nil
 				}
@@ -56,9 +51,7 @@ func TestJobIsTransferred(t *testing.T) {
 				}
 				is.ID, is.Tube, is.Path, is.Content, is.LeftSeconds, is.AgeSeconds, is.StateSeconds, is.DelaySeconds =
 					was.ID, was.Tube, was.Path, was.Content, was.LeftSeconds, was.AgeSeconds, was.StateSeconds, was.DelaySeconds
-				if is != was {
-					t.Errorf("%s of job %d: %+v, was %+v", what, id, is, was)
-				}
+				expect(t, is == was, "%s of job %d: %+v, was %+v", what, id, is, was)
 				left := map[string]int{"move": 404, "copy": 200}[what]
 				w.do("GET", fmt.Sprintf("/api/v1/jobs/%d", id), ask{}).wants(t, left, "")
 			}
@@ -86,9 +79,8 @@ func TestTransfersThatAreRefused(t *testing.T) {
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	w.transfer("copy", 1, "away").wants(t, 503, "draining")
 	w.transfer("move", 1, strings.Repeat("f", 254)+"\n").wants(t, 201, "") // there are not more jobs by that
-	if n := len(w.list("/api/v1/tubes/mail/jobs", "")); n != 12 {
-		t.Errorf("%d jobs are in the tube", n)
-	}
+	n := len(w.list("/api/v1/tubes/mail/jobs", ""))
+	expect(t, n == 12, "%d jobs are in the tube", n)
 }
 
 // submit sends a job for a function, and returns its number once it was taken.
@@ -103,9 +95,8 @@ func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle s
 		t.Fatalf("%x, %v", b, err)
 	}
 	rest := make([]byte, binary.BigEndian.Uint32(b[8:]))
-	if _, err := r.Read(rest); err != nil {
-		t.Fatal(err)
-	}
+	_, err := r.Read(rest)
+	noErr(t, err)
 	return string(rest)
 }
 
@@ -123,9 +114,8 @@ func TestTransferOfSubmittedJobs(t *testing.T) {
 	w.transfer("move", 3, "away").wants(t, 409, "job-moved")
 	w.transfer("copy", 3, "away").wants(t, 409, "job-moved")
 	submit(t, conn, submitBackground, "f", "v", "it joins nothing")
-	if f, away := w.list("/api/v1/tubes/f/jobs", ""), w.list("/api/v1/tubes/away/jobs", ""); len(f) != 3 || len(away) != 2 {
-		t.Errorf("%d and %d jobs", len(f), len(away))
-	}
+	f, away := w.list("/api/v1/tubes/f/jobs", ""), w.list("/api/v1/tubes/away/jobs", "")
+	expect(t, len(f) == 3 && len(away) == 2, "%d and %d jobs", len(f), len(away))
 }
 
 // order reserves all ready jobs of a tube, and returns their ids.
@@ -162,9 +152,7 @@ func TestBulkTransferKeepsOrder(t *testing.T) {
 		}
 		want := w.served("a")
 		got, err := w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "a"}, Action: admin.Transfer{To: "b", Copy: copies}})
-		if err != nil || got.Done != jobs || got.Matched != jobs {
-			t.Fatalf("%+v, %v", got, err)
-		}
+		require(t, err == nil && got.Done == jobs && got.Matched == jobs, "%+v, %v", got, err)
 		if got := w.served("b"); !slices.Equal(got, want) || len(got) != jobs {
 			t.Errorf("copies %v: served in another order", copies)
 		}
@@ -225,13 +213,10 @@ func TestBulkTransferSelects(t *testing.T) {
 		if tt.away > 0 {
 			away = len(w.list("/api/v1/tubes/away/jobs", ""))
 		}
-		if mail != tt.mail || away != tt.away {
-			t.Errorf("%s: %d and %d jobs, want %d and %d", tt.what, mail, away, tt.mail, tt.away)
-		}
+		expect(t, mail == tt.mail && away == tt.away, "%s: %d and %d jobs, want %d and %d", tt.what, mail, away, tt.mail, tt.away)
 	}
-	if _, err := w.bulk(admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail"}}); err == nil {
-		t.Error("they were moved to where they are")
-	}
+	_, err := w.bulk(admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail"}})
+	expect(t, err != nil, "they were moved to where they are")
 }
 
 // TestMovesAreNoPutsAndNoDeletes: neither of the tubes nor of the server. A copy is a put.
@@ -253,9 +238,8 @@ func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	w.transfer("move", 1, "away").wants(t, 201, "")
 	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"move","select":{"ids":["2"]},"to":"away"}`}).wants(t, 200, "")
 	w.transfer("copy", 3, "away").wants(t, 201, "")
-	if got, want := counts(), []uint64{3, 0, 2, 0, 5, 5, 0}; !slices.Equal(got, want) {
-		t.Errorf("mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
-	}
+	got, want := counts(), []uint64{3, 0, 2, 0, 5, 5, 0}
+	expect(t, slices.Equal(got, want), "mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
 }
 
 // TestTransferOperationsByHTTP: what they want, and what they tell.
@@ -271,19 +255,12 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 	run(`{"action":"move","select":{"tube":"mail"},"to":"mail"}`).wants(t, 422, "invalid")
 	run(`{"action":"move","select":{"tube":"nobody"},"to":"away"}`).wants(t, 404, "not-found")
 	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","expect_at_most":3}`).wants(t, 409, "more-than-expected")
-	var v wire.Operation
-	run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, "").read(t, &v)
-	if v.Action != "move" || *v.Asked.To != "away" || v.Done != 12 || v.Skipped["reserved"] != 1 || v.State != "done" {
-		t.Errorf("%+v", v)
-	}
-	if got := w.order("away"); len(got) != 6 {
-		t.Errorf("ready in the other tube: %v", got)
-	}
-	var few wire.Operation
-	run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, "").read(t, &few)
-	if few.Done != 2 || few.Matched != 2 || few.Skipped["gone"] != 1 {
-		t.Errorf("%+v", few)
-	}
+	v := as[wire.Operation](t, run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, ""))
+	expect(t, v.Action == "move" && *v.Asked.To == "away" && v.Done == 12 && v.Skipped["reserved"] == 1 && v.State == "done", "%+v", v)
+	got := w.order("away")
+	expect(t, len(got) == 6, "ready in the other tube: %v", got)
+	few := as[wire.Operation](t, run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, ""))
+	expect(t, few.Done == 2 && few.Matched == 2 && few.Skipped["gone"] == 1, "%+v", few)
 }
 
 // TestTransferOnAFullDisk: it is refused before anything has changed.
@@ -305,9 +282,7 @@ func TestTransferOnAFullDisk(t *testing.T) {
 		w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"` + what + `","select":{"tube":"mail"},"to":"away"}`}).wants(t, 507, "disk-full")
 	}
 	v := get[wire.Tube](w, "/api/v1/tubes/mail")
-	if v.Jobs.Ready != uint64(put) || v.Jobs.Reserved != 0 {
-		t.Errorf("%+v, %d were put", v.Jobs, put)
-	}
+	expect(t, v.Jobs.Ready == uint64(put) && v.Jobs.Reserved == 0, "%+v, %d were put", v.Jobs, put)
 	w.do("GET", "/api/v1/tubes/away", ask{}).wants(t, 404, "not-found")
 }
 
@@ -349,7 +324,5 @@ func TestTransfersAtOnce(t *testing.T) {
 	for n := range 3 {
 		taken += len(w.order(fmt.Sprintf("to%d", n)))
 	}
-	if taken != jobs || moved > jobs {
-		t.Errorf("%d of %d jobs were reserved, %d were moved", taken, jobs, moved)
-	}
+	expect(t, taken == jobs && moved <= jobs, "%d of %d jobs were reserved, %d were moved", taken, jobs, moved)
 }

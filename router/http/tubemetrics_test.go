@@ -19,17 +19,11 @@ func TestTextIsReadBack(t *testing.T) {
 	}
 	p := expfmt.NewTextParser(model.LegacyValidation)
 	got, err := p.TextToMetricFamilies(strings.NewReader(string(b)))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, b)
-	}
+	require(t, err == nil, "%v in\n%s", err, b)
 	f := got["tube_jobs_total"]
-	if f.GetType().String() != "COUNTER" || f.GetHelp() != "Jobs of a tube." || len(f.Metric) != len(names) {
-		t.Fatalf("%v", f)
-	}
+	require(t, f.GetType().String() == "COUNTER" && f.GetHelp() == "Jobs of a tube." && len(f.Metric) == len(names), "%v", f)
 	for i, m := range f.Metric {
-		if m.Label[0].GetName() != "tube" || m.Label[0].GetValue() != names[i] || m.Counter.GetValue() != float64(i) {
-			t.Errorf("%q came back as %v", names[i], m)
-		}
+		expect(t, m.Label[0].GetName() == "tube" && m.Label[0].GetValue() == names[i] && m.Counter.GetValue() == float64(i), "%q came back as %v", names[i], m)
 	}
 }
 
@@ -39,13 +33,10 @@ func TestNumbersAreWrittenShortest(t *testing.T) {
 		0: "0", 1: "1", 1e6: "1000000", 1 << 52: "4503599627370496", 0.00390625: "0.00390625", 1.5: "1.5", -2: "-2", -0.5: "-0.5", 1e300: "1e+300",
 	} {
 		got := string(appendSeries(nil, "m", appendLabel(nil, "a", "b"), v))
-		if got != `m{a="b"} `+want+"\n" {
-			t.Errorf("%v is written as %q, want %s", v, got, want)
-		}
+		expect(t, got == `m{a="b"} `+want+"\n", "%v is written as %q, want %s", v, got, want)
 	}
 	for _, v := range []float64{1<<53 - 1, 1 << 53, 1<<63 - 1024, 1 << 63, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64} {
-		if got, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64); err != nil || got != v {
-			t.Errorf("%v is read as %v: %v", v, got, err)
-		}
+		got, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64)
+		expect(t, err == nil && got == v, "%v is read as %v: %v", v, got, err)
 	}
 }

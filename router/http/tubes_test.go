@@ -32,9 +32,7 @@ func TestTubesAreListedInParts(t *testing.T) {
 				q.Set("after", after)
 			}
 			page := get[wire.Tubes](w, "/api/v1/tubes?"+q.Encode())
-			if page.Matching != 25 || time.Since(page.AsOf) > time.Minute || len(page.Tubes) > 7 {
-				t.Fatalf("%+v", page)
-			}
+			require(t, page.Matching == 25 && time.Since(page.AsOf) <= time.Minute && len(page.Tubes) <= 7, "%+v", page)
 			for i := range page.Tubes {
 				now := &page.Tubes[i]
 				if last != nil {
@@ -51,20 +49,14 @@ func TestTubesAreListedInParts(t *testing.T) {
 				break
 			}
 		}
-		if len(names) != 25 {
-			t.Errorf("sort %q: %d tubes: %v", sort, len(names), names)
-		}
+		expect(t, len(names) == 25, "sort %q: %d tubes: %v", sort, len(names), names)
 	}
 	var page wire.Tubes
 	first := w.do("GET", "/api/v1/tubes?limit=1000", ask{}).wants(t, 200, "")
 	first.read(t, &page)
-	if page.Matching != 26 || page.Next != "" {
-		t.Errorf("%+v", page)
-	}
+	expect(t, page.Matching == 26 && page.Next == "", "%+v", page)
 	tag := first.header.Get("ETag")
-	if !strings.HasPrefix(tag, `W/"`) {
-		t.Errorf("ETag %q", tag)
-	}
+	expect(t, strings.HasPrefix(tag, `W/"`), "ETag %q", tag)
 	w.do("GET", "/api/v1/tubes?limit=1000", ask{header: map[string]string{"If-None-Match": `"x", ` + tag}}).wants(t, 304, "")
 	w.do("GET", "/api/v1/tubes?limit=999", ask{header: map[string]string{"If-None-Match": tag}}).wants(t, 200, "")
 }
@@ -79,9 +71,7 @@ func TestListsThatCannotBeAreRefused(t *testing.T) {
 		"after=" + strings.Repeat("A", 43): "after", "order=x": "order", "limit=1&limit=2": "limit",
 		"limit=1&sort=ready&after=" + page.Next: "after", "limit=1&match=x&after=" + page.Next: "after",
 	} {
-		if p := w.do("GET", "/api/v1/tubes?"+query, ask{}).wants(t, 400, "bad-request").problem(t); p.Field != field {
-			t.Errorf("%s: %+v", query, p)
-		}
+		w.do("GET", "/api/v1/tubes?"+query, ask{}).wants(t, 400, "bad-request").field(t, field)
 	}
 	w.do("GET", "/api/v1/tubes?limit=5&after="+page.Next, ask{}).wants(t, 200, "")
 }
@@ -93,15 +83,11 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		release := w.function(name)
 		target := "/api/v1/tubes/" + wire.PathName(name)
 		tube := get[wire.Tube](w, target)
-		if tube.Path != wire.PathName(name) || tube.Name != wire.ShownName(name) {
-			t.Errorf("%q: %+v", name, tube)
-		}
+		expect(t, tube.Path == wire.PathName(name) && tube.Name == wire.ShownName(name), "%q: %+v", name, tube)
 		w.do("POST", target+"/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
 		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 204, "")
 		w.do("GET", target, ask{}).wants(t, 200, "").read(t, &tube)
-		if tube.Jobs.Ready != 1 || tube.PauseSeconds != 9 {
-			t.Errorf("%q: %+v", name, tube)
-		}
+		expect(t, tube.Jobs.Ready == 1 && tube.PauseSeconds == 9, "%q: %+v", name, tube)
 		release()
 	}
 	// A journal would not find a longer name again.
@@ -127,9 +113,7 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		target := "/api/v1/tubes/-/jobs?tube=" + wire.PathName(name)
 		w.do("POST", target, ask{json: true, body: `{}`}).wants(t, 201, "")
 		tube := get[wire.Tube](w, strings.Replace(target, "/jobs", "", 1))
-		if tube.Path != wire.PathName(name) || tube.Jobs.Ready == 0 {
-			t.Errorf("%q: %+v", name, tube)
-		}
+		expect(t, tube.Path == wire.PathName(name) && tube.Jobs.Ready != 0, "%q: %+v", name, tube)
 	}
 	w.do("GET", "/api/v1/tubes/mail?tube=mail", ask{}).wants(t, 400, "bad-request")
 	w.do("GET", "/api/v1/tubes/-?tube=mail&tube=mail", ask{}).wants(t, 400, "bad-request")
@@ -147,13 +131,9 @@ func TestPauseAndKick(t *testing.T) {
 	}
 	for _, bad := range []string{`{}`, `{"seconds":0}`, `{"seconds":-1}`, `{"seconds":1.5}`, `{"seconds":"60"}`, `{"seconds":4294967296}`, `{"second":60}`, `[]`, `"x"`} {
 		a := w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: bad}).wants(t, 422, "invalid")
-		if a.problem(t).Field == "" && bad[0] == '{' {
-			t.Errorf("%s: no field is named: %s", bad, a.body)
-		}
+		expect(t, a.problem(t).Field != "" || bad[0] != '{', "%s: no field is named: %s", bad, a.body)
 	}
-	if tube().Pauses != 0 {
-		t.Error("it was paused")
-	}
+	expect(t, tube().Pauses == 0, "it was paused")
 	w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: `{"seconds":60}`}).wants(t, 204, "")
 	if v := tube(); v.PauseSeconds != 60 || v.PauseLeftSeconds < 50 {
 		t.Errorf("%+v", v)
@@ -169,11 +149,9 @@ func TestPauseAndKick(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":0}`}).wants(t, 422, "invalid")
-	var kicked wire.Kicked
-	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":3}`}).wants(t, 200, "").read(t, &kicked)
-	if v := tube(); kicked.Kicked != 3 || v.Jobs.Delayed != 2 || v.Jobs.Ready != 4 {
-		t.Errorf("%+v, %+v", kicked, v)
-	}
+	kicked := as[wire.Kicked](t, w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":3}`}).wants(t, 200, ""))
+	v := tube()
+	expect(t, kicked.Kicked == 3 && v.Jobs.Delayed == 2 && v.Jobs.Ready == 4, "%+v, %+v", kicked, v)
 }
 
 // TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
@@ -190,9 +168,8 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	}
 	w.put("mail", 1)
 	w.put("idle", 1)
-	if got := list()["mail"]; got.Rates != (wire.Rates{}) || got.Wait.Count != 0 || got.BodyBytes != 1 {
-		t.Errorf("at first: %+v", got)
-	}
+	got := list()["mail"]
+	expect(t, got.Rates == (wire.Rates{}) && got.Wait.Count == 0 && got.BodyBytes == 1, "at first: %+v", got)
 	worker := w.beanstalkd()
 	worker("watch mail")
 	worker("ignore default")
@@ -204,31 +181,19 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	w.put("mail", 20)
 	time.Sleep(2100 * time.Millisecond) // a sample serves two seconds
 	mail := list()["mail"]
-	if mail.Events["reserve"] != 1 || mail.Events["timeout"] != 0 || mail.Deletes != 1 || mail.BodyBytes != 20 || mail.Jobs.Ready != 20 {
-		t.Errorf("%+v", mail)
-	}
-	if mail.OldestReadySeconds < 2 || mail.OldestReadySeconds > 60 {
-		t.Errorf("the oldest is ready for %v s", mail.OldestReadySeconds)
-	}
-	if r := mail.Rates; r.Put <= r.Reserve || r.Reserve <= 0 || r.Delete != r.Reserve || r.Timeout != 0 || r.Put > 10 {
-		t.Errorf("%+v", r)
-	}
+	expect(t, mail.Events["reserve"] == 1 && mail.Events["timeout"] == 0 && mail.Deletes == 1 && mail.BodyBytes == 20 && mail.Jobs.Ready == 20, "%+v", mail)
+	expect(t, mail.OldestReadySeconds >= 2 && mail.OldestReadySeconds <= 60, "the oldest is ready for %v s", mail.OldestReadySeconds)
+	r := mail.Rates
+	expect(t, r.Put > r.Reserve && r.Reserve > 0 && r.Delete == r.Reserve && r.Timeout == 0 && r.Put <= 10, "%+v", r)
 	for _, q := range []wire.Quantiles{mail.Wait, mail.Run} {
-		if q.Count != 1 || q.P50 <= 0 || q.P99 != q.P50 || q.P99 > 60 {
-			t.Errorf("%+v", q)
-		}
+		expect(t, q.Count == 1 && q.P50 > 0 && q.P99 == q.P50 && q.P99 <= 60, "%+v", q)
 	}
 	alone := get[wire.Tube](w, "/api/v1/tubes/mail")
-	if alone.OldestReadySeconds < mail.OldestReadySeconds {
-		t.Errorf("the oldest is ready for %v s, then for %v s", mail.OldestReadySeconds, alone.OldestReadySeconds)
-	}
+	expect(t, alone.OldestReadySeconds >= mail.OldestReadySeconds, "the oldest is ready for %v s, then for %v s", mail.OldestReadySeconds, alone.OldestReadySeconds)
 	alone.OldestReadySeconds = mail.OldestReadySeconds
-	if !reflect.DeepEqual(alone, mail) {
-		t.Errorf("alone %+v\nin the list %+v", alone, mail)
-	}
-	if idle := list()["idle"]; idle.Rates != (wire.Rates{}) || idle.Wait.Count != 0 {
-		t.Errorf("%+v", idle)
-	}
+	expect(t, reflect.DeepEqual(alone, mail), "alone %+v\nin the list %+v", alone, mail)
+	idle := list()["idle"]
+	expect(t, idle.Rates == (wire.Rates{}) && idle.Wait.Count == 0, "%+v", idle)
 }
 
 // TestListsSortByBytesAndAge: the largest tube, and the one that waits for longest.
@@ -239,8 +204,6 @@ func TestListsSortByBytesAndAge(t *testing.T) {
 	w.put("large", 5)
 	for sort, want := range map[string]string{"-bytes": "large", "-oldest": "old"} {
 		page := get[wire.Tubes](w, "/api/v1/tubes?limit=1&sort="+sort)
-		if len(page.Tubes) != 1 || page.Tubes[0].Name != want {
-			t.Errorf("sort %s: %+v", sort, page.Tubes)
-		}
+		expect(t, len(page.Tubes) == 1 && page.Tubes[0].Name == want, "sort %s: %+v", sort, page.Tubes)
 	}
 }

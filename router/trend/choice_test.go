@@ -36,9 +36,8 @@ func TestAChosenTubeStays(t *testing.T) {
 	c := NewChoice(2, func(name string) bool { return strings.HasPrefix(name, "want") })
 	wants := func(after time.Duration, rates map[string]float32, want ...string) {
 		t.Helper()
-		if got := names(c, sampleOf(at.Add(after), rates)); !slices.Equal(got, want) {
-			t.Errorf("after %v: %v are chosen, want %v", after, got, want)
-		}
+		got := names(c, sampleOf(at.Add(after), rates))
+		expect(t, slices.Equal(got, want), "after %v: %v are chosen, want %v", after, got, want)
 	}
 	wants(0, map[string]float32{"a": 9, "b": 8, "c": 7, "d": 6, "e": 5}, "a", "b")
 	b := map[string]float32{"a": 9, "b": 1, "c": 7, "d": 6, "e": 5}
@@ -57,9 +56,8 @@ func TestAChosenTubeStays(t *testing.T) {
 	c.Set(2, func(string) bool { return false })
 	wants(127*time.Minute, b, "a", "b") // it stays, though others are busier
 	none := NewChoice(0, c.match)
-	if got := none.Of(sampleOf(at, map[string]float32{"wanted": 1})); len(got) != 0 {
-		t.Errorf("of none, %v are chosen", got)
-	}
+	got := none.Of(sampleOf(at, map[string]float32{"wanted": 1}))
+	expect(t, len(got) == 0, "of none, %v are chosen", got)
 }
 
 // TestBestAreTheFirst: as sorting all of them has it.
@@ -79,8 +77,6 @@ func TestBestAreTheFirst(t *testing.T) {
 			}
 		})
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%d: %d are chosen, want %d", n, len(got), len(want))
-		}
+		expect(t, slices.Equal(got, want), "%d: %d are chosen, want %d", n, len(got), len(want))
 	}
 }

@@ -109,9 +109,7 @@ func TestHoursLater(t *testing.T) {
 		w.read(pause, 2)
 		got, _ := w.h.ServerPoints([]int{ready}, SpanOf(w.wall.Unix()-CoarseFor, w.wall.Unix()+1, 60, w.wall.Unix()))
 		known := slices.DeleteFunc(got[0], func(v float32) bool { return v != v })
-		if !slices.Equal(known, []float32{2}) {
-			t.Errorf("after %v there is %v", pause, known)
-		}
+		expect(t, slices.Equal(known, []float32{2}), "after %v there is %v", pause, known)
 	}
 }
 
@@ -123,9 +121,7 @@ func TestAllOfTime(t *testing.T) {
 			w.read(0, 7)
 		}
 		got, _ := w.h.ServerPoints([]int{ready, waitP50}, SpanOf(0, 1<<40, 0, w.wall.Unix()))
-		if slices.Contains(got[0], 7) != filled || len(got[0]) > PointsMost || len(got[1]) != len(got[0]) {
-			t.Errorf("%d points", len(got[0]))
-		}
+		expect(t, slices.Contains(got[0], 7) == filled && len(got[0]) <= PointsMost && len(got[1]) == len(got[0]), "%d points", len(got[0]))
 	}
 }
 
@@ -154,9 +150,8 @@ func TestClockThatIsSet(t *testing.T) {
 	at(5*time.Second, 50)
 	s := SpanOf(from.Unix(), from.Unix()+6, 60, from.Unix())
 	p, _ := h.ServerPoints([]int{put}, s)
-	if got := p[0][len(p[0])-1]; got != 10 {
-		t.Errorf("%v a second, want 10", p)
-	}
+	got := p[0][len(p[0])-1]
+	expect(t, got == 10, "%v a second, want 10", p)
 }
 
 // TestQuantilesAreOfTheirSlot: of what was counted in it alone, and in no other.
@@ -233,9 +228,8 @@ func TestLikeATwin(t *testing.T) {
 			t.Fatalf("seed %d: %v at %d, want %v %v", seed, v, at, g, known)
 		}
 		r, known := rates[at]
-		if v := float64(got[1][i]); known != (v == v) || known && math.Abs(v-r[0]/r[1]) > 1e-3*v {
-			t.Fatalf("seed %d: %v a second at %d, want %v %v", seed, v, at, r[0]/r[1], known)
-		}
+		v := float64(got[1][i])
+		require(t, known == (v == v) && (!known || math.Abs(v-r[0]/r[1]) <= 1e-3*v), "seed %d: %v a second at %d, want %v %v", seed, v, at, r[0]/r[1], known)
 	}
 }
 
@@ -256,19 +250,13 @@ func TestSpans(t *testing.T) {
 	} {
 		got := SpanOf(c.from, c.to, c.step, now)
 		if c.from == 0 {
-			if got.Points() > PointsMost || got.To < now || !ValidStep(got.Step) {
-				t.Errorf("all of it: %+v", got)
-			}
+			expect(t, got.Points() <= PointsMost && got.To >= now && ValidStep(got.Step), "all of it: %+v", got)
 			continue
 		}
-		if got != c.want {
-			t.Errorf("%+v: %+v", c, got)
-		}
+		expect(t, got == c.want, "%+v: %+v", c, got)
 	}
 	for step, want := range map[int64]bool{5: true, 10: true, 15: true, 20: true, 30: true, 60: true, 120: true, 25: false, 1: false, 0: false, -5: false, 61: false, 90: false} {
-		if ValidStep(step) != want {
-			t.Errorf("ValidStep(%d) is %v", step, !want)
-		}
+		expect(t, ValidStep(step) == want, "ValidStep(%d) is %v", step, !want)
 	}
 }
 
@@ -285,9 +273,8 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	}
 	kept := func(want ...string) {
 		t.Helper()
-		if got := w.h.Kept(); !slices.Equal(got, want) {
-			t.Errorf("%q have a history, want %q", got, want)
-		}
+		got := w.h.Kept()
+		expect(t, slices.Equal(got, want), "%q have a history, want %q", got, want)
 	}
 	step([]string{"a", "b", "x"}, "a", "b")
 	kept("a", "b")
@@ -319,9 +306,8 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	w.h.Limit(0)
 	kept()
 	step([]string{"e"}, "e")
-	if _, ok := w.h.ServerPoints([]int{0}, s); ok || len(w.h.Kept()) != 0 {
-		t.Error("there is a history of nothing")
-	}
+	_, ok := w.h.ServerPoints([]int{0}, s)
+	expect(t, !ok && len(w.h.Kept()) == 0, "there is a history of nothing")
 	w.h.Limit(2)
 	step([]string{"e"}, "e")
 	kept("e")
@@ -349,8 +335,22 @@ func TestMemoryOfATube(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	each := (after.HeapAlloc - before.HeapAlloc) / 101
 	t.Logf("%d bytes each", each)
-	if each > 110_000 {
-		t.Errorf("a tube takes %d bytes", each)
-	}
+	expect(t, each <= 110_000, "a tube takes %d bytes", each)
 	runtime.KeepAlive(h)
+}
+
+// expect fails the test, which goes on, unless ok.
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// require ends the test unless ok.
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
 }

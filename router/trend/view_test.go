@@ -99,9 +99,8 @@ type client struct {
 
 func (c *client) apply(t *testing.T, v *admin.TubeSample, ch Change) {
 	for _, name := range ch.Gone {
-		if _, had := c.has[name]; !had {
-			t.Fatalf("%s has gone, and was never there", name)
-		}
+		_, had := c.has[name]
+		require(t, had, "%s has gone, and was never there", name)
 		delete(c.has, name)
 	}
 	for _, i := range ch.Rows {
@@ -144,17 +143,13 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 			}
 			ch, ok := c.look.Next(v)
 			for first := true; ; first = false {
-				if len(ch.Rows) > changeMost || ch.More && len(ch.Rows) < changeMost || ch.Whole && !first {
-					t.Fatalf("seed %d: %d rows at a time, more: %v", seed, len(ch.Rows), ch.More)
-				}
+				require(t, len(ch.Rows) <= changeMost && (!ch.More || len(ch.Rows) >= changeMost) && (!ch.Whole || first), "seed %d: %d rows at a time, more: %v", seed, len(ch.Rows), ch.More)
 				if c.apply(t, v, ch); !ch.More || rnd.IntN(5) == 0 {
 					break
 				}
 				ch, ok = c.look.Next(v)
 			}
-			if !ok && (len(ch.Rows) > 0 || len(ch.Gone) > 0) {
-				t.Fatalf("seed %d: nothing, but %+v", seed, ch)
-			}
+			require(t, ok || len(ch.Rows) <= 0 && len(ch.Gone) <= 0, "seed %d: nothing, but %+v", seed, ch)
 			if ch.More {
 				continue // the rest is for the next sample
 			}
@@ -164,9 +159,7 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 			for _, r := range rows[:min(len(rows), c.view.Limit)] {
 				want[r.Name] = r.Ready
 			}
-			if !maps.Equal(c.has, want) || ch.Matching != len(rows) {
-				t.Fatalf("seed %d: a client has %v, want %v", seed, c.has, want)
-			}
+			require(t, maps.Equal(c.has, want) && ch.Matching == len(rows), "seed %d: a client has %v, want %v", seed, c.has, want)
 		}
 	}
 }

@@ -114,26 +114,20 @@ func TestNobodyIsLookedFor(t *testing.T) {
 			t.Errorf("%d looks and %d walks in ten seconds for who wants no tubes", looks, walks)
 		}
 		b := w.Subscribe(true)
-		if w.Subscribe(false) != nil || w.Subscriptions() != 2 {
-			t.Error("there are more subscriptions than may be")
-		}
+		expect(t, w.Subscribe(false) == nil && w.Subscriptions() == 2, "there are more subscriptions than may be")
 		time.Sleep(10 * time.Second)
-		if _, walks := f.counts(); walks < 5 || walks > 7 {
-			t.Errorf("%d walks in ten seconds", walks)
-		}
+		_, walks := f.counts()
+		expect(t, walks >= 5 && walks <= 7, "%d walks in ten seconds", walks)
 		for _, at := range f.looks[1:10] { // the first was for the new subscriber
-			if at.Nanosecond() != int(every/2) {
-				t.Errorf("a look at %v", at)
-			}
+			expect(t, at.Nanosecond() == int(every/2), "a look at %v", at)
 		}
 		a.Close()
 		b.Close()
 		time.Sleep(2 * time.Second)
 		before, _ := f.counts()
 		time.Sleep(time.Minute)
-		if looks, _ := f.counts(); looks != before {
-			t.Errorf("%d looks after all have gone", looks-before)
-		}
+		looks, _ := f.counts()
+		expect(t, looks == before, "%d looks after all have gone", looks-before)
 	})
 }
 
@@ -144,9 +138,7 @@ func TestFirstSnapshotIsFresh(t *testing.T) {
 			s := w.Subscribe(tubes)
 			begun := time.Now()
 			v, err := s.Next(t.Context())
-			if err != nil || time.Since(begun) > time.Second || time.Since(v.Server.At) > 2*time.Second || tubes && v.Tubes == nil {
-				t.Errorf("after %v: %+v, %v", time.Since(begun), v, err)
-			}
+			expect(t, err == nil && time.Since(begun) <= time.Second && time.Since(v.Server.At) <= 2*time.Second && (!tubes || v.Tubes != nil), "after %v: %+v, %v", time.Since(begun), v, err)
 			s.Close()
 			time.Sleep(time.Hour)
 		}
@@ -166,22 +158,17 @@ func TestSlowSubscriberSkips(t *testing.T) {
 		n := 0
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); n++ {
 			v, err := fast.Next(t.Context())
-			if err != nil || v.Server.Number <= last {
-				t.Fatalf("%d after %d, %v", v.Server.Number, last, err)
-			}
+			require(t, err == nil && v.Server.Number > last, "%d after %d, %v", v.Server.Number, last, err)
 			last = v.Server.Number
 		}
-		if n < 20 {
-			t.Errorf("%d snapshots in twenty seconds", n)
-		}
+		expect(t, n >= 20, "%d snapshots in twenty seconds", n)
 		if v, err := slow.Next(t.Context()); err != nil || v.Server.Number != last {
 			t.Errorf("the slow one gets %d, want %d (%v)", v.Server.Number, last, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := slow.Next(ctx); err == nil {
-			t.Error("there was one more in his queue")
-		}
+		_, err := slow.Next(ctx)
+		expect(t, err != nil, "there was one more in his queue")
 	})
 }
 
@@ -195,9 +182,7 @@ func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, s
 	if tube != "" {
 		points, ok = w.History().TubePoints(tube, []int{i}, span)
 	}
-	if !ok {
-		t.Fatalf("there is no history of %q", tube)
-	}
+	require(t, ok, "there is no history of %q", tube)
 	for _, v := range points[0] {
 		if v == v {
 			n++
@@ -220,20 +205,17 @@ func TestHistoryHasNoGaps(t *testing.T) {
 			}
 			time.Sleep(time.Hour + time.Minute)
 			for _, series := range []string{"ready", "put_per_second", "job_body_bytes", "oldest_ready_seconds", "commands_per_second"} {
-				if n, all := known(t, w, "", ServerLayout, series, 5); n != all {
-					t.Errorf("%s of the server: %d of %d points are known", series, n, all)
-				}
+				n, all := known(t, w, "", ServerLayout, series, 5)
+				expect(t, n == all, "%s of the server: %d of %d points are known", series, n, all)
 			}
 			for _, series := range []string{"ready", "put_per_second"} {
 				for _, step := range []int64{5, 60} {
-					if n, all := known(t, w, "a", TubeLayout, series, step); n != all {
-						t.Errorf("%s of a tube by %d: %d of %d points are known", series, step, n, all)
-					}
+					n, all := known(t, w, "a", TubeLayout, series, step)
+					expect(t, n == all, "%s of a tube by %d: %d of %d points are known", series, step, n, all)
 				}
 			}
-			if n, _ := known(t, w, "", ServerLayout, "journal_bytes", 5); n != 0 {
-				t.Error("there is a history of no journal")
-			}
+			n, _ := known(t, w, "", ServerLayout, "journal_bytes", 5)
+			expect(t, n == 0, "there is a history of no journal")
 		})
 	}
 }
@@ -249,9 +231,8 @@ func TestWhatCannotBeSeenIsAGap(t *testing.T) {
 		f.set(func() { f.refuses = nil })
 		time.Sleep(10 * time.Minute)
 		for _, series := range []string{"ready", "put_per_second"} {
-			if n, all := known(t, w, "", ServerLayout, series, 60); all-n < 9 || all-n > 10 {
-				t.Errorf("%s: %d of %d minutes are known", series, n, all)
-			}
+			n, all := known(t, w, "", ServerLayout, series, 60)
+			expect(t, all-n >= 9 && all-n <= 10, "%s: %d of %d minutes are known", series, n, all)
 		}
 	})
 }
@@ -269,18 +250,14 @@ func TestTubesThatGoKeepTheirHistory(t *testing.T) {
 		}
 		f.set(func() { f.rows = append(f.rows, row("b")) })
 		time.Sleep(5 * time.Minute)
-		if n, _ := known(t, w, "b", TubeLayout, "ready", 60); n < 34 || n > 36 {
-			t.Errorf("%d minutes are known of a tube that has come back", n)
-		}
+		n, _ := known(t, w, "b", TubeLayout, "ready", 60)
+		expect(t, n >= 34 && n <= 36, "%d minutes are known of a tube that has come back", n)
 		w.SetHistory(0)
-		if len(w.History().Kept()) != 0 {
-			t.Error("a history is kept after all")
-		}
+		expect(t, len(w.History().Kept()) == 0, "a history is kept after all")
 		w.SetHistory(1)
 		time.Sleep(time.Minute)
-		if got := w.History().Kept(); len(got) != 1 {
-			t.Errorf("%q have a history", got)
-		}
+		got := w.History().Kept()
+		expect(t, len(got) == 1, "%q have a history", got)
 	})
 }
 
@@ -300,9 +277,8 @@ func TestOfManyTubesTheBusiestHaveAHistory(t *testing.T) {
 			f.rows = append(f.rows[:8:8], core.TubeRow{TubeStats: core.TubeStats{Name: "z", Total: 99}})
 		})
 		time.Sleep(chooseEvery + 10*time.Second)
-		if got := w.History().Kept(); !slices.Equal(got, []string{"h", "z"}) {
-			t.Errorf("%q have a history, once those before have gone", got)
-		}
+		got := w.History().Kept()
+		expect(t, slices.Equal(got, []string{"h", "z"}), "%q have a history, once those before have gone", got)
 	})
 }
 
@@ -322,18 +298,16 @@ func TestManyComeAndGo(t *testing.T) {
 					return
 				}
 				within, stop := context.WithTimeout(ctx, time.Duration(n)*time.Millisecond)
-				if v, err := s.Next(within); err == nil && v.Server == nil {
-					t.Error("a snapshot of nothing")
-				}
+				v, err := s.Next(within)
+				expect(t, err != nil || v.Server != nil, "a snapshot of nothing")
 				stop()
 				s.Close()
 			}
 		})
 	}
 	all.Wait()
-	if n := w.Subscriptions(); n != 0 {
-		t.Errorf("%d subscriptions are left", n)
-	}
+	n := w.Subscriptions()
+	expect(t, n == 0, "%d subscriptions are left", n)
 	cancel()
 	run.Wait()
 }

@@ -62,9 +62,7 @@ func browser(t *testing.T) context.Context {
 		chromium.stop = func() { leave(); stop() }
 		chromium.ctx, chromium.err = ctx, chromedp.Do(ctx)
 	})
-	if chromium.err != nil {
-		t.Fatalf("chromium does not start: %v", chromium.err)
-	}
+	require(t, chromium.err == nil, "chromium does not start: %v", chromium.err)
 	return chromium.ctx
 }
 
@@ -118,9 +116,8 @@ func (b *tab) do(a chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, a); err != nil {
-		b.t.Fatalf("%v\nthe page: %s", err, b.text())
-	}
+	err := chromedp.Do(ctx, a)
+	require(b.t, err == nil, "%v\nthe page: %s", err, b.text())
 }
 
 // visit opens another page of the console.
@@ -135,9 +132,7 @@ func (b *tab) eval(js string) string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[string]("(async () => String(await ("+js+")))()", chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.t.Fatalf("%s: %v", js, err)
-	}
+	require(b.t, err == nil, "%s: %v", js, err)
 	return v
 }
 
@@ -199,9 +194,8 @@ func (b *tab) keys(texts ...string) {
 			if e.Type == kb.KeyChar {
 				continue
 			}
-			if _, err := chromedp.Call(ctx, input.DispatchKeyEvent, *e); err != nil {
-				b.t.Fatal(err)
-			}
+			_, err := chromedp.Call(ctx, input.DispatchKeyEvent, *e)
+			noErr(b.t, err)
 		}
 	}
 }
@@ -230,9 +224,7 @@ func (b *tab) quiet(expected ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.said {
-		if !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(m, e) }) {
-			b.t.Errorf("the browser's console says: %s", m)
-		}
+		expect(b.t, slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(m, e) }), "the browser's console says: %s", m)
 	}
 	b.said = nil
 }

@@ -22,9 +22,8 @@ func TestSelectionIsNeverAll(t *testing.T) {
 	b.shows("that it is gone", "document.querySelector('tr.selected.gone')")
 	b.press("Delete …")
 	b.shows("a question or an answer", "document.querySelector('dialog[open], .notice')")
-	if text := b.text(); !strings.Contains(text, "1 selected") || !strings.Contains(text, "No job matches now") {
-		t.Errorf("the page says %q", text)
-	}
+	text := b.text()
+	expect(t, strings.Contains(text, "1 selected") && strings.Contains(text, "No job matches now"), "the page says %q", text)
 	b.quiet()
 }
 

@@ -25,9 +25,7 @@ func TestServerOfACluster(t *testing.T) {
 		if v := two.api("GET", "cluster", ""); strings.Contains(v, `"leader":"jobs1"`) {
 			break
 		}
-		if time.Now().After(end) {
-			t.Fatal("the second server knows of no leader")
-		}
+		require(t, !time.Now().After(end), "the second server knows of no leader")
 	}
 	b := open(t, one.base, "", look{})
 	b.login(adminToken)

@@ -43,9 +43,8 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.keys("9")
 	b.press("Save")
 	b.reads("was changed")
-	if got := s.api("GET", "jobs/"+s.job, ""); !strings.Contains(got, `"pri":9`) {
-		t.Errorf("the job is %s", got)
-	}
+	got := s.api("GET", "jobs/"+s.job, "")
+	expect(t, strings.Contains(got, `"pri":9`), "the job is %s", got)
 	b.press("Move …")
 	b.answer("elsewhere", kb.Enter)
 	b.reads("was moved to elsewhere")
@@ -59,9 +58,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.press("Flush …")
 	b.press("Count")
 	b.reads("21 jobs")
-	if b.eval("document.querySelector('dialog[open] button[type=submit]').disabled") != "true" {
-		t.Error("a flush goes on without the tube's name")
-	}
+	expect(t, b.eval("document.querySelector('dialog[open] button[type=submit]').disabled") == "true", "a flush goes on without the tube's name")
 	b.answer("mail")
 	b.press("Flush 21")
 	b.reads("21 jobs flushed from mail")
@@ -151,9 +148,8 @@ func TestFirstSteps(t *testing.T) {
 	b.answer("first")
 	b.press("Put")
 	b.reads("was put")
-	if got := s.api("GET", "jobs/1", ""); !strings.Contains(got, `"pri":1024`) {
-		t.Errorf("the job is %s", got)
-	}
+	got := s.api("GET", "jobs/1", "")
+	expect(t, strings.Contains(got, `"pri":1024`), "the job is %s", got)
 	b.quiet()
 }
 
@@ -171,9 +167,8 @@ func TestManyAreCountedFirst(t *testing.T) {
 	b.answer("mail")
 	b.press("Bury 130")
 	b.reads("130 jobs buried")
-	if got := s.api("GET", "tubes/mail", ""); !strings.Contains(got, `"ready":1,`) || !strings.Contains(got, `"buried":130`) {
-		t.Errorf("the tube is %s", got)
-	}
+	got := s.api("GET", "tubes/mail", "")
+	expect(t, strings.Contains(got, `"ready":1,`) && strings.Contains(got, `"buried":130`), "the tube is %s", got)
 	b.quiet()
 }
 
@@ -212,8 +207,7 @@ func TestBodiesAreText(t *testing.T) {
 	b.press("Put")
 	b.shows("the problem in the dialog", "document.querySelector('dialog .trouble')?.innerText.includes('Request')")
 	b.keys(kb.Escape)
-	if title := b.eval("document.title"); strings.Contains(title, "run") {
-		t.Error("a body was run")
-	}
+	title := b.eval("document.title")
+	expect(t, !strings.Contains(title, "run"), "a body was run")
 	b.quiet("status of 413")
 }

@@ -53,9 +53,7 @@ func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 		for i := from; i < to; i++ {
 			for _, want := range []string{"USING ", "INSERTED "} {
 				line, err := r.ReadString('\n')
-				if err != nil || !strings.HasPrefix(line, want) {
-					t.Fatalf("%q, %v", line, err)
-				}
+				require(t, err == nil && strings.HasPrefix(line, want), "%q, %v", line, err)
 			}
 		}
 	}
@@ -66,9 +64,7 @@ func (b *tab) rows() int {
 	b.t.Helper()
 	rows, err := strconv.Atoi(b.eval("document.querySelectorAll('tbody tr[aria-rowindex]').length"))
 	noErr(b.t, err)
-	if rows > 60 {
-		b.t.Fatalf("%d rows in the document", rows)
-	}
+	require(b.t, rows <= 60, "%d rows in the document", rows)
 	return rows
 }
 
@@ -97,9 +93,7 @@ func TestManyTubes(t *testing.T) {
 	b := open(t, f.URL, "tubes", look{})
 	b.eval("(window.longest = 0, new PerformanceObserver(l => { for (const e of l.getEntries()) longest = Math.max(longest, e.duration); }).observe({type: 'longtask', buffered: true}))")
 	b.reads("10\u202f001 tubes")
-	if b.rows() < 10 {
-		t.Errorf("%d rows in the document", b.rows())
-	}
+	expect(t, b.rows() >= 10, "%d rows in the document", b.rows())
 	b.shows("how many there are", "document.querySelector('table').getAttribute('aria-rowcount') === '10002'")
 	sorted := b.eval(`(async () => {
 		const first = () => document.querySelector('tbody tr[aria-rowindex="2"]')?.innerText;
@@ -167,9 +161,7 @@ func streamed(t *testing.T, url string, over time.Duration) float64 {
 	noErr(t, err)
 	defer resp.Body.Close()
 	n, _ := io.Copy(io.Discard, resp.Body) // until its time is over
-	if n == 0 {
-		t.Error("nothing was told")
-	}
+	expect(t, n != 0, "nothing was told")
 	return float64(n) / over.Seconds()
 }
 

@@ -116,9 +116,7 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 		asked[regexp.MustCompile(`[?&]from=\d+`).ReplaceAllString(uri, "")] = true
 	}
 	t.Logf("%d requests", len(asked))
-	if len(asked) > 12 || len(asked) < 7 {
-		t.Errorf("%d requests: %q", len(asked), slices.Sorted(maps.Keys(asked)))
-	}
+	expect(t, len(asked) <= 12 && len(asked) >= 7, "%d requests: %q", len(asked), slices.Sorted(maps.Keys(asked)))
 }
 
 // TestStreamIsLostAndComesBack: figures of a server that is gone are said to be stale, and are
@@ -169,9 +167,7 @@ func TestFiguresAreLive(t *testing.T) {
 		b.shows("that it stands still", "document.querySelector('button.live').innerText.includes('paused')")
 		s.put("mail", "more", "")
 		other.shows("one more job", ready(n+1))
-		if b.eval(ready(n)) != "true" {
-			t.Errorf("figures go on while %s: %s", stop.what, b.text())
-		}
+		expect(t, b.eval(ready(n)) == "true", "figures go on while %s: %s", stop.what, b.text())
 		b.keys(stop.again)
 		n++
 		b.shows("all jobs", ready(n))

@@ -25,3 +25,19 @@ func noErr(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// expect fails the test, which goes on, unless ok.
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// require ends the test unless ok.
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}

@@ -38,9 +38,7 @@ func serve(t *testing.T, args ...string) *server {
 	s := &server{Server: daemon.Serve(t, args...), t: t}
 	s.tokens = slices.Contains(args, "--http-tokens-file")
 	line := s.WaitLog("serving HTTP")
-	if line == nil {
-		t.Fatal("HTTP is not served")
-	}
+	require(t, line != nil, "HTTP is not served")
 	s.base = "http://" + line["listen"].(string)
 	return s
 }
@@ -60,9 +58,7 @@ func (s *server) api(method, path, body string) string {
 	noErr(s.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= 300 {
-		s.t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, b, err)
-	}
+	require(s.t, err == nil && resp.StatusCode < 300, "%s %s: %d %s %v", method, path, resp.StatusCode, b, err)
 	return string(b)
 }
 
@@ -79,9 +75,7 @@ func (s *server) submit(function, body string) {
 	s.t.Helper()
 	if s.gearman == nil {
 		listen, ok := s.WaitLog("serving Gearman")["listen"].([]any)
-		if !ok {
-			s.t.Fatal("Gearman is not served")
-		}
+		require(s.t, ok, "Gearman is not served")
 		conn, err := net.Dial("tcp", listen[0].(string))
 		noErr(s.t, err)
 		s.t.Cleanup(func() { conn.Close() })
@@ -99,9 +93,8 @@ func (s *server) submit(function, body string) {
 	if _, err := io.ReadFull(s.gearman, reply[:]); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := io.CopyN(io.Discard, s.gearman, int64(binary.BigEndian.Uint32(reply[8:]))); err != nil {
-		s.t.Fatal(err)
-	}
+	_, err := io.CopyN(io.Discard, s.gearman, int64(binary.BigEndian.Uint32(reply[8:])))
+	noErr(s.t, err)
 }
 
 // fill makes jobs in all states but reserved, in tubes with names of all kinds.
@@ -164,13 +157,10 @@ func TestPages(t *testing.T) {
 					if name != "narrow" { // which differs by what is left out
 						b.axe(axe)
 					}
-					if wide := b.eval("document.documentElement.scrollWidth - innerWidth"); wide != "0" {
-						t.Errorf("page %s is wider than the window by %s pixels", page, wide)
-					}
+					wide := b.eval("document.documentElement.scrollWidth - innerWidth")
+					expect(t, wide == "0", "page %s is wider than the window by %s pixels", page, wide)
 					b.picture(name + "-" + role + "-" + page)
-					if t.Failed() {
-						t.Fatalf("page %s", page)
-					}
+					require(t, !t.Failed(), "page %s", page)
 				}
 				if role == "admin" && name != "narrow" {
 					b.visit("tube/mail")
@@ -189,9 +179,8 @@ func TestPages(t *testing.T) {
 						b.visit(page)
 						b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 						// What is left chooses what is shown.
-						if names := b.eval("[...document.querySelectorAll('main button, main input[type=checkbox]')].filter(x => !x.closest('.menu, thead')).map(x => x.innerText || x.parentElement.innerText).filter(x => !/^(1 h|24 h|table|copy.*|with reserved jobs)$/.test(x.trim()))"); names != "" {
-							t.Errorf("page %s has buttons that cannot apply: %s", page, names)
-						}
+						names := b.eval("[...document.querySelectorAll('main button, main input[type=checkbox]')].filter(x => !x.closest('.menu, thead')).map(x => x.innerText || x.parentElement.innerText).filter(x => !/^(1 h|24 h|table|copy.*|with reserved jobs)$/.test(x.trim()))")
+						expect(t, names == "", "page %s has buttons that cannot apply: %s", page, names)
 					}
 				}
 			})

@@ -49,9 +49,7 @@ func TestPicture(t *testing.T) {
 	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	noErr(t, err)
 	small := reduced(t, shot)
-	if len(small) > pictureMost {
-		t.Errorf("the picture has %d bytes, want at most %d", len(small), pictureMost)
-	}
+	expect(t, len(small) <= pictureMost, "the picture has %d bytes, want at most %d", len(small), pictureMost)
 	if *picture != "" {
 		noErr(t, os.WriteFile(*picture, small, 0o644))
 	}

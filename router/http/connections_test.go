@@ -114,8 +114,7 @@ func TestConnectionsByHTTP(t *testing.T) {
 	for _, j := range w.list("/api/v1/tubes/mail/jobs", "") {
 		expect(t, j.State == "ready" && j.Holder == nil, "%+v", j)
 	}
-	audit := get[wire.Audit](w, "/api/v1/audit", adminToken)
-	e := audit.Entries
+	e := w.audit("")
 	expect(t, len(e) >= 4 && e[1].Action == "DELETE /api/v1/connections/{id}" && e[1].Status == 204 && e[1].Affected == 1 && e[1].Path == path && e[1].Name == "boss", "%+v", e)
 }
 

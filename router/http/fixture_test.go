@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -346,4 +347,18 @@ func require(t testing.TB, ok bool, format string, args ...any) {
 	if !ok {
 		t.Fatalf(format, args...)
 	}
+}
+
+// heap returns the bytes in use after a garbage collection.
+func heap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// audit returns the newest entries of the audit.
+func (w *world) audit(query string) []wire.Entry {
+	w.t.Helper()
+	return get[wire.Audit](w, "/api/v1/audit"+query, adminToken).Entries
 }

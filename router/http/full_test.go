@@ -1,6 +1,7 @@
 package http
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,39 +25,57 @@ func (d *fillingDisk) Free() int64 {
 	return 1 << 40
 }
 
-// TestFullDisk: nothing is changed that takes space; deleting goes on, and makes room.
+// TestFullDisk: nothing is changed that takes space, neither one job nor many; deleting goes on, and
+// makes room.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	disk := &fillingDisk{Disk: wal.Dir(dir)}
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
+	w.fill(2000)
+	const jobs = "/api/v1/tubes/mail/jobs"
+	huge := `"body":"` + strings.Repeat("y", 900_000) + `"`
+	large := w.putOne(ask{json: true, body: `{"delay_seconds":1000,` + huge + `}`}, "")
 	disk.full.Store(true)
-	body := `{"delay_seconds":1000,"body":"` + strings.Repeat("x", 60_000) + `"}`
 	put := 0
-	for ; put < 1000; put++ {
-		a := w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body})
+	for body := `{"delay_seconds":1000,"body":"` + strings.Repeat("x", 60_000) + `"}`; put < 1000; put++ {
+		a := w.do("POST", jobs, ask{json: true, body: body})
 		if a.status == 507 {
 			a.wants(t, 507, "disk-full")
 			break
 		}
 		a.wants(t, 201, "")
 	}
-	require(t, put != 0 && put != 1000, "%d jobs were put", put)
-	tube := func() (v wire.Tube) {
-		t.Helper()
-		w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 200, "").read(t, &v)
-		return v
+	require(t, put > 0 && put < 1000, "%d jobs were put", put)
+	late := fmt.Sprintf("/api/v1/jobs/%d", 2001+put)
+	state := func() string {
+		tube, j := get[wire.Tube](w, "/api/v1/tubes/mail"), get[wire.Job](w, late)
+		return fmt.Sprint(tube.Jobs, tube.Pauses, j.Pri, j.State, j.Size)
 	}
-	w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: `{"body":"` + strings.Repeat("x", 900_000) + `"}`}).wants(t, 507, "disk-full")
-	w.do("PUT", "/api/v1/tubes/mail/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 507, "disk-full")
-	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":9}`}).wants(t, 507, "disk-full")
-	w.do("POST", "/api/v1/jobs/1/kick", ask{}).wants(t, 507, "disk-full")
-	v := tube()
-	expect(t, v.Jobs.Delayed == uint64(put) && v.Jobs.Ready == 0 && v.Pauses == 0, "something was changed: %+v, %d were put", v, put)
+	before := state()
+	for _, r := range [][3]string{
+		{"POST", jobs, `{` + huge + `}`},
+		{"PUT", "/api/v1/tubes/mail/pause", `{"seconds":9}`}, {"POST", "/api/v1/tubes/mail/kick", `{"count":9}`},
+		{"POST", late + "/kick", ""}, {"POST", late + "/bury", ""}, {"PATCH", late, `{"pri":7}`}, {"PATCH", late, `{` + huge + `}`},
+		{"POST", late + "/move", `{"to":"away"}`}, {"POST", late + "/copy", `{"to":"away"}`},
+		{"POST", large + "/move", `{"to":"away"}`}, {"POST", large + "/copy", `{"to":"away"}`},
+		{"POST", operations, buryMail},
+		{"POST", operations, `{"action":"move","select":{"tube":"mail"},"to":"away"}`},
+		{"POST", operations, `{"action":"copy","select":{"tube":"mail"},"to":"away"}`},
+		{"POST", operations, `{"action":"set","select":{"tube":"mail"},"set":{"pri":1}}`},
+		{"POST", operations, `{"action":"set","select":{"tube":"mail"},"set":{"ttr_seconds":1}}`},
+		{"POST", operations, `{"action":"set","select":{"tube":"mail"},"set":{"delay_seconds":100}}`},
+	} {
+		w.do(r[0], r[1], ask{json: r[2] != "", body: r[2]}).wants(t, 507, "disk-full")
+		expect(t, state() == before, "%s %s: %s, and it was %s", r[0], r[1], state(), before)
+	}
+	w.do("GET", "/api/v1/tubes/away", ask{}).wants(t, 404, "not-found")
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "the disk is full")
 	j := get[wire.Journal](w, "/api/v1/journal")
 	expect(t, j.Pressure == "full", "%+v", j)
-	w.do("DELETE", "/api/v1/jobs/1", ask{}).wants(t, 204, "")
-	gone := as[wire.Flushed](t, w.do("DELETE", "/api/v1/tubes/mail/jobs?state=delayed", ask{}).wants(t, 200, ""))
-	expect(t, gone.Jobs == uint64(put-1), "%+v, %d were put", gone, put)
+	w.do("DELETE", late, ask{}).wants(t, 204, "")
+	v := w.operation(200, `{"action":"delete","select":{"tube":"mail","states":["ready"]}}`)
+	expect(t, v.Done == 2000, "deleted were %+v", v)
+	gone := as[wire.Flushed](t, w.do("DELETE", jobs+"?state=delayed", ask{}).wants(t, 200, ""))
+	expect(t, gone.Jobs == uint64(put), "%+v, %d were put", gone, put)
 	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found") // it was gone with its last job
 }

@@ -76,13 +76,9 @@ func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 // TestKeysTakeAsMuchMemoryAsIsCounted, at most.
 func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 	var k keyStore
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := heap()
 	answerKept(t, &k, "many", 200_000, time.Now())
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	n := int(after.HeapAlloc) - int(before.HeapAlloc)
+	n := heap() - before
 	expect(t, n <= k.all, "%d keys take %d bytes, and %d are counted", len(k.kept), n, k.all)
 	runtime.KeepAlive(&k)
 }

@@ -26,9 +26,6 @@ func TestServerJournalAndConfigAreShown(t *testing.T) {
 	none := newWorld(t, setup{anonymous: access.Operate})
 	none.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
 	expect(t, !j.Enabled, "without a journal: %+v", j)
-	for _, path := range []string{"server", "journal", "config", "log-level", "drain", "tubes/default", "jobs/1"} {
-		w.do("GET", "/api/v1/"+path+"?x=1", ask{}).wants(t, 400, "bad-request")
-	}
 }
 
 func TestDrainHasAWayBack(t *testing.T) {
@@ -72,12 +69,7 @@ func TestChangesAreAudited(t *testing.T) {
 		w.do("DELETE", "/api/v1/jobs/1", ask{token: "wrong"}).wants(t, 401, "no-token")
 	}
 	w.do("GET", "/api/v1/tubes", ask{token: adminToken})
-	read := func(query string) []wire.Entry {
-		t.Helper()
-		a := get[wire.Audit](w, "/api/v1/audit"+query, adminToken)
-		return a.Entries
-	}
-	list := read("")
+	list := w.audit("")
 	require(t, len(list) == 3, "%d entries: %+v", len(list), list)
 	e := list[2]
 	if e.Name != "worker" || e.Role != "operate" || e.Action != "POST /api/v1/tubes/{tube}/jobs" || e.Path != "/api/v1/tubes/mail/jobs" ||
@@ -85,7 +77,7 @@ func TestChangesAreAudited(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	expect(t, list[1].Status == 404 && list[1].Affected == 0 && list[0].Name == "reader" && list[0].Status == 403, "%+v", list)
-	if got := read("?limit=1&before=2"); len(got) != 1 || got[0].Number != 1 {
+	if got := w.audit("?limit=1&before=2"); len(got) != 1 || got[0].Number != 1 {
 		t.Errorf("%+v", got)
 	}
 	expect(t, strings.Contains(w.logged.String(), put.header.Get("X-Request-Id")), "the log has nothing about it")
@@ -93,10 +85,10 @@ func TestChangesAreAudited(t *testing.T) {
 	for range auditMax + 10 {
 		w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	}
-	if got := read("?limit=1000"); len(got) != auditMax || got[0].Number != auditMax+12 || got[auditMax-1].Number != 13 {
+	if got := w.audit("?limit=1000"); len(got) != auditMax || got[0].Number != auditMax+12 || got[auditMax-1].Number != 13 {
 		t.Errorf("%d entries from %d on", len(got), got[0].Number)
 	}
-	got := read("?limit=1000&before=13")
+	got := w.audit("?limit=1000&before=13")
 	expect(t, len(got) == 3 && got[2].Number == 0, "%d entries of other roles and of refusals: %+v", len(got), got)
 }
 
@@ -114,12 +106,12 @@ func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
 			w.login(readToken)
 		}
 	}
-	all := get[wire.Audit](w, "/api/v1/audit?limit=1000", adminToken)
+	all := w.audit("?limit=1000")
 	for i, want := range []struct {
 		action string
 		status int
 	}{{"DELETE /api/v1/drain", 200}, {"POST /api/v1/tubes/{tube}/jobs", 503}, {"PUT /api/v1/drain", 200}} {
-		e := all.Entries[len(all.Entries)-3+i]
+		e := all[len(all)-3+i]
 		expect(t, e.Action == want.action && e.Status == want.status, "%+v, want %v", e, want)
 	}
 }

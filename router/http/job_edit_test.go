@@ -1,13 +1,11 @@
 package http
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/shard/wal"
 )
 
 // job asks for a job with its whole body.
@@ -109,9 +107,11 @@ func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 		if got := say("reserve-job " + id); !strings.HasPrefix(got, "RESERVED") {
 			t.Fatal(got)
 		}
-		w.do("POST", path+"/bury", ask{}).wants(t, 409, "job-reserved")
-		w.do("DELETE", path, ask{}).wants(t, 409, "job-reserved")
-		w.do("PATCH", path, pri).wants(t, 409, "job-reserved")
+		w.do("POST", path+"/bury", ask{}).wants(t, 409, "job-reserved").has(t, "?force=true")
+		w.do("DELETE", path, ask{}).wants(t, 409, "job-reserved").has(t, "?force=true")
+		w.do("PATCH", path, pri).wants(t, 409, "job-reserved").has(t, "?force=true")
+		p := w.do("POST", path+"/move", ask{json: true, body: `{"to":"away"}`}).wants(t, 409, "job-reserved").problem(t)
+		expect(t, !strings.Contains(p.Remedy, "?force=true"), "a move cannot be forced: %s", p.Remedy)
 		a := ask{}
 		if tt.method == "PATCH" {
 			a = pri
@@ -138,24 +138,4 @@ func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 	for _, under := range []string{"/bury", "/release"} {
 		w.do("POST", "/api/v1/jobs/77"+under, ask{}).wants(t, 404, "not-found")
 	}
-}
-
-// TestFullDiskLeavesJobsAsTheyAre.
-func TestFullDiskLeavesJobsAsTheyAre(t *testing.T) {
-	dir := t.TempDir()
-	disk := &fillingDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
-	path := w.putOne(ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}, "")
-	disk.full.Store(true)
-	body := fmt.Sprintf(`{"delay_seconds":1000,"body":%q}`, strings.Repeat("x", 60_000))
-	for n := 0; w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}).status != 507; n++ {
-		require(t, n != 1000, "the disk is never full")
-	}
-	before := w.job(path)
-	w.do("PATCH", path, ask{json: true, body: `{"pri":7}`}).wants(t, 507, "disk-full")
-	w.do("PATCH", path, ask{json: true, body: `{"body":"` + strings.Repeat("y", 900_000) + `"}`}).wants(t, 507, "disk-full")
-	w.do("POST", path+"/bury", ask{}).wants(t, 507, "disk-full")
-	j := w.job(path)
-	expect(t, j.Pri == before.Pri && j.State == before.State && j.Size == before.Size, "%+v, want %+v", j, before)
-	w.do("DELETE", path, ask{}).wants(t, 204, "")
 }

@@ -131,8 +131,7 @@ func (w *world) begin(body string) string {
 // audited are the entries of the audit about operations that have ended later.
 func (w *world) audited() (list []wire.Entry) {
 	w.t.Helper()
-	v := as[wire.Audit](w.t, w.do("GET", "/api/v1/audit", ask{token: adminToken}).wants(w.t, 200, ""))
-	for _, e := range v.Entries {
+	for _, e := range w.audit("") {
 		if strings.HasPrefix(e.Detail, "operation ") {
 			list = append(list, e)
 		}
@@ -320,27 +319,6 @@ func TestOperationThatPanicsHasFailed(t *testing.T) {
 	expect(t, v.Done == 3, "%+v", v)
 	body := w.do("GET", "/metrics", ask{}).body
 	expect(t, strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`), "it is not counted")
-}
-
-// TestFullDiskStopsOperations: before anything was changed, or where it got full; deleting
-// goes on.
-func TestFullDiskStopsOperations(t *testing.T) {
-	dir := t.TempDir()
-	disk := &fillingDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
-	w.fill(2000)
-	disk.full.Store(true)
-	body := `{"pri":9,"body":"` + strings.Repeat("x", 60_000) + `"}`
-	for i := 0; w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}).status == 201; i++ {
-		require(t, i != 1000, "the disk is not full")
-	}
-	for _, action := range []string{`"action":"bury"`, `"action":"set","set":{"pri":1}`, `"action":"set","set":{"ttr_seconds":1}`, `"action":"set","set":{"delay_seconds":100}`} {
-		w.do("POST", operations, ask{json: true, body: `{` + action + `,"select":{"tube":"mail"}}`}).wants(t, 507, "disk-full")
-	}
-	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{}))
-	expect(t, tube.Jobs.Buried+tube.Jobs.Delayed <= 0 && tube.Jobs.Urgent == tube.Jobs.Ready, "something was changed: %+v", tube.Jobs)
-	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
-	expect(t, v.Done == tube.Jobs.Ready, "%d jobs, and deleted were %+v", tube.Jobs.Ready, v)
 }
 
 // TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.

@@ -11,7 +11,6 @@ import (
 func TestRemedies(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
 	w.stocked()
-	const operations = "/api/v1/operations"
 	post := func(body string) ask { return ask{json: true, body: body} }
 	for _, tt := range []struct {
 		method, path string
@@ -39,38 +38,15 @@ func TestRemedies(t *testing.T) {
 		{"GET", "/api/v1/tubes/%FF%5Cx", ask{}, 404, "", `there is no tube "\xFF\\x"`, "look it up again"},
 		{"GET", "/api/v1/tubes/a/b/c", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
 		{"GET", "/api/v1/tubes/%2F", ask{}, 404, "", "no such path", "/tubes/-?tube=%2F"},
+		{"GET", "/api/v1/jobs/abc", ask{}, 400, "id", `"abc" is not the id of a job`, ""}, // two kinds of ids may have been confused
+		{"GET", "/api/v1/connections/abc", ask{}, 400, "id", `"abc" is not the id of a connection`, ""},
+		{"GET", "/api/v1/operations/abc", ask{}, 400, "id", `"abc" is not the id of an operation`, ""},
 		{"GET", "/api/v1/nothing", ask{}, 404, "", "no such path", "openapi.json"},
 		{"PUT", "/api/v1/drain", ask{}, 403, "", "a request without a token", "--http-tokens-file"},
 		{"GET", "/api/v1/server", ask{token: "stranger-0123456789"}, 401, "", "not one of", "SHA-256"},
 	} {
 		p := w.do(tt.method, tt.path, tt.ask).wants(t, tt.status, "").problem(t)
 		expect(t, p.Field == tt.field && strings.Contains(p.Detail, tt.detail) && strings.Contains(p.Remedy, tt.remedy), "%s %s %s: %+v", tt.method, tt.path, tt.ask.body, p)
-	}
-}
-
-// TestRemedyOfForce: what can be forced says so, and what cannot does not.
-func TestRemedyOfForce(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
-	w.stocked()
-	const at = "/api/v1/jobs/12" // a worker has it
-	for _, tt := range []struct {
-		method, path, body string
-		force              bool
-	}{
-		{"PATCH", at, `{"pri":7}`, true}, {"POST", at + "/bury", "", true}, {"DELETE", at, "", true}, {"POST", at + "/move", `{"to":"away"}`, false},
-	} {
-		p := w.do(tt.method, tt.path, ask{json: tt.body != "", body: tt.body}).wants(t, 409, "job-reserved").problem(t)
-		expect(t, strings.Contains(p.Remedy, "?force=true") == tt.force, "%s %s: %s", tt.method, tt.path, p.Remedy)
-	}
-	w.do("PATCH", at+"?force=true", ask{json: true, body: `{"pri":7}`}).wants(t, 204, "")
-}
-
-// TestProblemsOfIdsNameTheirKind: a client may have confused two kinds of ids.
-func TestProblemsOfIdsNameTheirKind(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	for path, want := range map[string]string{"jobs": "a job", "connections": "a connection", "operations": "an operation"} {
-		p := w.do("GET", "/api/v1/"+path+"/abc", ask{}).wants(t, 400, "bad-request").problem(t)
-		expect(t, p.Detail == `"abc" is not the id of `+want && p.Field == "id", "%s: %+v", path, p)
 	}
 }
 

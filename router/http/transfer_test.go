@@ -15,7 +15,6 @@ import (
 	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/wal"
 )
 
 // transfer asks for a move or a copy.
@@ -261,29 +260,6 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 	expect(t, len(got) == 6, "ready in the other tube: %v", got)
 	few := as[wire.Operation](t, run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, ""))
 	expect(t, few.Done == 2 && few.Matched == 2 && few.Skipped["gone"] == 1, "%+v", few)
-}
-
-// TestTransferOnAFullDisk: it is refused before anything has changed.
-func TestTransferOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	disk := &fillingDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
-	w.putOne(ask{json: true, body: `{"body":"` + strings.Repeat("x", 900_000) + `"}`}, "")
-	disk.full.Store(true)
-	put := 1
-	for body := `{"body":"` + strings.Repeat("x", 60_000) + `"}`; put < 1000; put++ {
-		if a := w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: body}); a.status == 507 {
-			break
-		}
-	}
-	for _, what := range []string{"move", "copy"} {
-		w.transfer(what, 1, "away").wants(t, 507, "disk-full")
-		w.transfer(what, 2, "away").wants(t, 507, "disk-full")
-		w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"` + what + `","select":{"tube":"mail"},"to":"away"}`}).wants(t, 507, "disk-full")
-	}
-	v := get[wire.Tube](w, "/api/v1/tubes/mail")
-	expect(t, v.Jobs.Ready == uint64(put) && v.Jobs.Reserved == 0, "%+v, %d were put", v.Jobs, put)
-	w.do("GET", "/api/v1/tubes/away", ask{}).wants(t, 404, "not-found")
 }
 
 // TestTransfersAtOnce: each job is moved once, beside other moves and workers.

@@ -1,7 +1,6 @@
 package gearman
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -151,25 +150,6 @@ func TestVerbsAreTheirWords(t *testing.T) {
 	}
 	if Verb(200).String() != "unknown" {
 		t.Error(Verb(200))
-	}
-}
-
-// Binary and text alternate freely on a connection.
-func TestParseAlternates(t *testing.T) {
-	input := []byte(req(GrabJob, "") + "status\n" + req(EchoReq, "") + "version\r\n" + req(CanDo, "f"))
-	var got []string
-	for len(input) > 0 {
-		var m Message
-		n, fault := Parse(&m, input, DefaultMaxBody)
-		if n == 0 || fault != nil {
-			t.Fatalf("Parse(%q) = %d, %v", input, n, fault)
-		}
-		input = input[n:]
-		got = append(got, m.Type.String()+" "+m.Verb.String())
-	}
-	want := []string{"GRAB_JOB unknown", "TEXT status", "ECHO_REQ unknown", "TEXT version", "CAN_DO unknown"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -167,19 +167,6 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// A server must not take part of the next packet for the end of this one.
-func TestParseStaysInsideThePacket(t *testing.T) {
-	short, next := req(WorkStatus, "H:lap:1\x001"), req(EchoReq, "x")
-	var m Message
-	n, fault := Parse(&m, []byte(short+next), DefaultMaxBody)
-	if n != len(short) || fault != ErrArguments {
-		t.Fatalf("Parse = %d, %v", n, fault)
-	}
-	if n, fault = Parse(&m, []byte(next), DefaultMaxBody); n != 12 || fault != nil || m.Type != EchoReq || m.Size != 1 {
-		t.Fatalf("Parse = %d, %v, %v", n, fault, m.Type)
-	}
-}
-
 func TestParseReadsValues(t *testing.T) {
 	var m Message
 	parse := func(typ Type, body string) *Message {

@@ -68,34 +68,6 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 	}
 }
 
-// TestSharedBodiesCountOnce: a body costs nothing while a job has it, and its
-// length once when only readers do, however many.
-func TestSharedBodiesCountOnce(t *testing.T) {
-	a := NewAccount(1 << 40)
-	p := make([]byte, 100_000)
-	var queues [10]SendQueue
-	for i := range queues {
-		queues[i].Account = a
-		queues[i].Add(p, true)
-	}
-	entries := int64(len(queues) * partCost)
-	if n := a.Sum(); n != entries {
-		t.Errorf("%d bytes while the job is there, want %d", n, entries)
-	}
-	a.Orphan(p)
-	a.Orphan(p)
-	if n := a.Sum(); n != entries+int64(cap(p)) {
-		t.Errorf("%d bytes once the job is gone, want %d", n, entries+int64(cap(p)))
-	}
-	for i := range queues {
-		queues[i].Sent(10)
-		queues[i].Drop()
-	}
-	if n := a.Sum(); n != 0 {
-		t.Errorf("%d bytes at the end", n)
-	}
-}
-
 // TestSmallRepliesShareBlocks: what is counted is about what was added, also when
 // shared bodies come in between.
 func TestSmallRepliesShareBlocks(t *testing.T) {

@@ -24,8 +24,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 			if path == "/problems/no-token" {
 				a = w.do("GET", path, ask{host: host})
 			}
-			p := a.wants(t, 421, "wrong-host").problem(t)
-			expect(t, strings.Contains(p.Remedy, "--http-host") && strings.Contains(p.Detail, host), "%s of %s: %s", path, host, a.body)
+			a.wants(t, 421, "wrong-host").has(t, "--http-host", host)
 		}
 		for _, path := range []string{"/livez", "/readyz", "/healthz"} {
 			w.do("GET", path, ask{host: host}).wants(t, 200, "")
@@ -76,8 +75,7 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 				continue
 			}
 			a := w.do(rt.method(), pathOf(rt), ask{header: header, token: adminToken})
-			p := a.wants(t, 403, "cross-origin").problem(t)
-			expect(t, strings.Contains(p.Remedy, "--http-origin"), "%s with %v: %s", rt.pattern, header, a.body)
+			a.wants(t, 403, "cross-origin").has(t, "--http-origin")
 		}
 	}
 	for _, header := range []map[string]string{
@@ -242,18 +240,6 @@ func TestBrowserIsLoggedInToSeveralServersOfAHost(t *testing.T) {
 	worlds[1].do("GET", "/api/v1/server", has).wants(t, 200, "")
 }
 
-func TestAnswersCarrySecurityHeaders(t *testing.T) {
-	w := newWorld(t, setup{})
-	for _, path := range []string{"/livez", "/metrics", "/nothing", "/problems/nothing", "/problems/no-token"} {
-		a := w.do("GET", path, ask{token: readToken})
-		for name, want := range securityHeaders {
-			got := a.header.Get(name)
-			expect(t, got == want, "%s: %s is %q", path, name, got)
-		}
-		expect(t, a.header.Get("Access-Control-Allow-Origin") == "" && a.header.Get("X-Request-Id") != "", "%s: %v", path, a.header)
-	}
-}
-
 func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.do("GET", "/index.html", ask{}).wants(t, 404, "not-found")
@@ -263,9 +249,8 @@ func TestUnknownPathsAndMethodsAreProblems(t *testing.T) {
 	a := w.do("POST", "/livez", ask{})
 	a.wants(t, 405, "method-not-allowed")
 	expect(t, a.header.Get("Allow") == "GET, HEAD", "Allow is %q", a.header.Get("Allow"))
-	if a := w.do("HEAD", "/livez", ask{}); a.status != 200 || a.body != "" {
-		t.Errorf("HEAD: %d %q", a.status, a.body)
-	}
+	a = w.do("HEAD", "/livez", ask{})
+	expect(t, a.status == 200 && a.body == "", "HEAD: %d %q", a.status, a.body)
 	w.do("GET", "/livez", ask{body: "x"}).wants(t, 400, "bad-request")
 	w.do("DELETE", "/api/v1/session", ask{header: map[string]string{"If-Match": `"x"`}}).wants(t, 400, "bad-request")
 }

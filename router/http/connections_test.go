@@ -2,6 +2,7 @@ package http
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -39,8 +40,9 @@ func (w *world) gear(packets ...string) net.Conn {
 }
 
 // request is a packet of Gearman.
-func request(kind byte, data string) string {
-	return string([]byte{0, 'R', 'E', 'Q', 0, 0, 0, kind, 0, 0, 0, byte(len(data))}) + data
+func request(kind uint32, data string) string {
+	head := binary.BigEndian.AppendUint32([]byte("\x00REQ"), kind)
+	return string(binary.BigEndian.AppendUint32(head, uint32(len(data)))) + data
 }
 
 func TestConnectionsByHTTP(t *testing.T) {

@@ -199,6 +199,12 @@ func (w *world) do(method, target string, a ask) *answer {
 	noErr(w.t, err)
 	got := &answer{resp.StatusCode, resp.Header, string(b)}
 	w.validate(r, a, got)
+	for name, want := range securityHeaders {
+		is := got.header.Get(name)
+		own := name == "Content-Security-Policy" && is == consolePolicy || name == "Cache-Control" && got.header.Get("ETag") != ""
+		expect(w.t, is == want || own, "%s %s: %s is %q", method, target, name, is)
+	}
+	expect(w.t, got.header.Get("Access-Control-Allow-Origin") == "" && got.header.Get("X-Request-Id") != "", "%s %s: %v", method, target, got.header)
 	return got
 }
 
@@ -258,9 +264,7 @@ func (w *world) beanstalkd() func(line string) string {
 // until release is called.
 func (w *world) function(name string) (release func()) {
 	w.t.Helper()
-	conn := w.connect(w.srv.ServeGearman)
-	head := []byte{0, 'R', 'E', 'Q', 0, 0, 0, 1, 0, 0, byte(len(name) >> 8), byte(len(name))}
-	conn.Write(append(head, name...))
+	conn := w.gear(request(1, name))
 	for range 1000 {
 		if _, err := w.srv.Operator().Tube(context.Background(), name); err == nil {
 			return func() { conn.Close() }

@@ -3,13 +3,16 @@ package http
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -254,9 +257,8 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	expect(t, heard.Load() == 1 && a.header.Get("Retry-After") == "" && strings.Contains(a.problem(t).Detail, "n2"), "after %d requests: %v %s", heard.Load(), a.header, a.body)
 	e := p.follower.web.audit.newest(1, 100)[0]
 	expect(t, e.Detail == "handed on to server n2", "the audit has %+v", e)
-	if a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following"); a.header.Get("Retry-After") == "" {
-		t.Errorf("%v", a.header)
-	}
+	a = p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following")
+	expect(t, a.header.Get("Retry-After") != "", "%v", a.header)
 	p.door = breaking(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n", &heard)
 	res, err := p.follower.client.Get(p.follower.url + "/api/v1/jobs")
 	if err == nil {
@@ -308,9 +310,8 @@ func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 			}
 			return done == i+1
 		})
-		if _, err := in.ReadByte(); err != io.EOF {
-			t.Errorf("named %t: the connection does not end with the answer: %v", named, err)
-		}
+		_, err = in.ReadByte()
+		expect(t, err == io.EOF, "named %t: the connection does not end with the answer: %v", named, err)
 	}
 }
 
@@ -334,4 +335,80 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 		res.Body.Close()
 		stays <- struct{}{}
 	}
+}
+
+// TestASlowBodyTakesNoTimeFromTheAnswer: another server may take its time for both, one after the
+// other, and as much as it likes for what follows the beginning of its answer.
+func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
+	tests := []struct {
+		name         string
+		sent, begins time.Duration // from the beginning, and from then on
+		late         bool
+	}{
+		{"both take long", askedWithin - time.Second, elsewhereWithin - time.Second, false},
+		{"it is not sent", askedWithin + time.Second, 0, true},
+		{"it is not answered", askedWithin - time.Second, elsewhereWithin + time.Second, true},
+		{"it is sent at once", 0, elsewhereWithin + time.Second, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				defer there.Close()
+				transport := &http.Transport{
+					DisableKeepAlives: true,
+					DialContext:       func(context.Context, string, string) (net.Conn, error) { return here, nil },
+				}
+				ended := make(chan struct{})
+				defer func() { <-ended }()
+				go func() {
+					defer close(ended)
+					io.ReadFull(there, make([]byte, 1)) // the rest waits
+					time.Sleep(tt.sent)
+					drained := make(chan struct{})
+					go func() {
+						defer close(drained)
+						io.Copy(io.Discard, there)
+					}()
+					time.Sleep(tt.begins)
+					io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")
+					time.Sleep(2 * (askedWithin + elsewhereWithin))
+					io.WriteString(there, "done")
+					<-drained
+				}()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				ctx, answered := impatient(ctx, cancel)
+				defer answered()
+				req, err := http.NewRequestWithContext(ctx, "POST", "http://leader/", strings.NewReader(strings.Repeat("x", 64<<10)))
+				noErr(t, err)
+				res, err := transport.RoundTrip(req)
+				if tt.late {
+					expect(t, errors.Is(context.Cause(ctx), context.DeadlineExceeded), "it is answered: %v, %v", res, err)
+					return
+				}
+				noErr(t, err)
+				defer res.Body.Close()
+				answered()
+				if b, err := io.ReadAll(res.Body); string(b) != "done" || err != nil {
+					t.Errorf("%q, %v", b, err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnAnswerBeforeTheEndOfABody bounds nothing that follows it.
+func TestAnAnswerBeforeTheEndOfABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		ctx, answered := impatient(ctx, cancel)
+		answered()
+		httptrace.ContextClientTrace(ctx).WroteRequest(httptrace.WroteRequestInfo{})
+		time.Sleep(2 * elsewhereWithin)
+		if ctx.Err() != nil {
+			t.Error(context.Cause(ctx))
+		}
+	})
 }

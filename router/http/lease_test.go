@@ -103,9 +103,8 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	expect(t, n <= 0, "%d are answered meanwhile", n)
 	w.srv.Fail(&commit.Failure{Cause: commit.Deposed, Err: errors.New("another one leads")})
 	all.Wait()
-	if _, err := w.web.render(t.Context(), nil, nil); err == nil {
-		t.Error("a stream of events goes on")
-	}
+	_, err = w.web.render(t.Context(), nil, nil)
+	expect(t, err != nil, "a stream of events goes on")
 	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process begins anew
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
 	a := w.do("GET", "/metrics", ask{}).wants(t, 200, "")

@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"polystalk/router/access"
+	"polystalk/shard/stats"
 )
 
 // scrape reads a page of metrics: name and labels, as they stand there, to value.
@@ -85,9 +89,8 @@ func TestMetricsShowTheServer(t *testing.T) {
 		expect(t, got[name] == want, "%s is %q, want %s", name, got[name], want)
 	}
 	text = w.do("GET", "/metrics", ask{}).body
-	if got := parseMetrics(t, text); got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] != "2" {
-		t.Errorf("requests are not counted: %s", text)
-	}
+	got = parseMetrics(t, text)
+	expect(t, got[`polystalk_http_requests_total{code="200",method="GET",route="GET /metrics"}`] == "2", "requests are not counted: %s", text)
 	check(t, text)
 }
 
@@ -235,5 +238,94 @@ func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	got := parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, n := range want {
 		expect(t, got[name] == n, "%s is %q, want %s", name, got[name], n)
+	}
+}
+
+// emitted is what an emitter is told by a function.
+type emitted func(e emitter)
+
+func (emitted) Describe(chan<- *prometheus.Desc)       {}
+func (f emitted) Collect(out chan<- prometheus.Metric) { f(emitter{out}) }
+
+// buckets returns the counts of the only emitted histogram by bound, its count and its sum.
+func buckets(t *testing.T, f emitted) (n map[float64]uint64, count uint64, sum float64) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	r.MustRegister(f)
+	tubeFamilies, err := r.Gather()
+	require(t, err == nil && len(tubeFamilies) == 1 && len(tubeFamilies[0].Metric) == 1, "%v: %v", err, tubeFamilies)
+	h := tubeFamilies[0].Metric[0].Histogram
+	n = make(map[float64]uint64)
+	for _, b := range h.Bucket {
+		n[b.GetUpperBound()] = b.GetCumulativeCount()
+	}
+	return n, h.GetSampleCount(), h.GetSampleSum()
+}
+
+// TestRareHistogramsAreCutToTheirBounds: what is below the first bound is counted by that, and
+// what is above the last by the whole alone.
+func TestRareHistogramsAreCutToTheirBounds(t *testing.T) {
+	var h stats.Histogram
+	for _, d := range []time.Duration{1, time.Microsecond, 50 * time.Microsecond, time.Millisecond, time.Minute} {
+		h.Took(d)
+	}
+	c := h.Read()
+	n, count, sum := buckets(t, func(e emitter) {
+		e.histogram("test_seconds", "For a test.", c.N[:], float64(c.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
+	})
+	want := map[float64]uint64{}
+	for b := firstSync; b <= lastSync; b++ {
+		want[math.Pow(4, float64(b-9))] = 4
+	}
+	want[math.Pow(4, -7)], want[math.Pow(4, -6)], want[math.Pow(4, -5)] = 3, 3, 3 // 61 µs, 0.24 ms and 0.98 ms
+	expect(t, len(n) == len(want) && count == 5 && sum >= 60.00105 && sum <= 60.00106, "%v, %d with the sum %v; want %v", n, count, sum, want)
+	for bound, k := range want {
+		expect(t, n[bound] == k, "%v: %d, want %d", bound, n[bound], k)
+	}
+}
+
+// TestHistogramsOfJobsHaveAllBounds: a number for each, of what does not exceed it.
+func TestHistogramsOfJobsHaveAllBounds(t *testing.T) {
+	var times stats.Times
+	for b := range times.N {
+		times.N[b] = 1
+	}
+	times.Sum = 7e9
+	n, count, sum := buckets(t, func(e emitter) { e.flow("test_job_seconds", "For a test.", &times) })
+	expect(t, len(n) == stats.FlowBuckets-1 && count == stats.FlowBuckets && sum == 7, "%d bounds, %d with the sum %v", len(n), count, sum)
+	for b := range stats.FlowBuckets - 1 {
+		k := n[stats.FlowBound(b)/1e9]
+		expect(t, k == uint64(b+1), "%v: %d, want %d", stats.FlowBound(b)/1e9, k, b+1)
+	}
+}
+
+// TestTextIsReadBack by a scraper's parser.
+func TestTextIsReadBack(t *testing.T) {
+	names := []string{"mail", `a\b`, `say "x"`, "two\nlines", "ä", "{}=,", " ", ""}
+	b := appendFamily(nil, "tube_jobs_total", "counter", "Jobs of a tube.")
+	for i, n := range names {
+		b = appendSeries(b, "tube_jobs_total", appendLabel(nil, "tube", n), float64(i))
+	}
+	p := expfmt.NewTextParser(model.LegacyValidation)
+	got, err := p.TextToMetricFamilies(strings.NewReader(string(b)))
+	require(t, err == nil, "%v in\n%s", err, b)
+	f := got["tube_jobs_total"]
+	require(t, f.GetType().String() == "COUNTER" && f.GetHelp() == "Jobs of a tube." && len(f.Metric) == len(names), "%v", f)
+	for i, m := range f.Metric {
+		expect(t, m.Label[0].GetName() == "tube" && m.Label[0].GetValue() == names[i] && m.Counter.GetValue() == float64(i), "%q came back as %v", names[i], m)
+	}
+}
+
+// TestNumbersAreWrittenShortest: each is read as it was, and whole ones have no exponent.
+func TestNumbersAreWrittenShortest(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 1: "1", 1e6: "1000000", 1 << 52: "4503599627370496", 0.00390625: "0.00390625", 1.5: "1.5", -2: "-2", -0.5: "-0.5", 1e300: "1e+300",
+	} {
+		got := string(appendSeries(nil, "m", appendLabel(nil, "a", "b"), v))
+		expect(t, got == `m{a="b"} `+want+"\n", "%v is written as %q, want %s", v, got, want)
+	}
+	for _, v := range []float64{1<<53 - 1, 1 << 53, 1<<63 - 1024, 1 << 63, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64} {
+		got, err := strconv.ParseFloat(string(appendNumber(nil, v)), 64)
+		expect(t, err == nil && got == v, "%v is read as %v: %v", v, got, err)
 	}
 }

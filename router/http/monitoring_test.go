@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,7 +30,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-func readFile(t *testing.T, name string) string {
+func readFile(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	noErr(t, err)
@@ -170,13 +171,7 @@ func (w *world) busy() {
 	}
 	say("delete 99")
 	say("nonsense")
-	conn := w.connect(w.srv.ServeGearman)
-	for _, p := range []struct {
-		kind byte
-		body string
-	}{{1, "resize"}, {18, "resize\x00\x00body"}, {9, ""}} { // CAN_DO, SUBMIT_JOB_BG, GRAB_JOB
-		conn.Write(append([]byte{0, 'R', 'E', 'Q', 0, 0, 0, p.kind, 0, 0, 0, byte(len(p.body))}, p.body...))
-	}
+	conn := w.gear(request(1, "resize"), request(18, "resize\x00\x00body"), request(9, "")) // CAN_DO, SUBMIT_JOB_BG, GRAB_JOB
 	var got []byte
 	for b := make([]byte, 1000); !bytes.Contains(got, []byte("body")); {
 		n, err := conn.Read(b)
@@ -188,8 +183,8 @@ func (w *world) busy() {
 	if i := bytes.IndexByte(handle, 0); i >= 0 { // the next packet follows
 		handle = handle[:i]
 	}
-	for _, kind := range []byte{13, 13} { // WORK_COMPLETE twice: the second one is an error
-		conn.Write(append([]byte{0, 'R', 'E', 'Q', 0, 0, 0, kind, 0, 0, 0, byte(len(handle) + 1)}, append(handle, 0)...))
+	for range 2 { // WORK_COMPLETE: the second one is an error
+		io.WriteString(conn, request(13, string(handle)+"\x00"))
 	}
 	if _, err := conn.Read(make([]byte, 1000)); err != nil { // the error
 		w.t.Fatal(err)

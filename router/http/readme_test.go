@@ -46,19 +46,18 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 	expect(t, ran >= 15, "only %d examples were found", ran)
 }
 
-// TestGuideExplainsEveryMetric with its type and labels, and no others.
-func TestGuideExplainsEveryMetric(t *testing.T) {
-	long(t)
-	t.Parallel()
-	_, table, _ := strings.Cut(readFile(t, "README.md"), "| Metric | Type | Labels | Meaning | Alert |\n")
+var code = regexp.MustCompile("`([a-z_]+)`")
+
+// explains holds a guide's table of metrics against what the server shows: each metric with the prefix,
+// and no other, with its type and labels.
+func (w *world) explains(guide, prefix string) {
+	w.t.Helper()
+	_, table, _ := strings.Cut(readFile(w.t, guide), "| Metric | Type | Labels | Meaning |")
+	heads, table, _ := strings.Cut(table, "\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
-	w.busy()
-	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
-	w.do("GET", "/metrics", ask{})
 	p := expfmt.NewTextParser(model.LegacyValidation)
-	shown, err := p.TextToMetricFamilies(strings.NewReader(w.do("GET", "/metrics", ask{}).wants(t, 200, "").body))
-	noErr(t, err)
+	shown, err := p.TextToMetricFamilies(strings.NewReader(w.do("GET", "/metrics", ask{}).wants(w.t, 200, "").body))
+	noErr(w.t, err)
 	codes := func(cell string) (list []string) {
 		for _, m := range code.FindAllStringSubmatch(cell, -1) {
 			list = append(list, m[1])
@@ -71,15 +70,15 @@ func TestGuideExplainsEveryMetric(t *testing.T) {
 		if strings.HasPrefix(line, "|---") {
 			continue
 		}
-		if len(cells) != 7 || strings.TrimSpace(cells[4]) == "" {
-			t.Errorf("a row has %d cells, or no meaning: %s", len(cells)-2, line)
+		if len(cells) != 6+strings.Count(heads, "|") || strings.TrimSpace(cells[4]) == "" {
+			w.t.Errorf("a row has %d cells, or no meaning: %s", len(cells)-2, line)
 			continue
 		}
 		var types, labels []string // of all metrics of the row
 		for _, name := range codes(cells[1]) {
 			f := shown["polystalk_"+name]
 			if f == nil {
-				t.Errorf("the guide explains %s, which is not there", name)
+				w.t.Errorf("the guide explains %s, which is not there", name)
 				continue
 			}
 			explained["polystalk_"+name] = true
@@ -94,14 +93,27 @@ func TestGuideExplainsEveryMetric(t *testing.T) {
 			slices.Sort(has)
 			slices.Sort(want)
 			has, want = slices.Compact(has), slices.Compact(want)
-			expect(t, slices.Equal(has, want), "%s: the guide says %s %q, and they are %q", cells[1], what, has, want)
+			expect(w.t, slices.Equal(has, want), "%s: the guide says %s %q, and they are %q", cells[1], what, has, want)
 		}
 		wanted("type", strings.Split(strings.ReplaceAll(cells[2], " ", ""), ","), types)
 		wanted("labels", codes(cells[3]), labels)
 	}
 	for name := range shown {
-		expect(t, !strings.HasPrefix(name, "polystalk_") || explained[name], "the guide does not explain %s", name)
+		expect(w.t, !strings.HasPrefix(name, prefix) || explained[name], "the guide does not explain %s", name)
 	}
+	expect(w.t, len(explained) >= 15, "only %d metrics are explained", len(explained))
 }
 
-var code = regexp.MustCompile("`([a-z_]+)`")
+func TestGuidesExplainEveryMetric(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) {
+		newWorld(t, setup{anonymous: access.Operate, cluster: newFakeCluster()}).explains("../cluster/README.md", "polystalk_cluster_")
+	})
+	t.Run("server", func(t *testing.T) {
+		long(t)
+		w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+		w.busy()
+		time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
+		w.do("GET", "/metrics", ask{})
+		w.explains("README.md", "polystalk_")
+	})
+}

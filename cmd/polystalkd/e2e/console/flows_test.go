@@ -153,7 +153,7 @@ func TestFirstSteps(t *testing.T) {
 	b.quiet()
 }
 
-// TestManyAreCountedFirst: what is done to all that match is what was counted.
+// TestManyAreCountedFirst: what is done to all that match is what was counted, once that is whole.
 func TestManyAreCountedFirst(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -169,6 +169,15 @@ func TestManyAreCountedFirst(t *testing.T) {
 	b.reads("130 jobs buried")
 	got := s.api("GET", "tubes/mail", "")
 	expect(t, strings.Contains(got, `"ready":1,`) && strings.Contains(got, `"buried":130`), "the tube is %s", got)
+
+	// What was counted until a count was broken off is not what would be done.
+	b.reads("All that match")
+	b.eval(`((ask) => { window.fetch = (url, init) => init.body && init.body.includes('"dry_run":true') ? Promise.resolve(Response.json({
+		id: '1', state: 'cancelled', matched: 1, done: 0, skipped: {}, as_of: '2026-01-31T12:00:00Z', problem: { title: 'The operation was cancelled', detail: 'somebody else', remedy: 'again' } })) : ask(url, init); })(fetch)`)
+	b.press("Delete …")
+	b.shows("a question or an answer", "document.querySelector('dialog[open], .notice')")
+	b.reads("The operation was cancelled: somebody else")
+	b.shows("no question", "!document.querySelector('dialog[open]')")
 	b.quiet()
 }
 
@@ -210,4 +219,109 @@ func TestBodiesAreText(t *testing.T) {
 	title := b.eval("document.title")
 	expect(t, !strings.Contains(title, "run"), "a body was run")
 	b.quiet("status of 413")
+}
+
+// TestBodiesThatAreMeantToHang: a length that leads back, and lists in lists in lists.
+func TestBodiesThatAreMeantToHang(t *testing.T) {
+	long(t)
+	s := serve(t)
+	back := s.put("evil", `a:1000000000:{s:0:"";s:-8:"`, "")
+	deep := s.put("evil", strings.Repeat("[", 30000)+strings.Repeat("]", 30000), "")
+	good := s.put("evil", `a:2:{s:3:"key";i:5;i:1;a:0:{}}`, "")
+	b := open(t, s.base, "job/"+back, look{})
+	b.reads("a:1000000000")
+	b.visit("job/" + deep)
+	b.press("Show all 60\u202f000 bytes")
+	b.shows("all of it", "document.querySelector('pre').innerText.replace(/\\s/g, '').length === 60000")
+	b.visit("job/" + good)
+	b.reads(`"key" => 5`)
+	b.quiet()
+}
+
+// TestEditKeepsWhatIsNotChanged: the form has the current body, and its line ends survive.
+func TestEditKeepsWhatIsNotChanged(t *testing.T) {
+	long(t)
+	s := serve(t)
+	id := s.put("mail", "one", "")
+	b := open(t, s.base, "job/"+id, look{})
+	b.reads("one")
+	edit := func() {
+		t.Helper()
+		b.press("Edit")
+		b.shows("the form", "document.querySelector('dialog[open] input')")
+	}
+	s.api("PATCH", "jobs/"+id, `{"body": "two"}`)
+	edit()
+	if got := b.eval("document.querySelector('dialog textarea').value"); got != "two" {
+		t.Errorf("the form has %q", got)
+	}
+	b.press("Cancel")
+	b.reads("two")
+
+	for _, text := range []string{"1\r\n2\r\n3", "1\n2\n3"} {
+		id := s.put("mail", text, "")
+		b.visit("job/" + id)
+		b.reads("Job " + id)
+		edit()
+		b.eval("document.querySelector('dialog textarea').focus()")
+		b.keys("0")
+		b.press("Save")
+		b.reads("Job " + id + " was changed")
+		got := s.api("GET", "jobs/"+id+"?body=full", "")
+		expect(t, strings.Contains(got, fmt.Sprintf(`"body":%q`, "0"+text)) || strings.Contains(got, fmt.Sprintf(`"body":%q`, text+"0")), "%q became %s", text, got)
+	}
+	for _, text := range []string{"1\r\n2\n3", "1\r2"} {
+		id := s.put("mail", text, "")
+		b.visit("job/" + id)
+		b.reads("Job " + id)
+		edit()
+		b.reads("polystalk edit " + id + " --editor")
+		expect(t, b.eval("document.querySelector('dialog textarea')") == "null", "%q can be changed", text)
+		b.press("Cancel")
+	}
+	b.quiet()
+}
+
+// TestSelectionIsNeverAll: rows that were selected and are no more in the list are still what is
+// selected. What is done then is not done to all that match.
+func TestSelectionIsNeverAll(t *testing.T) {
+	long(t)
+	s := serve(t)
+	id := s.put("mail", "first", "")
+	s.put("mail", "second", "")
+	s.put("mail", "third", "")
+	b := open(t, s.base, "tube/mail", look{})
+	b.reads("third")
+	b.keys("jx")
+	b.reads("1 selected")
+	s.api("DELETE", "jobs/"+id, "")
+	b.eval("dispatchEvent(new Event('polystalk-refresh'))") // as when the stream comes back
+	b.shows("that it is gone", "document.querySelector('tr.selected.gone')")
+	b.press("Delete …")
+	b.shows("a question or an answer", "document.querySelector('dialog[open], .notice')")
+	text := b.text()
+	expect(t, strings.Contains(text, "1 selected") && strings.Contains(text, "No job matches now"), "the page says %q", text)
+	b.quiet()
+}
+
+// TestNamesOfPagesAndTubes: the names of all objects' members are names of no page. A browser resolves dots
+// in the path of a tube, and the server's router a slash.
+func TestNamesOfPagesAndTubes(t *testing.T) {
+	long(t)
+	s := serve(t)
+	b := open(t, s.base, "tubes", look{})
+	for _, page := range []string{"constructor", "__proto__", "?span=constructor", "toString/1"} {
+		b.visit("tubes")
+		b.shows("all tubes", "document.querySelector('h1')?.innerText === 'Tubes'")
+		b.visit(page)
+		b.reads("Attention")
+		b.drawn()
+	}
+	for _, path := range []string{"%2E", "%2E%2E", "%2F"} {
+		s.api("POST", "tubes/-/jobs?tube="+path, `{"body": "the body in `+path+`"}`)
+		b.visit("tube/" + path)
+		b.reads("the body in " + path)
+		b.reads("Put a job")
+	}
+	b.quiet()
 }

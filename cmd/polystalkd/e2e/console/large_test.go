@@ -89,7 +89,7 @@ func TestManyTubes(t *testing.T) {
 	const n = 10_000
 	name := func(i int) string { return fmt.Sprintf("tube-%05d", i) }
 	fillMany(t, s.Listen[0], n, name, func(i int) string { return strings.Repeat("x", 1+i%7) })
-	f := newFront(t, "", s.base)
+	f := newFront(t, s.base)
 	b := open(t, f.URL, "tubes", look{})
 	b.eval("(window.longest = 0, new PerformanceObserver(l => { for (const e of l.getEntries()) longest = Math.max(longest, e.duration); }).observe({type: 'longtask', buffered: true}))")
 	b.reads("10\u202f001 tubes")

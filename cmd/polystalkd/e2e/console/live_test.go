@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -31,8 +33,8 @@ type front struct {
 	asked []string // the paths and queries of all requests
 }
 
-// newFront is a proxy that takes a prefix off the paths.
-func newFront(t *testing.T, prefix, base string) *front {
+// newFront is a proxy of a server.
+func newFront(t *testing.T, base string) *front {
 	f := new(front)
 	f.leadTo(base)
 	proxy := &httputil.ReverseProxy{
@@ -40,7 +42,6 @@ func newFront(t *testing.T, prefix, base string) *front {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(f.to.Load()) },
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
-	handler := http.StripPrefix(prefix, proxy)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.asked = append(f.asked, r.URL.RequestURI())
@@ -48,7 +49,7 @@ func newFront(t *testing.T, prefix, base string) *front {
 		if f.to.Load() == nil {
 			panic(http.ErrAbortHandler)
 		}
-		handler.ServeHTTP(w, r)
+		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(f.Close)
 	return f
@@ -104,7 +105,7 @@ func TestConsoleFromAFolder(t *testing.T) {
 func TestFirstPageTakesFewRequests(t *testing.T) {
 	s := serve(t)
 	s.fill()
-	f := newFront(t, "", s.base)
+	f := newFront(t, s.base)
 	b := open(t, f.URL, "", look{})
 	b.reads("Attention")
 	b.reads("live")
@@ -125,7 +126,7 @@ func TestStreamIsLostAndComesBack(t *testing.T) {
 	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
-	f := newFront(t, "", s.base)
+	f := newFront(t, s.base)
 	b := open(t, f.URL, "tubes", look{})
 	b.reads("live")
 	b.reads("mail")
@@ -177,19 +178,45 @@ func TestFiguresAreLive(t *testing.T) {
 	b.quiet()
 }
 
-// TestBehindAPrefix: a proxy may put anything before the paths, stripped or not.
-func TestBehindAPrefix(t *testing.T) {
+// TestServerOfACluster: the page shows the servers and the leader. The page of a follower shows
+// the leader's jobs, and says that it follows.
+func TestServerOfACluster(t *testing.T) {
 	long(t)
-	s := serve(t)
-	s.fill()
-	b := open(t, newFront(t, "/ops/queue", s.base).URL+"/ops/queue", "tubes", look{})
+	free := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		noErr(t, err)
+		defer l.Close()
+		return l.Addr().String()
+	}
+	at := free()
+	one := serve(t, "--http-tokens-file", tokens(t), "--cluster-listen", at, "--cluster-node", "jobs1", "--cluster-new")
+	one.WaitLog("this server leads: clients are served here")
+	two := serve(t, "--cluster-listen", free(), "--cluster-node", "jobs2", "--cluster-standby", "--cluster-join", at)
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if v := two.api("GET", "cluster", ""); strings.Contains(v, `"leader":"jobs1"`) {
+			break
+		}
+		require(t, !time.Now().After(end), "the second server knows of no leader")
+	}
+	b := open(t, one.base, "", look{})
+	b.login(adminToken)
+	b.visit("server")
+	b.reads("jobs1 (leads)")
+	b.reads("standby")
+	b.press("Promote to voter")
+	b.reads("jobs2 is a voter")
+	b.reads("Make leader …")
+	b.press("Remove …")
+	b.reads("Remove jobs2?")
+	b.press("Cancel")
+	b.quiet("401") // before the login
+
+	id := one.put("mail", "hello", "")
+	b = open(t, two.base, "", look{})
 	b.reads("mail")
-	b.visit("tube/bytes%FE%FF")
-	b.reads("alert(1)")
-	b.press("Put a job")
-	b.answer("behind a proxy")
-	b.press("Put")
-	b.reads("was put")
-	b.reads("live")
-	b.quiet()
+	b.visit("job/" + id)
+	b.reads("hello")
+	b.visit("server")
+	b.reads("This server is a follower: jobs1 leads")
+	b.reads("jobs2, follower")
 }

@@ -84,8 +84,8 @@ func (p *pair) events(t *testing.T, token string) (res *http.Response, line func
 	}
 }
 
-// TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when he may
-// look no more, and when the follower ends.
+// TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when its
+// token is removed, and when the follower stops.
 func TestStreamsGoThrough(t *testing.T) {
 	long(t)
 	p := newPair(t)

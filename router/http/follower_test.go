@@ -147,7 +147,7 @@ func TestFollowerHandsOn(t *testing.T) {
 	p.leader.do("GET", "/api/v1/tubes", ask{}).wants(t, 401, "no-token") // its own tokens count there
 }
 
-// TestRolesAreThoseOfTheFollower, and nobody is given one by what he writes himself.
+// TestRolesAreThoseOfTheFollower: the follower decides about roles, and a forged header gives none.
 func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	p := newPair(t)
 	f := p.follower
@@ -246,8 +246,8 @@ func breaking(t *testing.T, says string, heard *atomic.Int64) (address string) {
 	return l.Addr().String()
 }
 
-// TestLeaderGoesInTheMiddle of a request: what was perhaps done is not repeated, and nobody is told
-// that he may repeat it; of an answer: the client learns that it is not whole.
+// TestLeaderGoesInTheMiddle: if the leader stops during a request, the follower does not repeat what may
+// have been done, nor does it tell the client to. If it stops during an answer, the client sees an error.
 func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p := newPair(t)
 	var heard atomic.Int64

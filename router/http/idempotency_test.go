@@ -125,8 +125,8 @@ func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx co
 	}
 }
 
-// TestKeyOutlivesItsConnection: a client often retries because it has lost the connection on
-// which he sent it first, before it was done.
+// TestKeyOutlivesItsConnection: a client often retries because it lost the connection before
+// the request was done.
 func TestKeyOutlivesItsConnection(t *testing.T) {
 	var calls atomic.Int32
 	begun := make(chan struct{})
@@ -157,8 +157,8 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 	expect(t, n == 1, "it was done %d times", n)
 }
 
-// TestUncertainAnswerIsKept: what may have been done is not done again, and nobody is told to
-// try it again; what was refused may be tried.
+// TestUncertainAnswerIsKept: what may have been done is not done again, and the client is not told
+// to retry; a refused request may be retried.
 func TestUncertainAnswerIsKept(t *testing.T) {
 	var calls atomic.Int32
 	kind := wire.Uncertain

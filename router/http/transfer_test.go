@@ -98,7 +98,8 @@ func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle s
 	return string(rest)
 }
 
-// TestSubmittedJobs: that somebody waits for stays; another is moved, and is one that was put.
+// TestTransferOfSubmittedJobs: a job that a client waits for stays; a background job is moved, and becomes
+// an ordinary job.
 func TestTransferOfSubmittedJobs(t *testing.T) {
 	const submitJob, submitBackground, reduceBackground = 7, 18, 38
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})

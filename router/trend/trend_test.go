@@ -260,7 +260,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestTubesThatVanishKeepTheirGraph: until somebody else needs the place; those that are
+// TestTubesThatVanishKeepTheirGraph: until another tube needs the place; those that are
 // wanted keep it.
 func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	w := newWorld(t)

@@ -145,7 +145,7 @@ func TestFirstSnapshotIsFresh(t *testing.T) {
 	})
 }
 
-// TestSlowSubscriberSkips: he gets the newest, and others have got all.
+// TestSlowSubscriberSkips: it gets the newest snapshot, and a fast subscriber gets all.
 func TestSlowSubscriberSkips(t *testing.T) {
 	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
 		fast, slow := w.Subscribe(false), w.Subscribe(false)
@@ -282,7 +282,7 @@ func TestOfManyTubesTheBusiestHaveAHistory(t *testing.T) {
 	})
 }
 
-// TestManyComeAndGo: with real time and the race detector; nobody is left.
+// TestManyComeAndGo: with real time and the race detector; no subscription is left.
 func TestManyComeAndGo(t *testing.T) {
 	f := &fake{rows: []core.TubeRow{{TubeStats: core.TubeStats{Name: "a"}}}}
 	w := New(f, 64, 5)

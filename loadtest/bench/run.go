@@ -453,3 +453,19 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	return err
 }
+
+// Beside runs a load in this process, until ctx ends, beside what a caller measures. line is
+// its one-line form. The latencies go to rec.
+func Beside(ctx context.Context, protocol, addr, line string, rec *Recorder) error {
+	base := NewLoad()
+	base.Duration, base.Warmup = 24*time.Hour, 0
+	l, err := protocols[protocol].ParseLoad(line, base)
+	if err != nil {
+		return err
+	}
+	err = Drive(ctx, Plan{Load: l, Addr: addr, Run: "beside", Throwaway: true, Latencies: rec}, func(*Report) error { return nil })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

@@ -1,21 +1,26 @@
 // Operators measures what operators cost the clients of a server: it keeps both protocols
-// busy at a steady rate, and has somebody use the HTTP API beside them, by turns: a while
-// with him, a while without. What it prints are latencies of commands with and without, and
-// what he has got done.
+// busy at a steady rate, and plays scenes of an operator, or of a hostile user of HTTP,
+// beside them: a while with the scene, a while without. It prints the latencies of commands
+// with and without, and what the scene did.
 //
 //	go run ./loadtest/operators -server bin/polystalkd
 //
-// He is a process of his own. A crowd is one of the lowest priority: on a machine of few
-// processors its own work must not be taken for the server's. For the same reason what a scene
-// costs is compared with what a process costs that has nothing to do with the server.
+// A scene is a process of its own. A crowd has the lowest priority: on a machine with few
+// processors its own work must not count as the server's. For the same reason a scene is
+// compared with a process that does not use the server.
 package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,34 +34,36 @@ import (
 )
 
 var (
-	server   = flag.String("server", "bin/polystalkd", "the server's program")
+	program  = flag.String("server", "bin/polystalkd", "the server's `program`")
 	jobs     = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
 	tubes    = flag.Int("tubes", 1, "tubes that they are in")
 	body     = flag.Int("body", 64, "bytes of each of their bodies")
-	rate     = flag.Int("rate", 1500, "cycles a second, of each protocol")
+	rate     = flag.Int("rate", 1500, "jobs per second, of each protocol")
 	rounds   = flag.Int("rounds", 5, "how often each scene is played")
 	length   = flag.Duration("spell", time.Second, "how long a scene is played at least, and the load alone each time")
-	only     = flag.String("scenes", "", "those to be played, by their names; empty: all")
+	only     = flag.String("scenes", "", "the `names` of the scenes to be played, separated by commas; empty: all")
 	assert   = flag.Bool("goals", false, "exit with 1 when a goal is missed")
-	scene    = flag.String("scene", "", "play this one on the socket that is named: what the process of the operator is told")
-	socket   = flag.String("socket", "", "of that")
-	more     = flag.String("args", "", "more flags for the server")
+	more     = flag.String("args", "", "more `flags` for the server")
 	journals = flag.Bool("b", false, "the server keeps a journal")
+	played   = flag.String("scene", "", "play this scene in this process, on -socket")
+	socket   = flag.String("socket", "", "the `path` of the server's HTTP socket")
 )
 
 func main() {
 	flag.Parse()
-	if *scene != "" {
-		play(*scene, *socket)
-		return
-	}
-	if err := run(); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "operators:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
+func run(ctx context.Context) (err error) {
+	if *played != "" {
+		return play(*played)
+	}
 	dir, err := os.MkdirTemp("", "operators")
 	if err != nil {
 		return err
@@ -67,180 +74,270 @@ func run() error {
 		return err
 	}
 	defer s.stop()
-	fmt.Printf("%d jobs of %d bytes in %d tubes; %d cycles a second of each protocol; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
-	if err := fill(s.address, *jobs, *tubes, *body); err != nil {
+	fmt.Printf("%d jobs of %d bytes in %d tubes; %d jobs per second of each protocol; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
+	if err := s.fill(); err != nil {
 		return err
 	}
-	l, err := startLoad(s, *rate)
-	if err != nil {
-		return err
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	loads := make(chan error, 2)
+	go func() {
+		loads <- bench.Beside(ctx, "beanstalkd", s.beanstalkd, fmt.Sprintf("cycle conns=8 rate=%d", 3**rate), &s.latencies)
+	}()
+	go func() {
+		loads <- bench.Beside(ctx, "gearman", s.gearman, fmt.Sprintf("foreground conns=8 workers=8 rate=%d", *rate), &s.latencies)
+	}()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-loads, <-loads)
+	}()
 	time.Sleep(*length)
 	missed := false
 	for _, sc := range scenes {
-		if *only != "" && !sc.control && !slices.Contains(strings.Split(*only, ","), sc.name) {
+		if *only != "" && !sc.control && !slices.Contains(strings.Split(*only, ","), sc.name) || ctx.Err() != nil {
 			continue
 		}
-		r, err := measure(s, l, sc.name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", sc.name, err)
+		r := &result{scene: sc}
+		for range *rounds {
+			if err := r.round(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", sc.name, err)
+			}
 		}
 		r.print()
 		if sc.control {
-			floor[niceness[sc.name]] = r.with.at(0.99)
+			s.beside[sc.crowd] = p99(r.with)
 		}
-		for _, why := range r.missed(&sc) {
+		for _, why := range r.missed(s.beside[sc.crowd]) {
 			missed = true
 			fmt.Println("  MISSED:", why)
 		}
 	}
-	if err := l.stop(); err != nil {
-		return err
-	}
 	if missed && *assert {
-		return fmt.Errorf("a goal is missed")
+		return errors.New("a goal is missed")
 	}
 	return nil
 }
 
-// floor is what commands take at p99 beside a process that has nothing to do with the server,
-// by its niceness: nobody who uses the server from the same machine could cost less.
-var floor = make(map[int]time.Duration)
+// A server is the server under test.
+type server struct {
+	cmd                         *exec.Cmd
+	beanstalkd, gearman, socket string
+	latencies                   bench.Recorder // of the load
+	// beside is the p99 of commands beside a process that does not use the server, by whether
+	// it has the lowest priority: a user on the same machine cannot cost less.
+	beside map[bool]float64
+}
 
-// measure plays a scene, by turns with nothing.
-func measure(s *daemon, l *load, name string) (*result, error) {
-	r := &result{name: name}
-	r.rss, _ = bench.RSS(s.cmd.Process.Pid)
-	for range *rounds {
-		alone, beside := new(spell), new(spell)
-		r.without, r.with = append(r.without, alone), append(r.with, beside)
-		end := s.spell(l, alone)
-		time.Sleep(*length)
-		end()
-		rss, _ := bench.RSS(s.cmd.Process.Pid)
-		r.rss = min(r.rss, rss)
-
-		var before steps
-		var asked error
-		out, err := s.operate(name, func() {
-			before, asked = s.steps()
-			end = s.spell(l, beside)
-		}, func() {
-			rss, _ := bench.RSS(s.cmd.Process.Pid)
-			r.rssMost = max(r.rssMost, rss)
-		})
-		end()
-		if err = errors.Join(err, asked); err != nil {
-			return nil, err
-		}
-		after, err := s.steps()
+func startServer(dir string) (*server, error) {
+	s := &server{socket: filepath.Join(dir, "http.sock"), beside: make(map[bool]float64)}
+	for _, addr := range []*string{&s.beanstalkd, &s.gearman} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		r.steps = r.steps.plus(after.since(before))
-		r.told = append(r.told, out)
-		time.Sleep(*length / 4)
+		*addr = l.Addr().String()
+		l.Close()
 	}
-	return r, nil
-}
-
-// spell has a spell begin; end ends it.
-func (s *daemon) spell(l *load, sp *spell) (end func()) {
-	pid := s.cmd.Process.Pid
-	cpu, _ := bench.CPU(pid)
-	start := time.Now()
-	l.record(&sp.samples)
-	return func() {
-		l.record(nil)
-		now, _ := bench.CPU(pid)
-		sp.cpu, sp.took = now-cpu, time.Since(start)
-	}
-}
-
-// A report is what the operator's process tells of a scene.
-type report struct {
-	Took    time.Duration
-	Did     map[string]int
-	Longest map[string]time.Duration
-	Err     string
-}
-
-// operate plays a scene once, in a process of its own.
-func (s *daemon) operate(name string, begun, meanwhile func()) (r report, err error) {
-	cmd := exec.Command("nice", "-n", fmt.Sprint(niceness[name]), os.Args[0], "-scene", name, "-socket", s.socket, "-spell", length.String(), "-jobs", fmt.Sprint(*jobs))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return r, err
-	}
-	if err := cmd.Start(); err != nil {
-		return r, err
-	}
-	told := bufio.NewReader(out)
-	if line, err := told.ReadString('\n'); line != begins+"\n" {
-		return r, errors.Join(fmt.Errorf("%s says %q", name, line), err, cmd.Wait())
-	}
-	begun()
-	done := make(chan error, 1)
-	go func() { done <- json.NewDecoder(told).Decode(&r) }()
-	for {
-		select {
-		case err = <-done:
-			if wait := cmd.Wait(); err == nil {
-				err = wait
-			}
-			if err == nil && r.Err != "" {
-				err = fmt.Errorf("%s", r.Err)
-			}
-			return r, err
-		case <-time.After(20 * time.Millisecond):
-			meanwhile()
-		}
-	}
-}
-
-// A daemon is the server under test.
-type daemon struct {
-	cmd                      *exec.Cmd
-	address, gearman, socket string
-}
-
-func startServer(dir string) (*daemon, error) {
-	s := &daemon{socket: filepath.Join(dir, "http.sock")}
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	s.address, s.gearman = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	args := []string{"-l", "127.0.0.1", "-p", fmt.Sprint(ports[0]), "--gearman-listen", s.gearman, "--http", "unix:" + s.socket, "--log-level", "warn"}
-	args = append(args, strings.Fields(*more)...)
+	_, port, _ := net.SplitHostPort(s.beanstalkd)
+	args := []string{"-l", "127.0.0.1", "-p", port, "--gearman-listen", s.gearman, "--http", "unix:" + s.socket, "--log-level", "warn"}
 	if *journals {
 		args = append(args, "-b", filepath.Join(dir, "journal"))
 		if err := os.Mkdir(filepath.Join(dir, "journal"), 0o700); err != nil {
 			return nil, err
 		}
 	}
-	s.cmd = exec.Command(*server, args...)
+	s.cmd = exec.Command(*program, append(args, strings.Fields(*more)...)...)
 	s.cmd.Stderr = os.Stderr
-	if err := s.cmd.Start(); err != nil {
+	if err := bench.NewSpawner().Start(s.cmd, nil); err != nil {
 		return nil, err
 	}
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-interrupted
-		s.stop()
-		os.RemoveAll(dir)
-		os.Exit(1)
-	}()
-	if err := s.await(); err != nil {
-		s.stop()
-		return nil, err
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if code, _, err := ask(httpClient(s.socket), "GET", "/readyz", ""); err == nil && code == 200 {
+			return s, nil
+		}
 	}
-	return s, nil
+	s.stop()
+	return nil, errors.New("the server does not answer")
 }
 
-func (s *daemon) stop() {
+func (s *server) stop() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
+}
+
+// fill puts jobs of random priorities into the tube "backlog", or into it and others.
+func (s *server) fill() error {
+	c, err := net.Dial("tcp", s.beanstalkd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	sent := make(chan error, 1)
+	go func() {
+		w := bufio.NewWriterSize(c, 1<<16)
+		text := strings.Repeat("x", *body)
+		for i := range *jobs {
+			if tube := i * *tubes / *jobs; i == 0 || tube > (i-1)**tubes / *jobs {
+				fmt.Fprintf(w, "use %s\r\n", strings.TrimSuffix(fmt.Sprintf("backlog-%d", tube), "-0"))
+			}
+			fmt.Fprintf(w, "put %d 0 60 %d\r\n%s\r\n", rand.Uint32N(1<<20), *body, text)
+		}
+		io.WriteString(w, "list-tube-used\r\nlist-tubes\r\n")
+		sent <- w.Flush()
+	}()
+	for r := bufio.NewReaderSize(c, 1<<16); ; {
+		line, err := r.ReadString('\n')
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(line, "OK"): // the answer to list-tubes
+			return <-sent
+		case !strings.HasPrefix(line, "INSERTED") && !strings.HasPrefix(line, "USING"):
+			return errors.New(line)
+		}
+	}
+}
+
+// A spell is one part of a round: latencies of commands and the server's CPU.
+type spell struct {
+	bench.Latency
+	cpu float64 // processors
+}
+
+// A result is what a scene has cost, and what it did.
+type result struct {
+	scene         scene
+	without, with []spell
+	rss, rssMost  int64
+	told          []told
+}
+
+// A told is what the process of a scene reports.
+type told struct {
+	Did     map[string]int
+	Longest map[string]time.Duration
+	Err     string
+}
+
+// begin begins a spell; the function that it returns ends it.
+func (s *server) begin() func() spell {
+	cpu, _ := bench.CPU(s.cmd.Process.Pid)
+	start := time.Now()
+	s.latencies.Take()
+	return func() spell {
+		now, _ := bench.CPU(s.cmd.Process.Pid)
+		return spell{s.latencies.Take(), (now - cpu).Seconds() / time.Since(start).Seconds()}
+	}
+}
+
+// round measures the load alone, and then beside the scene.
+func (r *result) round(ctx context.Context, s *server) error {
+	end := s.begin()
+	time.Sleep(*length)
+	r.without = append(r.without, end())
+	rss, _ := bench.RSS(s.cmd.Process.Pid)
+	if r.rss == 0 || rss < r.rss {
+		r.rss = rss
+	}
+	nice := "0"
+	if r.scene.crowd {
+		nice = "19"
+	}
+	cmd := exec.CommandContext(ctx, "nice", "-n", nice, os.Args[0], "-scene", r.scene.name, "-socket", s.socket, "-spell", length.String(), "-jobs", fmt.Sprint(*jobs))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	in := bufio.NewReader(out)
+	if _, err := in.ReadString('\n'); err != nil { // the scene is prepared
+		return errors.Join(err, cmd.Wait())
+	}
+	end = s.begin()
+	done := make(chan struct{})
+	most := make(chan int64)
+	go func() {
+		var largest int64
+		for {
+			rss, _ := bench.RSS(s.cmd.Process.Pid)
+			largest = max(largest, rss)
+			select {
+			case <-done:
+				most <- largest
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	var t told
+	err = json.NewDecoder(in).Decode(&t)
+	r.with = append(r.with, end())
+	close(done)
+	r.rssMost = max(r.rssMost, <-most)
+	if err = errors.Join(err, cmd.Wait()); err == nil && t.Err != "" {
+		err = errors.New(t.Err)
+	}
+	r.told = append(r.told, t)
+	time.Sleep(*length / 4)
+	return err
+}
+
+// least returns the smallest figure of all rounds: on a machine that others use too, that
+// round tells most about the server.
+func least(all []spell, of func(spell) float64) (v float64) {
+	for i, s := range all {
+		if f := of(s); i == 0 || f < v {
+			v = f
+		}
+	}
+	return v
+}
+
+func p99(all []spell) float64 { return least(all, func(s spell) float64 { return s.P99 }) }
+
+func (r *result) print() {
+	fmt.Printf("\n%s: commands, µs at p50 p99 p99.9 max; the server's processors; each of the best round\n", r.scene.name)
+	for i, all := range [][]spell{r.without, r.with} {
+		fmt.Printf("  %-7s %6.0f %6.0f %6.0f %6.0f  %.2f\n", []string{"alone", "beside"}[i], least(all, func(s spell) float64 { return s.P50 }), p99(all),
+			least(all, func(s spell) float64 { return s.P999 }), least(all, func(s spell) float64 { return s.Max }), least(all, func(s spell) float64 { return s.cpu }))
+	}
+	did, longest := map[string]int{}, map[string]time.Duration{}
+	for _, t := range r.told {
+		for what, n := range t.Did {
+			did[what] += n
+			longest[what] = max(longest[what], t.Longest[what])
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(did)) {
+		fmt.Printf("  %s: %d, the longest %v, of the best round %v\n", what, did[what], longest[what].Round(time.Microsecond), r.quickest(what).Round(time.Microsecond))
+	}
+	fmt.Printf("  resident %d MB, %d MB at most\n", r.rss>>20, r.rssMost>>20)
+}
+
+// quickest returns the longest duration of a kind in the round in which it was shortest.
+func (r *result) quickest(what string) (d time.Duration) {
+	for _, t := range r.told {
+		if l, ok := t.Longest[what]; ok && (d == 0 || l < d) {
+			d = l
+		}
+	}
+	return d
+}
+
+// felt is what a scene may add to the p99 of commands, in microseconds.
+const felt = 1000
+
+// missed returns the goals that the scene missed. beside is the p99 of commands beside a
+// process that does not use the server.
+func (r *result) missed(beside float64) (why []string) {
+	alone := max(p99(r.without), beside)
+	if more := p99(r.with) - alone; more > felt && !r.scene.control {
+		why = append(why, fmt.Sprintf("commands take %.0f µs more at p99 than %.0f µs, want at most %d", more, alone, felt))
+	}
+	if q := r.quickest(r.scene.name); r.scene.limit > 0 && q > r.scene.limit {
+		why = append(why, fmt.Sprintf("%s takes %v, want at most %v", r.scene.name, q, r.scene.limit))
+	}
+	return why
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"os"
 	"os/exec"
@@ -12,8 +13,10 @@ import (
 // TestMain plays a scene if this process is an operator's.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if *scene != "" {
-		play(*scene, *socket)
+	if *played != "" {
+		if err := run(context.Background()); err != nil {
+			os.Exit(1)
+		}
 		return
 	}
 	os.Exit(m.Run())
@@ -27,12 +30,12 @@ func TestScenes(t *testing.T) {
 	if _, err := exec.LookPath("nice"); err != nil {
 		t.Skip(err)
 	}
-	program, err := conversation.Program("polystalkd")
+	path, err := conversation.Program("polystalkd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	*server, *jobs, *rounds, *length, *rate = program, 3000, 1, 200*time.Millisecond, 200
-	if err := run(); err != nil {
+	*program, *jobs, *rounds, *length, *rate = path, 3000, 1, 200*time.Millisecond, 200
+	if err := run(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

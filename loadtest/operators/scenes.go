@@ -1,110 +1,134 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"polystalk/codec/admin"
 )
 
-// A scene is what an operator, or somebody worse, does.
-type act struct {
-	name string
-	play func(a *actor) error
-	// prepare, if not nil, has the server have what the scene needs, before it begins.
-	prepare func(a *actor) error
-	// longest is how long each whole of a kind may take on the machine that the goals are
-	// for; none: nothing is asked of it.
-	longest map[string]time.Duration
-	control bool // it is what others are compared with
+// A scene is what an operator does, or a crowd of hostile users.
+type scene struct {
+	name    string
+	play    func(a *actor) error
+	prepare func(a *actor) error // before it begins; nil: nothing
+	limit   time.Duration        // for what the scene is called after, on the machine of the goals; 0: none
+	control bool                 // other scenes are compared with it
+	crowd   bool                 // its process has the lowest priority
 }
 
-var scenes = []act{
-	{name: "control", play: (*actor).control, control: true},
-	{name: "hog", play: (*actor).hog, control: true},
-	{name: "scan", play: (*actor).scan, longest: map[string]time.Duration{"scan": time.Second}},
-	{name: "rows", play: (*actor).rows},
-	{name: "search", play: (*actor).search, longest: map[string]time.Duration{"search": 3 * time.Second}},
-	{name: "oldest", play: (*actor).oldest},
+var scenes = []scene{
+	{name: "control", play: func(a *actor) error { return a.spin(2 * time.Millisecond) }, control: true},
+	{name: "hog", play: func(a *actor) error { return a.spin(0) }, control: true, crowd: true},
+	{name: "scan", play: walks("scan", "/api/v1/tubes/backlog/jobs", "order=scan&state=buried", false), limit: time.Second},
+	{name: "rows", play: walks("rows", "/api/v1/tubes/backlog/jobs", "order=scan", true)},
+	{name: "search", play: walks("search", "/api/v1/jobs", "contains=needle", false), limit: 3 * time.Second},
+	{name: "oldest", play: walks("oldest", "/api/v1/tubes/backlog/jobs", "order=oldest&state=ready", true)},
 	{name: "edits", play: (*actor).edits},
-	{name: "flush", prepare: (*actor).fillFlushed, play: (*actor).flush, longest: map[string]time.Duration{"flush": 50 * time.Millisecond}},
-	{name: "metrics", play: (*actor).metrics},
+	{name: "flush", prepare: (*actor).fillFlushed, play: (*actor).flush, limit: 50 * time.Millisecond},
+	{name: "metrics", play: func(a *actor) error { return a.scrape(0, "/metrics", "/metrics/tubes", "/api/v1/tubes") }},
 	{name: "streams", play: (*actor).streams},
-	{name: "slow-readers", play: (*actor).slowReaders},
-	{name: "slow-streams", play: (*actor).slowStreams},
-	{name: "flood", play: (*actor).flood},
-	{name: "garbage", play: (*actor).garbage},
-	{name: "idle", play: (*actor).idle},
-	{name: "storm", play: (*actor).storm},
-	{name: "pipelines", play: (*actor).pipelines},
-	{name: "halves", play: (*actor).halves},
-	{name: "large-bodies", play: (*actor).largeBodies},
+	{name: "slow-readers", play: (*actor).slowReaders, crowd: true},
+	{name: "slow-streams", play: (*actor).slowStreams, crowd: true},
+	{name: "flood", play: (*actor).flood, crowd: true},
+	{name: "garbage", play: (*actor).garbage, crowd: true},
+	{name: "idle", play: (*actor).idle, crowd: true},
+	{name: "storm", play: (*actor).storm, crowd: true},
+	{name: "pipelines", play: (*actor).pipelines, crowd: true},
+	{name: "halves", play: (*actor).halves, crowd: true},
+	{name: "large-bodies", play: (*actor).largeBodies, crowd: true},
 }
 
-// niceness is that of the processes of crowds.
-var niceness = map[string]int{"slow-readers": 19, "slow-streams": 19, "flood": 19, "garbage": 19, "idle": 19, "storm": 19, "pipelines": 19, "hog": 19, "halves": 19, "large-bodies": 19}
-
-// An actor plays a scene.
+// An actor plays a scene, until until at least.
 type actor struct {
-	socket string
-	until  time.Time // when it may end
-
-	mu     sync.Mutex
-	report report
+	until time.Time
+	mu    sync.Mutex
+	told  told
 }
 
-// play plays a scene: a line says that it begins, and another what came of it.
-func play(name, socket string) {
-	a := &actor{socket: socket, report: report{Did: map[string]int{}, Longest: map[string]time.Duration{}}}
-	i := slices.IndexFunc(scenes, func(sc act) bool { return sc.name == name })
+// play plays a scene: a line says that it begins, and JSON what it did.
+func play(name string) error {
+	i := slices.IndexFunc(scenes, func(sc scene) bool { return sc.name == name })
 	if i < 0 {
-		fmt.Fprintf(os.Stderr, "operators: there is no scene %q\n", name)
-		os.Exit(2)
+		return fmt.Errorf("there is no scene %q", name)
 	}
+	a := &actor{told: told{Did: map[string]int{}, Longest: map[string]time.Duration{}}}
 	var err error
 	if scenes[i].prepare != nil {
 		err = scenes[i].prepare(a)
 	}
-	fmt.Println(begins)
-	start := time.Now()
-	a.until = start.Add(*length)
+	fmt.Println("begins")
+	a.until = time.Now().Add(*length)
 	if err == nil {
 		err = scenes[i].play(a)
 	}
 	if err != nil {
-		a.report.Err = err.Error()
+		a.told.Err = err.Error()
 	}
-	a.report.Took = time.Since(start)
-	json.NewEncoder(os.Stdout).Encode(a.report)
+	return json.NewEncoder(os.Stdout).Encode(a.told)
 }
 
-// begins is the line that a process writes when its scene begins.
-const begins = "begins"
-
-// did counts something that has taken so long.
+// did counts something that has taken since then.
 func (a *actor) did(what string, since time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.report.Did[what]++
-	a.report.Longest[what] = max(a.report.Longest[what], time.Since(since))
+	a.told.Did[what]++
+	a.told.Longest[what] = max(a.told.Longest[what], time.Since(since))
 }
 
-// over reports whether the scene may end.
 func (a *actor) over() bool { return time.Now().After(a.until) }
 
-// client is one that keeps its connections.
-func client(socket string) *http.Client {
+// crowd lets n members do the same again and again. member returns what it did.
+func (a *actor) crowd(n int, member func(i int) (did string, err error)) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			for !a.over() && errs[i] == nil {
+				start := time.Now()
+				var did string
+				did, errs[i] = member(i)
+				a.did(did, start)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// visitors are a crowd of n that connect again and again. A member waits after a connection
+// that was refused, or that the server closed at once.
+func (a *actor) visitors(n int, what string, visit func(i int, c net.Conn) (served bool)) error {
+	return a.crowd(n, func(i int) (string, error) {
+		c, err := net.Dial("unix", *socket)
+		if err == nil {
+			defer c.Close()
+			if visit(i, c) {
+				return what, nil
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+		return "refused", nil
+	})
+}
+
+// httpClient returns a client that keeps its connections.
+func httpClient(socket string) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 16, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -113,136 +137,375 @@ func client(socket string) *http.Client {
 	}}
 }
 
-func get(c *http.Client, path string) (code int, body []byte, err error) {
-	resp, err := c.Get("http://localhost" + path)
+// ask sends a request and reads the whole answer. A body is JSON.
+func ask(c *http.Client, method, path, body string) (code int, answer []byte, err error) {
+	req, err := http.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
-// walk asks for all parts of a list, and counts jobs that were looked at and shown.
-func (a *actor) walk(c *http.Client, path string, q url.Values) (looked, shown int, err error) {
-	for {
-		start := time.Now()
-		code, body, err := get(c, path+"?"+q.Encode())
-		if err != nil {
-			return looked, shown, err
-		}
-		if code != http.StatusOK {
-			return looked, shown, fmt.Errorf("%s?%s: %d %.200s", path, q.Encode(), code, body)
-		}
-		// What the parts tell is read by itself: to decode each row is this process's work,
-		// and there are few processors.
-		looked += number(body, "looked_at")
-		shown += bytes.Count(body, []byte(`"reserves_total"`))
-		next := text(body, "next")
-		if next == "" {
-			return looked, shown, nil
-		}
-		q.Set("after", next)
-		a.did("parts", start)
+	answer, err = io.ReadAll(resp.Body)
+	if resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "" {
+		err = errors.New("429 without Retry-After")
 	}
+	return resp.StatusCode, answer, err
 }
 
-// number is the last member of that name, which is a number.
-func number(b []byte, name string) (n int) {
-	if i := bytes.LastIndex(b, []byte(`"`+name+`":`)); i >= 0 {
-		fmt.Sscanf(string(b[i+len(name)+3:min(len(b), i+len(name)+30)]), "%d", &n)
+// asks is ask with an answer that must be a success.
+func asks(c *http.Client, method, path, body string) ([]byte, error) {
+	code, answer, err := ask(c, method, path, body)
+	if err == nil && code/100 != 2 {
+		err = fmt.Errorf("%s %s: %d %.200s", method, path, code, answer)
 	}
-	return n
+	return answer, err
 }
 
-// text is the last member of that name, which is a string without escapes.
-func text(b []byte, name string) string {
-	i := bytes.LastIndex(b, []byte(`"`+name+`":"`))
-	if i < 0 {
-		return ""
-	}
-	s, _, _ := bytes.Cut(b[i+len(name)+4:], []byte(`"`))
-	return string(s)
-}
-
-// each walks lists until the scene may end: each must look at all jobs, or show them.
-func (a *actor) each(what string, path string, q url.Values, shows bool) error {
-	c := client(a.socket)
-	for !a.over() || a.report.Did[what] == 0 {
-		start := time.Now()
-		with := url.Values{}
-		maps.Copy(with, q)
-		looked, shown, err := a.walk(c, path, with)
-		if err != nil {
-			return err
+// spin occupies a processor for a millisecond, again and again, with a rest between.
+func (a *actor) spin(rest time.Duration) error {
+	return a.crowd(1, func(int) (string, error) {
+		for start := time.Now(); time.Since(start) < time.Millisecond; {
 		}
-		if looked < *jobs && !shows || shows && shown < *jobs {
-			return fmt.Errorf("%d jobs were looked at, %d shown", looked, shown)
+		time.Sleep(rest)
+		return "milliseconds", nil
+	})
+}
+
+var (
+	lookedAt = regexp.MustCompile(`"looked_at":(\d+)`)
+	nextPart = regexp.MustCompile(`"next":"([^"]*)"`)
+)
+
+// walks returns a play that walks a list, as often as there is time for: it must look at all
+// jobs, or show them. The parts are not decoded: that would be this process's work, and there
+// are few processors.
+func walks(what, path, query string, shows bool) func(a *actor) error {
+	return func(a *actor) error {
+		c := httpClient(*socket)
+		for !a.over() || a.told.Did[what] == 0 {
+			start := time.Now()
+			q, err := url.ParseQuery(query + "&limit=1000")
+			if err != nil {
+				return err
+			}
+			looked, shown := 0, 0
+			for more := true; more; {
+				part := time.Now()
+				b, err := asks(c, "GET", path+"?"+q.Encode(), "")
+				if err != nil {
+					return err
+				}
+				shown += bytes.Count(b, []byte(`"reserves_total"`))
+				if m := lookedAt.FindSubmatch(b[max(0, len(b)-500):]); m != nil {
+					var n int
+					fmt.Sscan(string(m[1]), &n)
+					looked += n
+				}
+				if m := nextPart.FindSubmatch(b[max(0, len(b)-500):]); m != nil {
+					q.Set("after", string(m[1]))
+				} else {
+					more = false
+				}
+				a.did("parts", part)
+			}
+			if looked < *jobs && !shows || shown < *jobs && shows {
+				return fmt.Errorf("%d jobs were looked at, %d shown", looked, shown)
+			}
+			a.did(what, start)
 		}
-		a.did(what, start)
+		return nil
 	}
-	return nil
-}
-
-// scan looks at all jobs, of which none is wanted.
-func (a *actor) scan() error {
-	return a.each("scan", "/api/v1/tubes/backlog/jobs", url.Values{"order": {"scan"}, "state": {"buried"}, "limit": {"1000"}}, false)
-}
-
-// rows shows all jobs.
-func (a *actor) rows() error {
-	return a.each("rows", "/api/v1/tubes/backlog/jobs", url.Values{"order": {"scan"}, "limit": {"1000"}}, true)
-}
-
-// search searches all bodies, in vain.
-func (a *actor) search() error {
-	return a.each("search", "/api/v1/jobs", url.Values{"contains": {"needle"}, "limit": {"1000"}}, false)
-}
-
-// oldest shows all jobs by age.
-func (a *actor) oldest() error {
-	return a.each("oldest", "/api/v1/tubes/backlog/jobs", url.Values{"order": {"oldest"}, "state": {"ready"}, "limit": {"1000"}}, true)
 }
 
 // edits sets priorities of jobs of the backlog, one after the other.
 func (a *actor) edits() error {
-	c := client(a.socket)
-	code, b, err := get(c, "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000")
-	if err != nil || code != http.StatusOK {
-		return fmt.Errorf("%d %w", code, err)
+	c := httpClient(*socket)
+	b, err := asks(c, "GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000", "")
+	if err != nil {
+		return err
 	}
 	var list admin.Jobs
 	if err := json.Unmarshal(b, &list); err != nil {
 		return err
 	}
-	for i := 0; !a.over(); i++ {
-		start := time.Now()
-		req, _ := http.NewRequest("PATCH", fmt.Sprintf("http://localhost/api/v1/jobs/%d", list.Jobs[i%len(list.Jobs)].ID), bytes.NewReader([]byte(`{"pri":7}`)))
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := c.Do(req)
-		if err != nil {
+	i := 0
+	return a.crowd(1, func(int) (string, error) {
+		i++
+		_, err := asks(c, "PATCH", fmt.Sprintf("/api/v1/jobs/%d", list.Jobs[i%len(list.Jobs)].ID), `{"pri":7}`)
+		return "edits", err
+	})
+}
+
+// fillFlushed makes a tube that is as large as the backlog.
+func (a *actor) fillFlushed() error {
+	c := httpClient(*socket)
+	b, err := asks(c, "POST", "/api/v1/operations", `{"action":"copy","select":{"tube":"backlog"},"to":"flushed"}`)
+	for ; err == nil; time.Sleep(50 * time.Millisecond) {
+		var op admin.Operation
+		if err = json.Unmarshal(b, &op); err != nil {
+			break
+		}
+		if op.State == "done" || op.Problem != nil {
+			if op.Problem != nil {
+				err = fmt.Errorf("copy of the backlog: %+v", op.Problem)
+			}
 			return err
 		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusNoContent {
-			return fmt.Errorf("PATCH: %s", resp.Status)
+		b, err = asks(c, "GET", fmt.Sprintf("/api/v1/operations/%d", op.ID), "")
+	}
+	return err
+}
+
+// flush empties that tube once; the server frees the memory meanwhile.
+func (a *actor) flush() error {
+	start := time.Now()
+	b, err := asks(httpClient(*socket), "DELETE", "/api/v1/tubes/flushed/jobs?state=ready", "")
+	if err != nil {
+		return err
+	}
+	a.did("flush", start)
+	var f admin.Flushed
+	if err := json.Unmarshal(b, &f); err != nil || f.Jobs != uint64(*jobs) {
+		return fmt.Errorf("%d of %d jobs were flushed: %v", f.Jobs, *jobs, err)
+	}
+	time.Sleep(time.Until(a.until))
+	return nil
+}
+
+// scrape reads pages again and again, with a rest between.
+func (a *actor) scrape(rest time.Duration, paths ...string) error {
+	c := httpClient(*socket)
+	for !a.over() {
+		for _, path := range paths {
+			start := time.Now()
+			if _, err := asks(c, "GET", path, ""); err != nil {
+				return err
+			}
+			a.did(path, start)
 		}
-		a.did("edits", start)
+		time.Sleep(min(rest, time.Until(a.until)))
 	}
 	return nil
 }
 
-// metrics scrapes all that there is.
-func (a *actor) metrics() error {
-	c := client(a.socket)
-	for !a.over() {
-		for _, path := range []string{"/metrics", "/metrics/tubes", "/api/v1/tubes"} {
-			start := time.Now()
-			if code, _, err := get(c, path); err != nil || code != http.StatusOK {
-				return fmt.Errorf("%s: %d %w", path, code, err)
-			}
-			a.did(path, start)
+// streams are two open pages, of the server and of lists of tubes, and a scrape every five
+// seconds.
+func (a *actor) streams() error {
+	views := []string{"topics=server,tubes&sort=-ready", "topics=server,tubes,journal&sort=-oldest&match=*5*"}
+	return a.crowd(3, func(i int) (string, error) {
+		if i == len(views) {
+			return "scraper", a.scrape(5*time.Second, "/metrics")
 		}
+		c := httpClient(*socket)
+		c.Timeout = 0
+		resp, err := c.Get("http://localhost/api/v1/events?" + views[i])
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return "", fmt.Errorf("%s: %v %v", views[i], resp, err)
+		}
+		defer resp.Body.Close()
+		for r := bufio.NewReader(resp.Body); !a.over() && err == nil; {
+			start := time.Now()
+			var line string
+			line, err = r.ReadString('\n')
+			if name, ok := strings.CutPrefix(line, "event: "); ok {
+				a.did("waits for an event "+strings.TrimSpace(name), start)
+			}
+		}
+		return "streams", err
+	})
+}
+
+// sip reads a few bytes now and then, until the server ends it. It reports whether there was
+// anything to read.
+func (a *actor) sip(c net.Conn, size int64) (read bool) {
+	for ; !a.over(); read = true {
+		c.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := io.CopyN(io.Discard, c, size); err != nil {
+			return read
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	return nil
+	return true
+}
+
+// slowReaders ask for long answers, and read a few bytes now and then.
+func (a *actor) slowReaders() error {
+	paths := []string{
+		"/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000&body=full", "/metrics", "/metrics/tubes",
+		"/api/v1/jobs?limit=1000&body=full", "/api/v1/openapi.json", "/api/v1/tubes",
+	}
+	return a.visitors(200, "slow readers", func(i int, c net.Conn) bool {
+		for range 4 { // pipelined
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", paths[i%len(paths)])
+		}
+		return a.sip(c, 64)
+	})
+}
+
+// slowStreams ask for events, and read a few bytes of them now and then, or none.
+func (a *actor) slowStreams() error {
+	return a.visitors(200, "slow streams", func(i int, c net.Conn) bool {
+		fmt.Fprintf(c, "GET /api/v1/events?topics=server,tubes&limit=1000&sort=-%s HTTP/1.1\r\nHost: localhost\r\n\r\n", []string{"ready", "oldest", "total"}[i%3])
+		return a.sip(c, int64(i%2)*64)
+	})
+}
+
+// flood asks for expensive pages from many sides at once. A client that is not served is told
+// when to return.
+func (a *actor) flood() error {
+	a.until = a.until.Add(2 * time.Second) // a request waits that long
+	paths := []string{
+		"/api/v1/jobs?contains=needle", "/metrics/tubes", "/api/v1/tubes/backlog/jobs?order=scan&state=buried", "/metrics", "/api/v1/tubes?sort=-ready",
+		"/api/v1/jobs?state=buried",
+	}
+	clients := make([]*http.Client, 40)
+	for i := range clients {
+		clients[i] = httpClient(*socket)
+	}
+	return a.crowd(len(clients), func(i int) (string, error) {
+		code, b, err := ask(clients[i], "GET", paths[i%len(paths)], "")
+		switch {
+		case code == 0:
+			return "cut off", nil
+		case err == nil && code != 200 && code != 429 && code != 503:
+			err = fmt.Errorf("%s: %d %.200s", paths[i%len(paths)], code, b)
+		}
+		return fmt.Sprint(code), err
+	})
+}
+
+// garbage asks for what makes no sense. Every answer must be a 4xx.
+func (a *actor) garbage() error {
+	noise := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+		return string(b)
+	}
+	c := httpClient(*socket)
+	return a.crowd(4, func(int) (string, error) {
+		all := [][3]string{
+			{"GET", "/api/v1/jobs?after=" + url.QueryEscape(noise(1+rand.IntN(200)))},
+			{"GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&after=" + strings.Repeat("A", rand.IntN(5000))},
+			{"GET", "/api/v1/jobs/" + url.PathEscape("x"+noise(rand.IntN(30)))},
+			{"GET", "/api/v1/jobs/99999999999999999999999999"},
+			{"DELETE", "/api/v1/jobs/-1"},
+			{"GET", "/api/v1/jobs?contains=" + url.QueryEscape(noise(4000))},
+			{"GET", "/api/v1/jobs?id_min=x&id_max=" + strings.Repeat(fmt.Sprint(rand.Uint64()), 15)},
+			{"GET", "/api/v1/tubes?limit=0&match=" + url.QueryEscape(strings.Repeat("*a", 3000))},
+			{"GET", "/api/v1/tubes/" + url.PathEscape(noise(500)) + "/jobs"},
+			{"POST", "/api/v1/operations", noise(1000)},
+			{"POST", "/api/v1/operations", `{"action":"delete","select":{"tube":"backlog","states":` + strings.Repeat("[", 5000) + "}}"},
+			{"POST", "/api/v1/tubes/garbage/jobs", `{"body":` + strings.Repeat(`{"a":`, 3000)},
+			{"PATCH", "/api/v1/jobs/1", `{"pri":1e999}`},
+			{"GET", "/api/v1/" + strings.Repeat("../", 200) + "etc/passwd"},
+		}
+		r := all[rand.IntN(len(all))]
+		code, b, err := ask(c, r[0], r[1], r[2])
+		if code == 0 {
+			return "cut off", nil
+		}
+		if err == nil && (code < 400 || code >= 500) {
+			err = fmt.Errorf("%s %.100s: %d %.200s", r[0], r[1], code, b)
+		}
+		return fmt.Sprint(code), err
+	})
+}
+
+// idle is connections that say nothing, or come and go.
+func (a *actor) idle() error {
+	return a.visitors(160, "connections", func(i int, c net.Conn) bool {
+		for !a.over() && i%4 > 0 {
+			c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := c.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+		return true
+	})
+}
+
+const livez = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// storm is connections that come and go, as quickly as one process makes them.
+func (a *actor) storm() error {
+	return a.crowd(4, func(int) (string, error) {
+		if c, err := net.Dial("unix", *socket); err == nil {
+			io.WriteString(c, livez)
+			c.Close()
+		}
+		return "connections", nil
+	})
+}
+
+// pipelines are connections that send requests without a pause and read the answers.
+func (a *actor) pipelines() error {
+	return a.crowd(20, func(int) (string, error) {
+		c, err := net.Dial("unix", *socket)
+		if err != nil {
+			return "refused", err
+		}
+		defer c.Close()
+		c.SetDeadline(a.until)
+		go func() {
+			for requests := strings.Repeat(livez, 64); err == nil; {
+				_, err = io.WriteString(c, requests)
+			}
+		}()
+		for r := bufio.NewReader(c); ; {
+			start := time.Now()
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				if a.over() {
+					err = nil
+				}
+				return "pipelines", err
+			}
+			io.Copy(io.Discard, resp.Body)
+			a.did("requests", start)
+		}
+	})
+}
+
+// halves are requests that are never complete.
+func (a *actor) halves() error {
+	texts := []string{
+		"GET /api/v1/jobs HTTP/1.1\r\nHost: loc", "POST /api/v1/tubes/halves/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n{\"body\":\"half",
+		"POST /api/v1/operations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffff\r\n{", "\x16\x03\x01\x02\x00\x01", "",
+		"GET / HTTP/1.1\r\n" + strings.Repeat("X-Y: "+strings.Repeat("z", 100)+"\r\n", 150),
+	}
+	return a.visitors(100, "halves", func(i int, c net.Conn) bool {
+		io.WriteString(c, texts[i%len(texts)])
+		c.SetReadDeadline(time.Now().Add(time.Duration(rand.IntN(500)) * time.Millisecond))
+		io.Copy(io.Discard, c)
+		return true
+	})
+}
+
+var jobID = regexp.MustCompile(`"id":"?(\d+)`)
+
+// largeBodies puts jobs of the largest size, and larger, and deletes them.
+func (a *actor) largeBodies() error {
+	c := httpClient(*socket)
+	return a.crowd(4, func(int) (string, error) {
+		size := []int{65535, 65536, 1 << 20, 64}[rand.IntN(4)]
+		resp, err := c.Post("http://localhost/api/v1/tubes/large/jobs?delay=1000", "application/octet-stream", bytes.NewReader(make([]byte, size)))
+		if err != nil {
+			return "cut off", nil
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if m := jobID.FindSubmatch(b); resp.StatusCode == http.StatusCreated && m != nil {
+			_, err = asks(c, "DELETE", "/api/v1/jobs/"+string(m[1]), "")
+		}
+		return fmt.Sprintf("put of %d: %s", size, resp.Status), err
+	})
 }

@@ -24,7 +24,7 @@ func newScript(t *testing.T) *script {
 	return p
 }
 
-// at is a call of so many seconds.
+// at returns a call with times in seconds.
 func at(invoked, answered float64) call {
 	return call{int64(invoked * float64(time.Second)), int64(answered * float64(time.Second))}
 }
@@ -240,7 +240,7 @@ var histories = []struct {
 		p.reserve(k, 14, 15)
 		s.deleted(k, at(16, 17))
 	}},
-	{"released by who holds it no longer", overlap, func(p *script) {
+	{"released by a client that holds it no longer", overlap, func(p *script) {
 		k := p.put(0, ttr(1))
 		s := p.reserve(k, 2, 3)
 		two := p.reserve(k, 4, 4.1)
@@ -322,7 +322,7 @@ var histories = []struct {
 		p.h.beginRest()
 		p.h.look(k, sight{"a", "ready", 7, 60}, at(100, 101))
 	}},
-	{"at rest, reserved by nobody knows whom", "", func(p *script) {
+	{"at rest, reserved in doubt", "", func(p *script) {
 		k := p.put(0)
 		p.h.beginRest()
 		p.h.look(k, sight{"a", "reserved", 7, 60}, at(100, 101))

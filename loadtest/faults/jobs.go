@@ -70,7 +70,7 @@ func (b *jobTable) byID(id uint64, t token) token {
 
 // A life is what is known of a job besides its record.
 type life struct {
-	holds []hold                // reservations whose end is not told
+	holds []hold                // reservations that have not ended, as far as is told
 	ops   []porcupine.Operation // all reservations, and what proves or disproves them
 	kicks kicks
 	// told is when the latest answer arrived that says what the job is now: a command that
@@ -158,7 +158,7 @@ func (l *life) observe(op lockOp, by *holder, c call) {
 	l.ops = append(l.ops, porcupine.Operation{Input: lockInput{op, by}, Call: c.invoked, Return: c.answered})
 }
 
-// checkHolds judges that an order of all operations explains who held the job. It gives up
+// checkHolds judges that an order of all operations explains the reservations. It gives up
 // after a second.
 func (h *history) checkHolds(t token, l *life) {
 	for _, o := range l.holds { // nobody told their end

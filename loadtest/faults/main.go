@@ -12,8 +12,8 @@
 //	faults     the faults
 //	fleet      all nodes and what is between them; node is one server; cluster: its members
 //	crew       the clients: producer, worker, and drain for the end; conn is a connection
-//	history    what clients were told, and whether it can be true; holder is one connection
-//	           of it, jobs has its records and the model of who holds a job
+//	history    what clients were told, and whether it can be true; holder is one connection,
+//	           jobs has the records and the model of a job's reservations
 //
 // What is done when is drawn from the seed, which is printed; what it meets depends on the
 // machine. So a seed repeats a run approximately.

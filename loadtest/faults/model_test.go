@@ -26,12 +26,12 @@ const (
 	plants
 )
 
-// playTime is how long clients go on.
+// playTime is how long clients work.
 const playTime = int64(20 * time.Second)
 
-// A queue is a correct one, in virtual time, used by clients whose connections break. Its
-// commands take effect between their call and their answer, of which the history is told
-// later still.
+// A queue is a correct one, in virtual time, used by clients with connections that break.
+// Its commands take effect between call and answer. The history is told of the answer
+// even later.
 type queue struct {
 	rng   *rand.Rand
 	h     *history
@@ -56,7 +56,7 @@ type modelJob struct {
 type modelClient struct {
 	q      *queue
 	s      *holder
-	gone   bool // for the server: nothing that comes still takes effect
+	gone   bool // for the server: nothing that arrives takes effect
 	broken bool // for the client
 	held   []token
 }

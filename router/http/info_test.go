@@ -125,6 +125,7 @@ func TestReloadSaysWhatCameOfIt(t *testing.T) {
 	w := newWorld(t, setup{})
 	did := as[wire.Reloaded](t, w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, ""))
 	expect(t, len(did.Applied) == 1 && did.Applied[0].Name == "max-job-size" && len(did.Restart) == 0, "%+v", did)
+	expect(t, w.audit("")[0].Affected == 1, "the audit has %+v", w.audit("")[0])
 	w.web.opts.Reload = func() (*wire.Reloaded, error) { return nil, wire.BadConfiguration.Problem("file x:1: no") }
 	p := w.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 422, "bad-configuration").problem(t)
 	expect(t, p.Detail == "file x:1: no", "%+v", p)

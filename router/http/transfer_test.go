@@ -254,6 +254,8 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","expect_at_most":3}`).wants(t, 409, "more-than-expected")
 	v := as[wire.Operation](t, run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, ""))
 	expect(t, v.Action == "move" && *v.Asked.To == "away" && v.Done == 12 && v.Skipped["reserved"] == 1 && v.State == "done", "%+v", v)
+	detail := w.audit("")[0].Detail
+	expect(t, strings.Contains(detail, `to tube "away"`), "the audit has %q", detail)
 	got := w.order("away")
 	expect(t, len(got) == 6, "ready in the other tube: %v", got)
 	few := as[wire.Operation](t, run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, ""))

@@ -146,8 +146,8 @@ func TestIDsHaveNoGaps(t *testing.T) {
 	}
 }
 
-// TestIDsKeptForTheirLines: ids that cannot go back, since another loop has taken some
-// meanwhile, are those of the lines they were taken for, and used up if those never run.
+// TestIDsKeptForTheirLines: ids that cannot be returned, because another loop took some
+// meanwhile, stay with the lines that took them, and are used up if these lines never run.
 func TestIDsKeptForTheirLines(t *testing.T) {
 	for _, leave := range []bool{false, true} {
 		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 60_000})

@@ -20,7 +20,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// A watched server is one whose connections an operator looks at.
+// A watched server lets an operator list its connections.
 type watched struct {
 	*router.Server
 	t            *testing.T
@@ -118,7 +118,7 @@ func (w *watched) becomes(k *remote, what string, ok func(c *admin.Connection) b
 	return c
 }
 
-// unknown wants a number to be that of no connection.
+// unknown fails the test if a connection has the number.
 func (w *watched) unknown(number uint64) {
 	w.t.Helper()
 	_, _, err := w.Operator().Connection(w.t.Context(), number)

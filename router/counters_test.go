@@ -84,7 +84,7 @@ func TestCountersOfFreeShards(t *testing.T) {
 	})
 }
 
-// TestCountersOfABusyShard: three operations wait for its owner, who runs them.
+// TestCountersOfABusyShard: three operations wait for the shard's owner, which runs them.
 func TestCountersOfABusyShard(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	conns := []*testConn{f.open(), f.open(), f.open()}

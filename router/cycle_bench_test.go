@@ -26,8 +26,7 @@ type discard struct {
 
 func (d *discard) Write(p []byte) { d.n += len(p) }
 
-// turn sends as many puts, reserves and deletes as there are in jobs; id is that of the job
-// that is put next.
+// turn sends jobs puts, reserves and deletes. The next job that is put gets id.
 func (c *cycler) turn(jobs, id int) {
 	b := c.input[:0]
 	for i := range jobs {
@@ -46,8 +45,8 @@ func (c *cycler) turn(jobs, id int) {
 	c.s.Session.Loop().Input(c.s.Session, b) // and no walk over all sessions, as Input of a Driven has
 }
 
-// benchmarkCycle is what a command costs without the network, on average, when so many
-// clients have turns one after the other, of so many jobs each.
+// benchmarkCycle measures the average cost of a command without the network. The clients
+// take turns, and each turn handles the given number of jobs.
 func benchmarkCycle(b *testing.B, clients, jobs int) {
 	f := newFixture(b, router.Config{Shards: 1})
 	all := make([]*cycler, clients)

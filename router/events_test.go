@@ -18,7 +18,7 @@ import (
 
 var eventRuns = flag.Int("event-runs", 60, "how many seeds TestAnyEventAtAnyTime runs")
 
-// An eventWorld is a fixture to whose connections anything may happen, in any order.
+// An eventWorld is a fixture in which any event may happen to any connection, in any order.
 type eventWorld struct {
 	*fixture
 	rng      *rand.Rand
@@ -46,8 +46,8 @@ func (c *eventConn) Drop() {
 	c.Close()
 }
 
-// question is number n of those whose answers are known; what it is answered with begins
-// with mark.
+// question returns command number n from the commands with a known answer. The answer
+// begins with mark.
 func (c *eventConn) question(n int) string {
 	if c.gear {
 		return packet(gearman.EchoReq, fmt.Sprintf("mark-%d.", n))
@@ -65,8 +65,8 @@ func (c *eventConn) mark() string {
 // TestAnyEventAtAnyTime has everything that can happen to a session happen in every state
 // that turns up: shards busy at any time, input in pieces, half-closes, ends, slow readers,
 // commits that come late, a disk that is full now and then, others' large bodies, too little
-// memory. Nobody hangs, nothing is answered in the wrong order, or missing from who is
-// answered to the end, and nothing is left behind.
+// memory. No session hangs, replies keep their order, a session that runs to its end gets
+// every reply, and nothing is left behind.
 func TestAnyEventAtAnyTime(t *testing.T) {
 	runs := *eventRuns
 	if testing.Short() {
@@ -160,7 +160,7 @@ func (w *eventWorld) begin() {
 	w.conns = append(w.conns, c)
 }
 
-// size is that of a body.
+// size returns the size of a body.
 func (w *eventWorld) size() int {
 	switch w.rng.IntN(8) {
 	case 0:
@@ -171,7 +171,7 @@ func (w *eventWorld) size() int {
 	return w.rng.IntN(200)
 }
 
-// handsOver is what clients say of whom one waits for what the other puts.
+// handsOver returns the commands of two clients: one waits for the job that the other puts.
 func (w *eventWorld) handsOver() string {
 	if w.rng.IntN(2) == 0 {
 		return fmt.Sprintf("use default\r\nput 1 0 1 1\r\nx\r\ndelete %d\r\n", 1+w.rng.IntN(30))
@@ -469,7 +469,7 @@ func (w *eventWorld) settle() {
 	}
 }
 
-// over looks at what a client whose connection has ended was told.
+// over checks the replies of a client after its connection has ended.
 func (w *eventWorld) over(c *eventConn) {
 	if c.closed && c.unsent > 0 {
 		c.unsent = 0

@@ -54,8 +54,8 @@ func TestRefusalIsRead(t *testing.T) {
 	all.Wait()
 }
 
-// TestClosedConnectionsAreForgotten: who quits and then reads what it has left unread is
-// not taken for one that keeps something.
+// TestClosedConnectionsAreForgotten: a client that quits and then reads its unread replies
+// no longer counts as one with unread replies.
 func TestClosedConnectionsAreForgotten(t *testing.T) {
 	srv, err := router.New(router.Config{Loops: 1, Shards: 2})
 	if err != nil {

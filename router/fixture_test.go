@@ -27,8 +27,8 @@ const (
 	lateMax    = session.CorkMax
 )
 
-// A fixture is a server driven by hand, with one loop whose wake-ups are
-// served by rest.
+// A fixture is a server driven by hand, with one loop. Method rest serves the
+// loop's wake-ups.
 type fixture struct {
 	t     testing.TB
 	d     *routertest.Driven

@@ -225,8 +225,8 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	}
 }
 
-// TestFlushThatNobodyWaitsFor goes on: who asked for it is told that it is not known whether it
-// is kept, and it is.
+// TestFlushThatNobodyWaitsFor: a flush goes on without its caller. The caller is told that
+// the flush may not be durable; it becomes durable later.
 func TestFlushThatNobodyWaitsFor(t *testing.T) {
 	dir := t.TempDir()
 	disk := newStallingDisk(dir)
@@ -238,7 +238,7 @@ func TestFlushThatNobodyWaitsFor(t *testing.T) {
 	disk.stall(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { // who asked goes once nobody sees the jobs
+	go func() { // the caller leaves when no client sees the jobs
 		for {
 			if v, err := s.Operator().Tube(ctx, "a"); err != nil || v.Ready == 0 {
 				cancel()
@@ -268,10 +268,10 @@ func TestFlushThatNobodyWaitsFor(t *testing.T) {
 	end(t, s)
 }
 
-// BenchmarkFlush is that of a million jobs with bodies of 100 bytes, while other clients put,
-// reserve and delete, one in that tube, one in another of its shard: how long until it is
-// answered, how long a client waits for an answer at most, besides how long without a flush,
-// and what is resident before, and ten seconds afterwards.
+// BenchmarkFlush flushes a million jobs with bodies of 100 bytes, while one client puts,
+// reserves and deletes in the same tube and another one in another tube of its shard. It
+// reports the time of the flush, a client's longest wait with and without a flush, and the
+// resident memory before the flush and ten seconds after it.
 func BenchmarkFlush(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		name := "unkept"

@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// records are all those of a journal, which nobody has open.
+// records returns all records of a journal that is not open.
 func records(t *testing.T, dir string, apply func(*record.Record) error) (n int) {
 	t.Helper()
 	j := commit.New(commit.Options{Options: wal.Options{Disk: wal.Dir(dir), Manual: true}, Shards: 1})
@@ -141,8 +141,8 @@ func TestFollowerEnds(t *testing.T) {
 	shutDown(t, s)
 }
 
-// TestAnswersDependOnTheLeast: from the moment on when another server may lead, nothing is
-// said before a commit that only who leads still gets; also what has changed nothing.
+// TestAnswersDependOnTheLeast: from the moment when another server may lead, no reply is
+// sent before a commit that only a leader can reach, not even the reply to a read.
 func TestAnswersDependOnTheLeast(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	store := &heldStorage{}

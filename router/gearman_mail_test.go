@@ -84,7 +84,7 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	f.check()
 }
 
-// What one worker says to many who do not read is kept once for all of them.
+// A worker's report to many clients that do not read is in memory once for all of them.
 func TestWhatManyDoNotReadIsShared(t *testing.T) {
 	f := newGearFixture(t)
 	w := f.openGear()

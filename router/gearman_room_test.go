@@ -23,8 +23,8 @@ func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
 	return f.keepWith(commit.Options{Options: wal.Options{Disk: disk}})
 }
 
-// keepWith is keep with a disk, and with who copies jobs out of old segments, if anybody
-// does.
+// keepWith is keep with options: the disk, and what copies jobs out of old segments, if
+// anything does.
 func (f *fixture) keepWith(o commit.Options) *commit.Journal {
 	f.t.Helper()
 	srv := f.d.Server

@@ -106,8 +106,8 @@ func TestPausedTubeHoldsGrabs(t *testing.T) {
 	f.check()
 }
 
-// Functions in several shards: priority over all of them, and those of the same
-// priority take turns.
+// A grab over several shards takes the job of the highest priority of all functions.
+// Functions with jobs of the same priority take turns.
 func TestGrabOverShards(t *testing.T) {
 	f := newGearFixture(t)
 	c, w := f.openGear(), f.openGear()
@@ -289,7 +289,7 @@ func TestDrainingRefusesSubmissions(t *testing.T) {
 	c.asks(packet(gearman.SubmitJobEpoch, "f", "", "5", "x"), refused)
 	c.asks(packet(gearman.SubmitReduceJobBG, "f", "", "r", "", "x"), refused)
 	c.asks(packet(gearman.SubmitJobSched, "f", "", "", "", "", "", "", "x"), refused)
-	// One whose data comes later is skipped to its end.
+	// A packet with data that comes later is skipped to its end.
 	long := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("x", 100_000))
 	c.asks(long[:1000], refused)
 	c.asks(long[1000:]+packet(gearman.EchoReq, "e"), answer(gearman.EchoRes, "e"))

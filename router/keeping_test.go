@@ -25,8 +25,8 @@ func (f *fixture) counted() int64 {
 	return n
 }
 
-// A queueConn is a client that reads nothing, on a socket that keeps what it is not
-// read in a session.SendQueue, as those of gnet do.
+// A queueConn is a client that reads nothing. Like a gnet socket it keeps unread output
+// in a session.SendQueue.
 type queueConn struct {
 	testConn
 	q session.SendQueue
@@ -133,7 +133,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 	if n := a.Sum(); n > most || n < most/2 {
 		t.Errorf("%d bytes are counted with a bound of %d", n, most)
 	}
-	// Who reads is served beside them.
+	// A client that reads is served beside them.
 	f.open().says("peek 1\n", "FOUND 1 5\nhello\n")
 	for _, c := range all {
 		if c.closed {
@@ -172,7 +172,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 		}
 	}
 	sum := f.d.Server.Host().Account.Sum()
-	f.d.Server.Host().Account.SetBound(sum - 100_000) // a sixteenth of which is freed besides
+	f.d.Server.Host().Account.SetBound(sum - 100_000) // a sixteenth of it is freed besides
 	f.d.Server.Host().Evict()
 	f.rest()
 	for i, c := range all {

@@ -78,7 +78,7 @@ func TestKilledInEveryState(t *testing.T) {
 		other := w.dial(w.beans)
 		other.say("use b\r\nput 0 0 60 1\r\nx\r\n")
 		other.hears("USING b\r\n")
-		w.ready("b", 1) // nobody has taken it who is gone
+		w.ready("b", 1) // no closed connection took it
 		other.Close()
 	})
 	t.Run("in the middle of a large body", func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestKilledInEveryState(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItIsBusyOrCloses: that comes to its end first, in a shard that somebody has,
-// and nobody who wants to hear of the end hears of it before.
+// TestKilledWhileItIsBusyOrCloses: the killed connection's command ends first, in a shard
+// that is busy, and no caller hears of the end before.
 func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 	for _, closing := range []bool{false, true} {
 		f := newFixture(t, router.Config{Shards: 2})
@@ -226,9 +226,9 @@ func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
 	}
 }
 
-// TestKilledUnderLoad: a thousand workers that hold, wait and put, by several operators at
-// once, each of whom may find another's already gone. Afterwards no job is lost, and all are
-// there to be had.
+// TestKilledUnderLoad: several operators at once kill a thousand workers that hold, wait and
+// put. An operator may find that another one has already killed a worker. Afterwards no job
+// is lost, and every job can be reserved.
 func TestKilledUnderLoad(t *testing.T) {
 	const clients, jobs = 1000, 3000
 	w := watch(t, router.Config{Loops: 2, Shards: 4})
@@ -321,8 +321,8 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKillThatWasGivenUpKillsNobody: who is told that the event loops are late, and to try it
-// again, has not closed the connection behind his back.
+// TestKillThatWasGivenUpKillsNobody: an operator that is told to try again, because the
+// event loops are late, has not closed the connection.
 func TestKillThatWasGivenUpKillsNobody(t *testing.T) {
 	w := watch(t, router.Config{Loops: 1, Shards: 1})
 	k := w.dial(w.beans)

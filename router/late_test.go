@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// newLateFixture is one whose loop is busy, as long as no time passes; tick lets
-// the loop look at what it has kept back.
+// newLateFixture returns a fixture with a loop that is busy as long as no time passes.
+// tick lets the loop look at the replies that it holds back.
 func newLateFixture(t *testing.T, cfg router.Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
 	var due core.Time

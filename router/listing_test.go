@@ -71,7 +71,7 @@ func TestLongListsComeInParts(t *testing.T) {
 			t.Errorf("%s: %d tubes, want %d", tt.command, len(got), len(tt.want))
 		}
 	}
-	// Who does not read has no more for now; who leaves has none.
+	// A client that does not read gets no more for now; a client that leaves gets none.
 	c.unsent = unsentMax + 1
 	c.send("list-tubes\r\n")
 	f.rest()

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// apartTubes are n names of tubes in n different shards, none of them that of
-// "default", which a client's links begin with.
+// apartTubes returns n names of tubes in n different shards. None is in the shard of
+// "default", which a client watches first.
 func apartTubes(f *fixture, n int) (names []string) {
 	f.t.Helper()
 	if most := len(f.d.Shards()) - 1; n > most {
@@ -27,8 +27,8 @@ func apartTubes(f *fixture, n int) (names []string) {
 	return names
 }
 
-// TestProbeSeesWhatIsDue: a job whose delay has just ended is chosen across
-// shards although no shard's timer has been run since.
+// TestProbeSeesWhatIsDue: a job with a delay that has just ended is chosen across
+// shards although no shard's timer has run since.
 func TestProbeSeesWhatIsDue(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
@@ -43,8 +43,8 @@ func TestProbeSeesWhatIsDue(t *testing.T) {
 	c.says("reserve-with-timeout 0\n", "RESERVED 1 1\nx\n")
 }
 
-// TestDeathIsOneStep: whoever is woken by a job of a dying client finds all of
-// its jobs given back, also those in other shards.
+// TestDeathIsOneStep: a client that is woken by a job of a dying client finds all of
+// its jobs released, also jobs in other shards.
 func TestDeathIsOneStep(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	tubes := apartTubes(f, 2)

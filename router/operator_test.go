@@ -84,7 +84,7 @@ func TestServerIsNotAliveWhenALoopIsStuck(t *testing.T) {
 	}
 }
 
-// TestChangesAreDurableWithEachPolicy: also where commits are made by who waits for them.
+// TestChangesAreDurableWithEachPolicy: also where the waiting caller makes the commit.
 func TestChangesAreDurableWithEachPolicy(t *testing.T) {
 	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
 		s := operated(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}})
@@ -152,7 +152,7 @@ func TestServerHasTheClockThatItIsGiven(t *testing.T) {
 	}
 }
 
-// nobodyHome is the Home of who has no messages.
+// nobodyHome is a Home without messages.
 type nobodyHome struct{}
 
 // Post implements core.Home.

@@ -63,7 +63,7 @@ func TestNextInTheQueueIsServedWhileAClientRegisters(t *testing.T) {
 	f.rest()
 	c.wants("")
 	f.check()
-	// Now it waits, and its place is before that of who came later.
+	// Now it waits, and its place is before clients that came later.
 	d.says("reserve\n", "")
 	p.says("put 5 0 60 1\ny\n", "INSERTED 2\n")
 	c.wants("RESERVED 2 1\ny\n")
@@ -114,7 +114,7 @@ func TestBetterJobBeforeTheVisit(t *testing.T) {
 	f.put(p, names[0], "3 0 60", "a") // job 1
 	late := f.own(0)
 	c.send("reserve-with-timeout 0\r\n")
-	// The owner of shard 0 stands for others who were there before the client.
+	// The owner of shard 0 stands for others that were there before the client.
 	var r core.Reply
 	do := func(op core.Op) {
 		t.Helper()

@@ -171,7 +171,7 @@ func TestThirdProtocol(t *testing.T) {
 	hear(in, "RESERVED 1 5")
 	hear(in, "hello")
 
-	// Who does not read is paused, as with any protocol, and served when he does.
+	// A client that does not read is paused, as with any protocol, and served when it reads.
 	const n = 200_000
 	text := "echo " + strings.Repeat("x", 100) + "\n"
 	go io.WriteString(flood, strings.Repeat(text, n))
@@ -182,7 +182,7 @@ func TestThirdProtocol(t *testing.T) {
 		t.Fatalf("%d bytes: %v", got, err)
 	}
 
-	// Who is refused in the middle of what he says can read why.
+	// A client that is refused in the middle of its input can read the reason.
 	io.WriteString(rude, strings.Repeat("y", 300_000))
 	if got, err := io.ReadAll(rude); err != nil || string(got) != "-too long\n" {
 		t.Errorf("got %q, %v", got, err)

@@ -76,9 +76,9 @@ func roomScript(rng *rand.Rand, gear bool) []byte {
 	return b.Bytes()
 }
 
-// TestRoomForAll: clients of both protocols do what needs room, on a disk that is full
-// now and then, and some leave in the middle of it. Whoever only stops sending is
-// answered, and in the end nothing is promised or under way.
+// TestRoomForAll: clients of both protocols send commands that need room, on a disk that is
+// full now and then, and some leave in the middle of a command. A client that only stops
+// sending is answered, and in the end no room is reserved and no command runs.
 func TestRoomForAll(t *testing.T) {
 	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
 	srv, err := router.New(router.Config{

@@ -71,8 +71,8 @@ func (f *fixture) tended(j *commit.Journal) {
 	f.rest()
 }
 
-// exhaust has somebody put until there is no room, of which the journal could make more.
-// Nobody else has a turn meanwhile.
+// exhaust puts until there is no room; the journal could make more. No other client has
+// a turn meanwhile.
 func (f *fixture) exhaust(j *commit.Journal) {
 	f.t.Helper()
 	c := f.open()
@@ -146,8 +146,8 @@ func TestJoinOfAnotherJob(t *testing.T) {
 	f.settled(j)
 }
 
-// letIn makes room until c is answered, and wants so many bytes to be promised when
-// its submission is run.
+// letIn makes room until c is answered. It fails the test unless want bytes are reserved
+// when the submission of c runs.
 func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 	f.t.Helper()
 	for range 100 {

@@ -130,7 +130,7 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 	f.check()
 }
 
-// More who wait for one event than a callback serves: the rest follows.
+// More clients wait for one event than a callback serves: the rest follows.
 func TestManyAnswersAtOnce(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	const n = 2000

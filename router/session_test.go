@@ -98,7 +98,7 @@ func TestBodiesArriveInAnyPieces(t *testing.T) {
 			}
 			try(pieces...)
 		}
-		// A body whose end is wrong, in one piece and in two.
+		// A body with a wrong end, in one piece and in two.
 		bad := head + string(body) + "xy"
 		for _, at := range []int{len(bad), len(bad) - 1, len(bad) / 2} {
 			id++

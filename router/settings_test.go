@@ -102,7 +102,7 @@ func TestRetriesChangeWhileJobsWait(t *testing.T) {
 	client.hears(answer(gearman.WorkFail, "H:x:1"))
 }
 
-// TestBoundOfConnectionsChanges: those who keep more than a lower one allows are looked for.
+// TestBoundOfConnectionsChanges: a lower bound applies to connections that already exceed it.
 func TestBoundOfConnectionsChanges(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4, ConnectionMemory: 1 << 40})
 	srv := f.d.Server
@@ -162,7 +162,7 @@ func serving(t *testing.T, cfg router.Config) (*router.Server, net.Addr) {
 	return srv, l.Addr()
 }
 
-// TestSettingsChangeUnderLoad: whatever they are, who keeps to them is served.
+// TestSettingsChangeUnderLoad: whatever the settings are, a client within them is served.
 func TestSettingsChangeUnderLoad(t *testing.T) {
 	srv, addr := serving(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 6})
 	gear, err := net.Listen("tcp", "127.0.0.1:0")
@@ -218,7 +218,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 	clients.Wait()
 }
 
-// TestMaxConnectionsChange: who is one too many is closed, who is connected stays.
+// TestMaxConnectionsChange: a connection too many is closed, the connected ones stay.
 func TestMaxConnectionsChange(t *testing.T) {
 	srv, addr := serving(t, router.Config{Loops: 1, Shards: 1})
 	dial := func() net.Conn {

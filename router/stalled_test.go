@@ -16,7 +16,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A stallingDisk is a directory whose files are not synced while it stalls.
+// A stallingDisk is a directory that does not sync files while it stalls.
 type stallingDisk struct {
 	wal.Disk
 	mu      sync.Mutex
@@ -152,7 +152,7 @@ func TestStalledDisk(t *testing.T) {
 		})
 	}
 	disk.stalled()
-	// What depends on nothing is said as ever, to who waits for nothing.
+	// A reply that depends on no commit is sent at once, to a client that waits for nothing.
 	for range 200 {
 		fmt.Fprint(first, "peek 1\r\nlist-tube-used\r\n")
 		if got := line(in) + line(in) + line(in); got != "FOUND 1 3\r\nabc\r\nUSING default\r\n" {
@@ -223,8 +223,8 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
-// TestNobodySeesWhatMayVanish: a job whose put is not on the disk is given to
-// no one and shown to no one; who asks hears of it when it is.
+// TestNobodySeesWhatMayVanish: a job with a put that is not on the disk is given to
+// no client and shown to no client. A client that asks for it is answered once the put is durable.
 func TestNobodySeesWhatMayVanish(t *testing.T) {
 	disk := newStallingDisk(t.TempDir())
 	address, stop := serveKept(t, disk)

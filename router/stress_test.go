@@ -80,7 +80,7 @@ type halfCloser interface {
 }
 
 // TestEveryEndLeavesNothing ends connections in every state, politely and
-// not, over TCP and unix sockets: who half-closes gets every reply, and
+// not, over TCP and unix sockets. A client that half-closes gets every reply, and
 // afterwards nothing is counted, open or running that was not before.
 func TestEveryEndLeavesNothing(t *testing.T) {
 	if testing.Short() {

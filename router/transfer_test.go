@@ -23,8 +23,8 @@ func wantProblem(t *testing.T, err error, kind *wire.Kind) {
 	}
 }
 
-// TestMoveOnADiskThatStalls: who asks is told that it is not certain. The job is nobody's, and
-// nobody's to change; once the disk goes on it is moved, though nobody waits for that.
+// TestMoveOnADiskThatStalls: the caller is told that the move is not certain. Meanwhile no
+// client can have or change the job. Once the disk goes on, the job is moved without a caller.
 func TestMoveOnADiskThatStalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -40,7 +40,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 		}
 		disk.stall(true)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { // who asked goes once the disk is waited for
+		go func() { // the caller leaves when the move waits for the disk
 			for {
 				if row, _, err := o.Job(ctx, id, 0); err != nil || row.Moving {
 					cancel()

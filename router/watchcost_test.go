@@ -70,7 +70,7 @@ func (f *fixture) memory() int64 {
 	return all
 }
 
-// A watcher is a client of which only the last answer is kept.
+// A watcher is a client that keeps only its last answer.
 type watcher struct {
 	*testConn
 	line []byte

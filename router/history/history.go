@@ -1,9 +1,8 @@
-// Package history checks what clients were told against one queue: whether the
-// commands of a history, which may overlap in time, have taken effect one after the
-// other, each at a moment between its beginning and its end, in some order in which
-// every answer is right. That is linearizability; the search is that of Wing and
-// Gong, with what Lowe added: no state is searched twice for the same set of
-// commands.
+// Package history checks that a history of commands is linearizable. The commands may
+// overlap in time. Check looks for an order in which each command takes effect at one
+// moment between its call and its return, and a single queue gives every answer. It uses
+// the search by Wing and Gong with Lowe's addition: no state is searched twice for the
+// same set of commands.
 //
 // Source: Wing, Gong: Testing and verifying concurrent objects (1993); Lowe: Testing
 // for linearizability (2017).
@@ -19,10 +18,10 @@ import (
 	"strings"
 )
 
-// Kind says what an Op did.
+// Kind is the kind of an Op.
 type Kind uint8
 
-// What clients do, and what happens by itself. Comments name the fields they use.
+// The commands, and the events without a command. Comments name the fields they use.
 const (
 	Put       Kind = iota + 1 // Job, Tube, Pri, Delayed
 	Reserve                   // Watch; Job: zero when the answer was that there is none
@@ -55,7 +54,7 @@ type Op struct {
 	Found        bool
 }
 
-// String is for failures.
+// String describes o for a failure report.
 func (o *Op) String() string {
 	s := fmt.Sprintf("[%d, %d] client %d: %s", o.Call, o.Return, o.Client, kindNames[o.Kind])
 	if o.Return == Pending {
@@ -80,7 +79,7 @@ func (o *Op) String() string {
 	return fmt.Sprintf("%s job %d, found %v", s, o.Job, o.Found)
 }
 
-// ErrUndecided is when a search took too many steps.
+// ErrUndecided is returned when a search took too many steps.
 var ErrUndecided = errors.New("history: too many orders to try")
 
 // stepMax bounds a search.
@@ -94,7 +93,8 @@ type entry struct {
 	prev, next *entry
 }
 
-// Check looks for an order. It returns an error that shows where all orders fail.
+// Check looks for an order that explains ops. If there is none, the error shows the longest
+// order that was found and the commands that cannot follow it.
 func Check(ops []Op) error {
 	var all []*entry
 	must := 0
@@ -160,7 +160,7 @@ func search(ops []Op, head *entry, must int) error {
 			e = e.next
 			continue
 		}
-		// An end: what it ends has to be earlier than all that is left.
+		// An end: its command must come before all commands that are left.
 		if len(done) > len(best) {
 			best = best[:0]
 			for _, d := range done {
@@ -209,8 +209,8 @@ func (e *entry) unlift() {
 	}
 }
 
-// explain shows the end of the longest order that was found, and what could not
-// follow.
+// explain shows the end of the longest order that was found, and the commands that
+// could not follow it.
 func explain(ops []Op, order []int) string {
 	var b strings.Builder
 	in := make([]bool, len(ops))

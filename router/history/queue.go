@@ -13,16 +13,16 @@ const (
 	gone
 )
 
-// A job as one queue has it.
+// A job is a job in the model queue.
 type job struct {
 	id     uint64
 	pri    uint32
 	tube   int
 	in     place
-	client int // who holds it
+	client int // its holder
 }
 
-// A queue is all of the tubes at one moment. Every change can be undone.
+// A queue is the model: all tubes at one moment. Every change can be undone.
 type queue struct {
 	jobs   map[uint64]*job
 	ready  []*job // in no order
@@ -31,7 +31,7 @@ type queue struct {
 	past   []change
 }
 
-// A change is how a job, or a tube, was before.
+// A change holds the previous state of a job or a tube.
 type change struct {
 	was   job
 	tube  int // of a change to a tube
@@ -71,7 +71,7 @@ func (q *queue) set(j *job, to job) {
 	}
 }
 
-// move is set that can be undone.
+// move sets j and records the change for undo.
 func (q *queue) move(j *job, in place, client int, pri uint32) bool {
 	q.past = append(q.past, change{was: *j})
 	to := *j
@@ -104,7 +104,7 @@ func (q *queue) undo() {
 	}
 }
 
-// best is the job that a reserve gets, nil: none.
+// best returns the job that a reserve gets, or nil.
 func (q *queue) best(watch []bool) *job {
 	var b *job
 	for _, j := range q.ready {
@@ -115,7 +115,7 @@ func (q *queue) best(watch []bool) *job {
 	return b
 }
 
-// apply has o take effect now, if its answer would be the right one.
+// apply lets o take effect now and reports whether its answer is right; otherwise it changes nothing.
 func (q *queue) apply(o *Op) bool {
 	j := q.jobs[o.Job]
 	if j == nil && o.Job != 0 {

@@ -18,9 +18,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestOperatorBesideAllVerbs is TestChaosOfBothProtocols with an operator, who does all that
-// operators can at random, in visits that everybody else goes on between. What he looks at
-// is compared with what was there, and what clients are told with what he has done.
+// TestOperatorBesideAllVerbs is TestChaosOfBothProtocols with an operator that runs every
+// operation at random, in visits; clients go on between the visits. What the operator reads
+// is compared with the jobs that were there, and clients' replies with its changes.
 func TestOperatorBesideAllVerbs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

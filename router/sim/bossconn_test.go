@@ -9,7 +9,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// sock is one whose session is there, though perhaps closing; nil: there is none.
+// sock returns a socket that has a session, which may be closing, or nil.
 func (b *boss) sock() *Sock {
 	var open []*Sock
 	for _, k := range b.c.w.socks {

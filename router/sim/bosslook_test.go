@@ -11,8 +11,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A viewing is what must be shown to somebody who looks in several visits: what has been
-// there since he began, and wanted.
+// A viewing holds what a read in several visits must show: the jobs that match and have
+// been there since its start.
 type viewing struct {
 	wants   func(*core.JobView) bool
 	exact   bool // in the same state all the time, without having left it
@@ -28,7 +28,7 @@ func (b *boss) view(exact bool, wants func(*core.JobView) bool) *viewing {
 			v.present[j.ID] = j
 		}
 	}
-	b.moment() // who comes later comes at another moment
+	b.moment() // later clients come at another moment
 	b.views = append(b.views, v)
 	return v
 }
@@ -168,7 +168,7 @@ func (b *boss) scan(*direct.Caller) error {
 	return b.unshown(v, shown, err)
 }
 
-// unshown is the fault of who has not shown what was there, unless there is another.
+// unshown reports a job that was there and not shown, unless there is another fault.
 func (b *boss) unshown(v *viewing, shown map[core.JobID]int, err error) error {
 	if err != nil {
 		return err
@@ -215,8 +215,8 @@ func (b *boss) untie(v *viewing) {
 	}
 }
 
-// head shows the first jobs in order. Submitted ones of a priority have another than that of
-// their ids; such have no time to run.
+// head reads the first jobs in order. Submitted jobs of one priority are not in the order of
+// their ids; they have no time to run.
 func (b *boss) head(*direct.Caller) error {
 	q := &admin.JobQuery{
 		Tube: b.name(), Order: admin.Next, Body: b.body(),

@@ -46,7 +46,7 @@ type chaos struct {
 	inserted map[uint64]string     // acknowledged jobs: their bodies
 	deleted  map[uint64]bool       // acknowledged deletions
 	bodies   map[string]uint64     // every body sent, with its job's id once known
-	alike    map[string]bool       // those of which there may be copies
+	alike    map[string]bool       // jobs that may have copies
 	given    func(id uint64) error // if not nil, judges a reservation too
 }
 
@@ -62,7 +62,7 @@ type question struct{ line, body string }
 
 func newChaos(seed uint64) *chaos { return newChaosWith(seed, nil) }
 
-// newChaosWith is newChaos whose jobs are kept, unless there is no journal.
+// newChaosWith is newChaos with a journal, unless there is none.
 func newChaosWith(seed uint64, j *router.Journal) *chaos {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cfg := router.Config{Shards: []int{1, 2, 4, 16}[rng.IntN(4)], MaxJobSize: 200_000, Journal: j}

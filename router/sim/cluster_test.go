@@ -41,7 +41,7 @@ type Cluster struct {
 	cut    map[[2]uint64]bool // links that carry nothing
 	calm   bool               // nothing is lost
 	serves *leader            // what the World has
-	waited int                // so many times the leader's journal has got nothing committed
+	waited int                // number of times the leader's journal has got nothing committed
 	fault  clusterFault
 	clusterTally
 }
@@ -76,7 +76,7 @@ type member struct {
 	gone  bool // it was removed, and ends
 	up    bool
 	busy  bool // it stands still
-	away  int  // it is down, and stays so for so many steps
+	away  int  // it stays down for this number of steps
 	state *cluster.State
 	d     *routertest.Driven
 	f     *router.Follower
@@ -268,7 +268,7 @@ func (c *Cluster) step() error {
 	return nil
 }
 
-// tick has a tenth of the timeout pass for everybody who is not stopped.
+// tick lets a tenth of the timeout pass for every member that is not stopped.
 func (c *Cluster) tick() error {
 	c.now += clusterTimeout / 10
 	for _, m := range c.all {
@@ -315,9 +315,9 @@ func (m *member) receive() error {
 	return m.after(err)
 }
 
-// stream has a member receive the journal of another. Nothing comes of it if that one ends, or
-// the disk is too small; both are told by the members' state. Neither machine stops meanwhile:
-// that, who receives has a goroutine, would not be the same again.
+// stream lets a member receive the journal of another one. It fails if the sender ends or the
+// disk is too small; the members' state tells both. Neither machine stops meanwhile, because
+// the receiver has a goroutine and the seed would not replay.
 func (m *member) stream(from *member) (got *snapshot.Received, err error) {
 	tell := func(do func(x *cluster.Machine)) error { return from.after(from.hand.Do(do)) }
 	if err := tell(func(x *cluster.Machine) { x.Fetching(m.id) }); err != nil || !from.up {
@@ -482,8 +482,8 @@ func (l *leader) Tend() error {
 	return nil
 }
 
-// digests are those of all shards of a member, a moment later: cores tell what happens at one
-// time apart by nanoseconds, so that one that works may be ahead of one that follows.
+// digests returns the digests of all shards of a member, a moment later. Cores order events
+// of one time by nanoseconds, so a leader may be ahead of a follower.
 func (m *member) digests() (all []uint64) {
 	var b shard.Batch
 	m.d.Stamp(&b)

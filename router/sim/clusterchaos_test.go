@@ -12,7 +12,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestClusterKeepsWhatWasAcknowledged: three whole servers, of which one has the clients. Any
+// TestClusterKeepsWhatWasAcknowledged: three whole servers, one of them with the clients. Any server
 // stops at any operation of its disk, stands still, or is cut off; messages are lost, doubled and
 // late. Whatever any client was told holds at whichever server leads next, and all servers that
 // have met the same history have the same jobs.
@@ -67,7 +67,7 @@ func TestFaultyClustersAreSeen(t *testing.T) {
 	}
 }
 
-// faulty runs a cluster whose servers do wrong, which may end in a panic too.
+// faulty runs a cluster of faulty servers, which may also end in a panic.
 func faulty(t *testing.T, seed uint64, f clusterFault) (err error) {
 	cryptotest.SetGlobalRandom(t, seed)
 	defer func() {
@@ -82,7 +82,7 @@ func faulty(t *testing.T, seed uint64, f clusterFault) (err error) {
 	return err
 }
 
-// A clusterChaos is a chaos whose server is the leader of a Cluster.
+// A clusterChaos is a chaos at the leader of a Cluster.
 type clusterChaos struct {
 	*chaos
 	c     *Cluster
@@ -147,7 +147,7 @@ func (k *clusterChaos) run(n int) error {
 	}
 }
 
-// step is that of a chaos, but that the cluster is whole while the world comes to rest.
+// step is like a chaos's step, but the cluster is whole while the world comes to rest.
 func (k *clusterChaos) step() error {
 	switch r := k.rng.IntN(100); {
 	case r > k.gear.often:
@@ -302,9 +302,9 @@ func (c *Cluster) compare() error {
 	return nil
 }
 
-// jobs are those of all shards, with their tubes and bodies: also a leader whose disk is full,
-// which does not record then that a job that was delayed or buried is reserved, has those of
-// whoever follows it.
+// jobs returns the jobs of all shards with their tubes and bodies. A leader with a full disk
+// does not record that a delayed or buried job is reserved, but has the same jobs as its
+// followers.
 func (m *member) jobs() map[core.JobID]string {
 	all := map[core.JobID]string{}
 	for _, sh := range m.d.Shards() {

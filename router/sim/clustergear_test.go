@@ -12,10 +12,10 @@ import (
 type clusterGear struct {
 	k       *Sock // nil: it is not there
 	asked   []string
-	doubts  *chaosConn // all that was asked for, for who looks what may be there, or gone
-	often   int        // of a hundred steps, so many submit
-	large   int        // bodies have up to so many bytes
-	most    int        // a worker does less than so many jobs
+	doubts  *chaosConn // all requests, for the check of jobs that may be there or gone
+	often   int        // percentage of steps that submit
+	large   int        // largest body in bytes
+	most    int        // a worker does fewer jobs than this
 	created int
 	done    int
 }

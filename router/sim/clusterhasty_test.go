@@ -19,7 +19,7 @@ func (m *member) proposer() commit.Proposer {
 type hasty struct {
 	*cluster.Proposals
 	c     *Cluster
-	ids   map[uint64]bool // jobs of which it has copies
+	ids   map[uint64]bool // jobs with copies
 	held  [][]byte        // their records, in their order
 	floor bool            // a Floor went out, behind which they are to come
 }

@@ -21,7 +21,7 @@ func (c *Cluster) anyone() *member {
 	}
 }
 
-// members are those of whom the leader says that they are.
+// members returns the members that the leader lists.
 func (c *Cluster) members() (list []*member) {
 	for _, one := range c.serves.hand.Machine().Members().List {
 		list = append(list, c.all[one.ID-1])
@@ -29,9 +29,9 @@ func (c *Cluster) members() (list []*member) {
 	return list
 }
 
-// operate has an operator want something of the server that leads: it hands over, or the members
-// change. One comes, under a new name or that of one that was removed, it votes, perhaps before
-// it has all of the history, or it goes.
+// operate runs an operator's request at the leader: a hand-over or a change of the members. A
+// member joins under a new name or the name of a removed member, gets a vote, perhaps before it
+// has the whole history, or is removed.
 func (c *Cluster) operate(m *member) error {
 	l := c.serves
 	if !l.alive() || l.hand.Leads() == 0 {

@@ -3,14 +3,14 @@
 // breaks something can be run again.
 //
 // Lateness is made, not awaited: the scheduler owns shards for a while, so
-// that operations go through their inboxes and are run by whoever comes next;
+// that operations go through their inboxes and are run by the shard's next owner;
 // it puts off the loops' wake-ups and the shards' timers, cuts what clients
 // send into pieces, pretends that they do not read, and sets the system's clock.
 // Sessions of both protocols share the tubes. A journal, if there is one, has no goroutines:
 // it commits when the scheduler says so, and its disk may stop the machine at any operation.
 //
 //	World     the scheduler: sockets, loops, shards, time, the journal
-//	Operator  who looks and acts beside the clients, a visit at a time
+//	Operator  reads and changes beside the clients, one visit at a time
 //	Twin      one big naive queue, which serial histories are compared with
 //
 // # Clusters
@@ -26,11 +26,12 @@
 //   - members that join with the journal of the leader, vote (also before they have all of it), are
 //     removed, and are replaced under the same name; streams of journals that end early, and ones
 //     that nobody needed; hand-overs on demand;
-//   - clients of both protocols at the leader, who lose their connection with it.
+//   - clients of both protocols at the leader, which lose their connections with it.
 //
 // Not simulated are the transport, connections that followers hand on, what leaders learn of the
 // room on others' disks, disks that fail or hang, and clocks of servers that differ; nor that a
-// machine stops while a stream goes between two, because who receives has a second goroutine. The consensus itself has a simulator of its own in router/cluster, without
-// servers, which is several times as fast: that one has clocks that run apart, leases that are
-// compared with each other, and votes that are over all lives of a node.
+// machine stops during a stream, because the receiver has a second goroutine. The consensus has
+// a simulator of its own in router/cluster. That one has no servers and is several times as
+// fast; it has clocks that drift, compares leases with each other, and checks votes over all
+// restarts of a node.
 package sim

@@ -55,7 +55,7 @@ type gearChaos struct {
 	reports []*gearReport       // by number
 	open    []*gearReport       // those not checked yet
 	fates   map[uint64]*fate
-	boss    *boss           // who looks and acts beside them; nil: nobody
+	boss    *boss           // the operator beside them, or nil
 	shaky   map[uint64]bool // jobs that an operator may have taken from their workers
 }
 
@@ -80,7 +80,7 @@ type gearReport struct {
 	t       gearman.Type
 	id      uint64
 	data    string
-	due     map[*gearConn]uint32 // who must hear of it, how often
+	due     map[*gearConn]uint32 // clients that must hear of it, how often
 	settled bool                 // whether the server took it is known
 	refused bool
 }
@@ -114,7 +114,7 @@ type gearConn struct {
 	excepted   uint64
 	waits      map[uint64]*gearWait // foreground jobs, by id
 	told       map[uint64]bool      // jobs that it was given
-	holds      map[uint64]gearHold  // those of told that it has not let go
+	holds      map[uint64]gearHold  // jobs of told that it has not released
 	got        map[int]uint32       // reports that it has heard, how often
 }
 

@@ -101,8 +101,8 @@ func (c *gearChaos) perish(cn *gearConn) {
 	}
 }
 
-// complete checks that every report has come to all who waited for its job when
-// it was made.
+// complete checks that every report has come to all clients that waited for its job
+// at that time.
 func (c *gearChaos) complete() error {
 	for _, p := range c.open {
 		if !p.settled || p.refused {
@@ -114,7 +114,7 @@ func (c *gearChaos) complete() error {
 				continue
 			}
 			if ends(p.t) && p.t != gearman.WorkComplete || w.ended > 0 && w.last < 0 {
-				continue // a WORK_FAIL does not say whose
+				continue // a WORK_FAIL does not name its worker
 			}
 			return fmt.Errorf("job %d: %v %.40q came to a client %d times, %d submissions waited", p.id, p.t, p.data, cn.got[p.n], n)
 		}

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// ErrDown is the error of a world whose machine has stopped: the disk of its journal says
-// nothing more, or an error. Boot makes it go on.
+// ErrDown is returned when the world's machine has stopped: the journal's disk does nothing
+// more, or fails. Boot makes the world go on.
 var ErrDown = errors.New("sim: the machine has stopped")
 
 // boot makes the server, with what its journal holds.
@@ -60,8 +60,8 @@ func (w *World) newServer() (*routertest.Driven, error) {
 func (w *World) noted() time.Time { return time.Unix(0, int64(w.Day())) }
 
 // Reboot ends the process, as by kill -9 or with its machine, and begins another one on what
-// the journal's disk has. All connections are broken; what was on its way is lost. An error is
-// that of reading the journal: the machine is down again.
+// the journal's disk has. All connections break; input and output in flight is lost. It returns
+// the error of reading the journal; the machine is then down again.
 func (w *World) Reboot() error {
 	for _, k := range w.socks {
 		k.broken, k.sent = true, nil
@@ -111,5 +111,5 @@ func (w *World) toKeep() (todo []func()) {
 	return todo
 }
 
-// tendUnasked does what a journal's keeper does now and then, whoever wants it to.
+// tendUnasked does what a journal's keeper does now and then, without a request.
 func (w *World) tendUnasked() { w.stopped(w.journal.Tend()) }

@@ -159,7 +159,7 @@ func (k *keptChaos) comesBackAsItWas() error {
 	return empty(k.w)
 }
 
-// digests are those of all shards.
+// digests returns the digests of all shards.
 func (k *keptChaos) digests() (all []uint64) {
 	var b shard.Batch
 	k.w.D.Stamp(&b)

@@ -393,7 +393,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 	return nil
 }
 
-// inTurn notes who waits still, and has since before c asked, for the job that c gets.
+// inTurn records the clients that still wait, since before c asked, for the job that c gets.
 func (h *overlap) inTurn(c *overlapConn, id uint64) {
 	tube, ok := h.tubeOf[id]
 	if !ok {

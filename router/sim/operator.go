@@ -30,7 +30,7 @@ type task struct {
 	yield func(struct{}) bool
 }
 
-// errStopped unwinds a task whose world ends.
+// errStopped unwinds a task when its world ends.
 var errStopped = errors.New("sim: the world has ended")
 
 // NewOperator adds an operator to a world that has none.

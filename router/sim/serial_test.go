@@ -65,7 +65,7 @@ func TestSerialHistoriesMatchTheTwin(t *testing.T) {
 	}
 }
 
-// A serial is a history whose commands do not overlap.
+// A serial is a history of commands that do not overlap.
 type serial struct {
 	w     *World
 	twin  *Twin

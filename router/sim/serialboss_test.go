@@ -15,8 +15,8 @@ import (
 )
 
 // TestSerialHistoriesOfAnOperatorMatchTheTwin is TestSerialHistoriesMatchTheTwin with an
-// operator among those who do one thing after the other. What he is told, and what everybody
-// is told afterwards, is what one big queue would have said.
+// operator among the clients, which act one after the other. The operator's replies, and all
+// replies after them, are the replies of one big queue.
 func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 	did := map[string]int{}
 	seeds(t, 200, func(seed uint64) error {

@@ -191,7 +191,7 @@ func (t *Twin) reserve(j *twinJob, c *twinClient) {
 	c.told += fmt.Sprintf("RESERVED %d %d\r\n%s\r\n", j.id, len(j.body), j.body)
 }
 
-// serve gives what a tube has to those who wait for it, first come first
+// serve gives a tube's jobs to the clients that wait for them, first come first
 // served.
 func (t *Twin) serve(q *twinTube) {
 	for q.paused == 0 {

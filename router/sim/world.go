@@ -29,7 +29,7 @@ type World struct {
 	loops  []*loop
 	socks  []*Sock // those not gone on either side
 
-	// foreign owns the shards in owned: somebody who takes his time.
+	// foreign owns the shards in owned, and is slow.
 	foreign shard.Batch
 	owned   []*shard.Shard
 	next    int // loop of the next socket
@@ -53,7 +53,7 @@ type loop struct {
 	*routertest.Loop
 	asked bool
 	later []core.Time // when it wants to be called besides
-	slow  int         // it is called once in so many times; zero: each time
+	slow  int         // it is called once in slow times; zero: each time
 }
 
 func (l *loop) wants(now core.Time) bool { return l.asked || l.next() <= now }
@@ -125,7 +125,7 @@ type Sock struct {
 	inInput   bool
 }
 
-// Open makes a connection to the loop whose turn it is.
+// Open connects to the loop that is next in turn.
 func (w *World) Open() *Sock { return w.open((*routertest.Loop).Open) }
 
 // OpenGearman is Open for a connection that speaks Gearman.
@@ -193,8 +193,8 @@ func (k *Sock) Resume() bool {
 	return true
 }
 
-// Drop implements session.Conn. Who was sent away by an operator may have lost whatever was
-// under way, as one that has broken off.
+// Drop implements session.Conn. A client that an operator closed may have lost what was
+// in flight, like a client with a broken connection.
 func (k *Sock) Drop() {
 	if _, doomed := k.w.doomed[k]; doomed {
 		k.broken, k.sent = true, nil
@@ -322,7 +322,7 @@ func (w *World) Late() {
 	}
 }
 
-// look tells whoever watches the world that something is about to happen.
+// look tells the world's observer that something is about to happen.
 func (w *World) look() {
 	if w.watch != nil {
 		w.watch()

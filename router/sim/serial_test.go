@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func seeds(t *testing.T, n int, f func(seed uint64) error) {
 		err := func() (err error) {
 			defer func() {
 				if r := recover(); r != nil {
-					err = fmt.Errorf("panic: %v\n%s", r, stack())
+					err = fmt.Errorf("panic: %v\n%s", r, string(debug.Stack()))
 				}
 			}()
 			return f(seed)
@@ -67,15 +68,15 @@ func TestSerialHistoriesMatchTheTwin(t *testing.T) {
 
 // A serial is a history of commands that do not overlap.
 type serial struct {
-	w     *World
-	twin  *Twin
-	rng   *rand.Rand
-	conns []*serialConn
-	names []string
-	trace []string
-	puts  int
-	cmds  map[string]int
-	boss  *Operator // nil: there is none
+	w              *World
+	twin           *Twin
+	rng            *rand.Rand
+	conns          []*serialConn
+	names          []string
+	trace          []string
+	puts           int
+	cmds           map[string]int
+	operatorClient *Operator // nil: there is none
 }
 
 type serialConn struct {
@@ -146,7 +147,7 @@ func (s *serial) step() error {
 	if err := s.compare(); err != nil {
 		return err
 	}
-	if s.boss != nil && s.rng.IntN(4) == 0 {
+	if s.operatorClient != nil && s.rng.IntN(4) == 0 {
 		return s.operate()
 	}
 	c := s.conn()

@@ -359,7 +359,7 @@ func (t *Twin) Do(c *twinClient, line, body string) {
 		say("PAUSED")
 		t.serve(q)
 	default:
-		t.tell(c, words, j)
+		t.answerQuery(c, words, j)
 	}
 }
 

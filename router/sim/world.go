@@ -482,3 +482,13 @@ func (w *World) Check() error {
 	}
 	return nil
 }
+
+// Day returns the world's time of day. Only dates depend on it.
+func (w *World) Day() core.Time { return w.now + w.ahead }
+
+// setClock sets the machine's clock, now and then, to anything within a day.
+func (w *World) setClock() {
+	if !w.steady && w.clock.IntN(16) == 0 {
+		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// tell answers the commands that only ask.
-func (t *Twin) tell(c *twinClient, words []string, j *twinJob) {
+// answerQuery answers the commands that change nothing.
+func (t *Twin) answerQuery(c *twinClient, words []string, j *twinJob) {
 	switch words[0] {
 	case "list-tube-used":
 		c.told += "USING " + c.use.name + "\r\n"

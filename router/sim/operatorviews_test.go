@@ -21,7 +21,7 @@ type viewing struct {
 }
 
 // view begins a viewing with what is wanted now.
-func (b *boss) view(exact bool, wants func(*core.JobView) bool) *viewing {
+func (b *operatorClient) view(exact bool, wants func(*core.JobView) bool) *viewing {
 	v := &viewing{wants: wants, exact: exact, present: map[core.JobID]core.JobView{}, gone: map[core.Time]bool{}}
 	for _, j := range b.jobs() {
 		if wants(&j) {
@@ -34,7 +34,7 @@ func (b *boss) view(exact bool, wants func(*core.JobView) bool) *viewing {
 }
 
 // unview ends a viewing.
-func (b *boss) unview(v *viewing) {
+func (b *operatorClient) unview(v *viewing) {
 	for i := range b.views {
 		if b.views[i] == v {
 			b.views = append(b.views[:i], b.views[i+1:]...)
@@ -45,7 +45,7 @@ func (b *boss) unview(v *viewing) {
 
 // observe takes what is there no more, or not wanted any more, from what must be shown. It
 // is called before anything happens.
-func (b *boss) observe() {
+func (b *operatorClient) observe() {
 	if len(b.views) == 0 {
 		return
 	}
@@ -80,7 +80,7 @@ func moved(was, is *core.JobView) bool {
 }
 
 // A filter for a look.
-func (b *boss) filter() (f core.Filter, wants func(*core.JobView) bool) {
+func (b *operatorClient) filter() (f core.Filter, wants func(*core.JobView) bool) {
 	if b.rng.IntN(2) == 0 {
 		f.States = core.States(1 + b.rng.IntN(31))
 	}
@@ -100,7 +100,7 @@ func (b *boss) filter() (f core.Filter, wants func(*core.JobView) bool) {
 
 // look asks for all parts of a list, with others between them, and gives each row to f.
 // Problems that may be are not-found alone.
-func (b *boss) look(q *admin.JobQuery, f func(*admin.JobRow) error) error {
+func (b *operatorClient) look(q *admin.JobQuery, f func(*admin.JobRow) error) error {
 	var at *admin.Place
 	for first := true; first || at != nil; first = false {
 		p, err := b.o.Admin.Jobs(context.Background(), q, at)
@@ -127,7 +127,7 @@ func (b *boss) look(q *admin.JobQuery, f func(*admin.JobRow) error) error {
 }
 
 // row checks a row by itself.
-func (b *boss) row(q *admin.JobQuery, r *admin.JobRow) error {
+func (b *operatorClient) row(q *admin.JobQuery, r *admin.JobRow) error {
 	f := &q.Filter
 	switch {
 	case !q.AllTubes && r.Tube != q.Tube,
@@ -146,10 +146,12 @@ func (b *boss) row(q *admin.JobQuery, r *admin.JobRow) error {
 }
 
 // body is how many bytes of bodies are wanted.
-func (b *boss) body() uint32 { return []uint32{0, 0, 10, admin.ShownMost, 1 << 30}[b.rng.IntN(5)] }
+func (b *operatorClient) body() uint32 {
+	return []uint32{0, 0, 10, admin.ShownMost, 1 << 30}[b.rng.IntN(5)]
+}
 
 // scan shows each job that is there and wanted all the time exactly once, and none twice.
-func (b *boss) scan(*direct.Caller) error {
+func (b *operatorClient) scan(*direct.Caller) error {
 	filter, wants := b.filter()
 	q := &admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: filter, Limit: 1 + b.rng.IntN(6), Body: b.body()}
 	if b.rng.IntN(4) == 0 {
@@ -169,7 +171,7 @@ func (b *boss) scan(*direct.Caller) error {
 }
 
 // unshown reports a job that was there and not shown, unless there is another fault.
-func (b *boss) unshown(v *viewing, shown map[core.JobID]int, err error) error {
+func (b *operatorClient) unshown(v *viewing, shown map[core.JobID]int, err error) error {
 	if err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func (b *boss) unshown(v *viewing, shown map[core.JobID]int, err error) error {
 
 // list shows jobs in the order in which they came to their state, each once that stays. Of
 // those that came at one moment one may be left out, or come again, if one of them has left.
-func (b *boss) list(*direct.Caller) error {
+func (b *operatorClient) list(*direct.Caller) error {
 	q := &admin.JobQuery{
 		Tube: b.name(), Order: []admin.Order{admin.Oldest, admin.Newest}[b.rng.IntN(2)], Body: b.body(),
 		State: []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)], Limit: 1 + b.rng.IntN(6),
@@ -206,7 +208,7 @@ func (b *boss) list(*direct.Caller) error {
 }
 
 // untie forgets those that came at the same moment as others that have left.
-func (b *boss) untie(v *viewing) {
+func (b *operatorClient) untie(v *viewing) {
 	b.observe()
 	for id, j := range v.present {
 		if v.gone[j.Since] {
@@ -217,7 +219,7 @@ func (b *boss) untie(v *viewing) {
 
 // head reads the first jobs in order. Submitted jobs of one priority are not in the order of
 // their ids; they have no time to run.
-func (b *boss) head(*direct.Caller) error {
+func (b *operatorClient) head(*direct.Caller) error {
 	q := &admin.JobQuery{
 		Tube: b.name(), Order: admin.Next, Body: b.body(),
 		State: []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)], Limit: 1 + b.rng.IntN(20),
@@ -238,7 +240,7 @@ func (b *boss) head(*direct.Caller) error {
 }
 
 // holders shows each job once that somebody has all the time, but as list does.
-func (b *boss) holders(c *direct.Caller) error {
+func (b *operatorClient) holders(c *direct.Caller) error {
 	v := b.view(true, func(j *core.JobView) bool { return j.State == core.Reserved && j.Client != 0 })
 	defer b.unview(v)
 	x := core.OperatorOp{Limit: 1 + b.rng.IntN(4)}
@@ -262,7 +264,7 @@ func (b *boss) holders(c *direct.Caller) error {
 }
 
 // tubes shows each tube once that has jobs all the time.
-func (b *boss) tubes(c *direct.Caller) error {
+func (b *operatorClient) tubes(c *direct.Caller) error {
 	v := b.view(false, func(*core.JobView) bool { return true })
 	defer b.unview(v)
 	x := core.OperatorOp{Limit: 1 + b.rng.IntN(3)}

@@ -10,7 +10,7 @@ import (
 )
 
 // sock returns a socket that has a session, which may be closing, or nil.
-func (b *boss) sock() *Sock {
+func (b *operatorClient) sock() *Sock {
 	var open []*Sock
 	for _, k := range b.c.w.socks {
 		if !k.s.Gone() {
@@ -25,7 +25,7 @@ func (b *boss) sock() *Sock {
 
 // kill has a client go, whatever it is doing. That nothing is lost by that, and nobody keeps
 // what it held, is checked as for all that vanish.
-func (b *boss) kill(*direct.Caller) error {
+func (b *operatorClient) kill(*direct.Caller) error {
 	k := b.sock()
 	if k == nil || b.rng.IntN(3) > 0 {
 		return nil // not too many
@@ -50,7 +50,7 @@ func (b *boss) kill(*direct.Caller) error {
 
 // connections shows each that is there all the time exactly once, in the order of their
 // numbers, and none twice.
-func (b *boss) connections(*direct.Caller) error {
+func (b *operatorClient) connections(*direct.Caller) error {
 	var present []*Sock
 	for _, k := range b.c.w.socks {
 		if !k.s.Gone() {
@@ -91,7 +91,7 @@ func (b *boss) connections(*direct.Caller) error {
 }
 
 // connection looks at one, and at what it holds.
-func (b *boss) connection(*direct.Caller) error {
+func (b *operatorClient) connection(*direct.Caller) error {
 	k := b.sock()
 	if k == nil {
 		return nil

@@ -21,7 +21,7 @@ func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 	did := map[string]int{}
 	seeds(t, 200, func(seed uint64) error {
 		s := newSerial(seed)
-		s.boss = s.w.NewOperator()
+		s.operatorClient = s.w.NewOperator()
 		s.cmds = did
 		return s.run(150)
 	})
@@ -64,7 +64,7 @@ func (s *serial) operate() error {
 	s.note("operator> %s %d %+v", word, id, a)
 	var got string
 	var wrong error
-	s.boss.Begin(func(c *direct.Caller) error {
+	s.operatorClient.Begin(func(c *direct.Caller) error {
 		got, wrong = s.act(c, core.JobID(id), &a)
 		return nil
 	})
@@ -81,7 +81,7 @@ func (s *serial) operate() error {
 
 // act acts on a job, in one of the ways that there are for it. It returns the reason why not.
 func (s *serial) act(c *direct.Caller, id core.JobID, a *core.Action) (why string, err error) {
-	ctx, o := context.Background(), s.boss.Admin
+	ctx, o := context.Background(), s.operatorClient.Admin
 	switch a.Verb {
 	case core.VerbDelete, core.VerbKick, core.VerbBury, core.VerbRelease:
 		err = o.Act(ctx, id, a.Verb, a.Force && a.Verb != core.VerbKick)
@@ -171,7 +171,7 @@ func (s *serial) lookAt(name string) error {
 			if q.Order == admin.Next {
 				q.Limit = 1000
 			}
-			p, err := s.boss.Admin.Jobs(context.Background(), q, at)
+			p, err := s.operatorClient.Admin.Jobs(context.Background(), q, at)
 			if err != nil {
 				return nil, refusal(err, "not-found")
 			}
@@ -190,7 +190,7 @@ func (s *serial) lookAt(name string) error {
 		}
 	}
 	slices.Sort(want)
-	s.boss.Begin(func(*direct.Caller) error {
+	s.operatorClient.Begin(func(*direct.Caller) error {
 		got, err := show(&admin.JobQuery{Order: admin.Scan})
 		slices.Sort(got)
 		if err != nil || !slices.Equal(got, want) {

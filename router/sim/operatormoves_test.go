@@ -12,12 +12,12 @@ import (
 )
 
 // willBeElsewhere notes that there may be copies of a job, in any tube.
-func (b *boss) willBeElsewhere(j *core.JobView) {
+func (b *operatorClient) willBeElsewhere(j *core.JobView) {
 	b.c.alike[string(j.Body)] = true
 }
 
 // transfer moves or copies one job. What was moved is gone, its copy is there.
-func (b *boss) transfer(*direct.Caller) error {
+func (b *operatorClient) transfer(*direct.Caller) error {
 	id, to, ctx := core.JobID(b.job()), b.name(), context.Background()
 	body := ""
 	for _, j := range b.jobs() {
@@ -50,7 +50,7 @@ func (b *boss) transfer(*direct.Caller) error {
 
 // transferMany moves or copies all that are wanted. Which of them went is not told: none but
 // those may be gone.
-func (b *boss) transferMany(*direct.Caller) error {
+func (b *operatorClient) transferMany(*direct.Caller) error {
 	t := admin.Transfer{To: b.name(), Copy: b.rng.IntN(2) == 0}
 	q := admin.JobQuery{Tube: b.name(), Filter: core.Filter{States: core.States(b.rng.IntN(32)), MinID: core.JobID(b.job())}}
 	bulk := admin.Bulk{Jobs: q, Action: t, AsOf: b.moment(), AtMost: math.MaxUint64, Limit: uint64(b.rng.IntN(10))}
@@ -77,7 +77,7 @@ func (b *boss) transferMany(*direct.Caller) error {
 
 // wantedBy tells the jobs that a Bulk may act on: also those that are ready by then, though
 // nobody has noticed yet.
-func (b *boss) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
+func (b *operatorClient) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
 	q := &bulk.Jobs
 	wanted := func(j *core.JobView) bool {
 		return (bulk.IDs == nil || slices.Contains(bulk.IDs, j.ID)) && (q.AllTubes || j.Tube == q.Tube) && q.Filter.States.Has(j.State) && j.ID >= q.Filter.MinID && j.Since <= bulk.AsOf
@@ -90,7 +90,7 @@ func (b *boss) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
 }
 
 // isGone notes that a job has ended by an operator's word.
-func (b *boss) isGone(id uint64) error {
+func (b *operatorClient) isGone(id uint64) error {
 	if _, put := b.c.inserted[id]; !put {
 		b.c.fate(id).cancelled = true
 		return nil
@@ -104,7 +104,7 @@ func (b *boss) isGone(id uint64) error {
 
 // flush ends all jobs of a tube in some states at one moment, and no others. With a moment
 // that is past it ends none that came later.
-func (b *boss) flush(c *direct.Caller) error {
+func (b *operatorClient) flush(c *direct.Caller) error {
 	name, w := b.name(), b.c.w
 	f := &admin.Flush{Tube: name}
 	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
@@ -158,7 +158,7 @@ func (b *boss) flush(c *direct.Caller) error {
 }
 
 // flushPast ends those that were counted before.
-func (b *boss) flushPast(f *admin.Flush, in func(*core.JobView) bool) error {
+func (b *operatorClient) flushPast(f *admin.Flush, in func(*core.JobView) bool) error {
 	dry := *f
 	dry.DryRun = true
 	n, err := b.o.Admin.Flush(context.Background(), &dry)

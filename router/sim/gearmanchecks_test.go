@@ -19,8 +19,8 @@ func (c *gearChaos) rest() error {
 	if err := c.w.Rest(); err != nil {
 		return err
 	}
-	if c.boss != nil && c.boss.flushed {
-		c.boss.flushed = false
+	if c.operatorClient != nil && c.operatorClient.flushed {
+		c.operatorClient.flushed = false
 		if err := c.w.Pass(20 * time.Millisecond); err != nil {
 			return err
 		}

@@ -42,21 +42,21 @@ func TestChaosOfBothProtocols(t *testing.T) {
 // jobs, their bodies and ids, holds for those that were submitted too.
 type gearChaos struct {
 	chaos
-	gears   []*gearConn
-	retries uint32
-	wakeup  int
-	bury    bool
-	calm    bool // time passes in small steps, so that loops are busy
-	hasty   bool // clients leave with reports for them under way
-	seen    map[string]int
+	gears       []*gearConn
+	retries     uint32
+	wakeup      int
+	bury        bool
+	calm        bool // time passes in small steps, so that loops are busy
+	leavesEarly bool // clients leave with reports for them under way
+	seen        map[string]int
 
-	jobs    map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
-	home    map[string]string   // functions by body
-	reports []*gearReport       // by number
-	open    []*gearReport       // those not checked yet
-	fates   map[uint64]*fate
-	boss    *boss           // the operator beside them, or nil
-	shaky   map[uint64]bool // jobs that an operator may have taken from their workers
+	jobs           map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
+	home           map[string]string   // functions by body
+	reports        []*gearReport       // by number
+	open           []*gearReport       // those not checked yet
+	fates          map[uint64]*fate
+	operatorClient *operatorClient // the operator beside them, or nil
+	shaky          map[uint64]bool // jobs that an operator may have taken from their workers
 }
 
 // A gearJob is what clients were told of a submitted job.
@@ -149,7 +149,7 @@ func newGearChaos(seed uint64) *gearChaos {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	c := &gearChaos{
 		seen: map[string]int{}, jobs: map[uint64]*gearJob{}, home: map[string]string{},
-		fates: map[uint64]*fate{}, shaky: map[uint64]bool{}, calm: rng.IntN(2) == 0, hasty: rng.IntN(2) == 0,
+		fates: map[uint64]*fate{}, shaky: map[uint64]bool{}, calm: rng.IntN(2) == 0, leavesEarly: rng.IntN(2) == 0,
 	}
 	if rng.IntN(4) == 0 {
 		c.retries = 1 + rng.Uint32N(3)
@@ -214,14 +214,14 @@ func (c *gearChaos) run(n int) error {
 
 func (c *gearChaos) step() error {
 	for _, cn := range c.gears {
-		if c.hasty && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(4) == 0 {
+		if c.leavesEarly && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(4) == 0 {
 			c.w.occupy() // so that it takes a while
 			c.part(cn)
 			c.goOn(cn)
 		}
 	}
-	if c.boss != nil {
-		if err := c.boss.step(); err != nil {
+	if c.operatorClient != nil {
+		if err := c.operatorClient.step(); err != nil {
 			return err
 		}
 	}

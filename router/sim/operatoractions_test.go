@@ -28,7 +28,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 30, func(seed uint64) error {
 		c := newGearChaos(seed)
-		c.boss = newBoss(c, seed)
+		c.operatorClient = newOperatorClient(c, seed)
 		err := c.run(1500)
 		for what, n := range c.seen {
 			seen[what] += n
@@ -38,7 +38,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 	if *seedFlag != 0 || testing.Short() {
 		return
 	}
-	for _, what := range bossTasks {
+	for _, what := range operatorTasks {
 		if seen[what.name] == 0 {
 			t.Errorf("no %s ever ended", what.name)
 		}
@@ -55,8 +55,8 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 	}
 }
 
-// A boss is an operator, and what is known of what he looks at and does.
-type boss struct {
+// A operatorClient is an operator, and what is known of what he looks at and does.
+type operatorClient struct {
 	c     *gearChaos
 	o     *Operator
 	rng   *rand.Rand
@@ -67,29 +67,29 @@ type boss struct {
 	flushed bool // what he has flushed takes its time to go
 }
 
-// bossTasks are what he does.
-var bossTasks = []struct {
+// operatorTasks are what he does.
+var operatorTasks = []struct {
 	name string
-	do   func(*boss, *direct.Caller) error
+	do   func(*operatorClient, *direct.Caller) error
 }{
-	{"scan", (*boss).scan}, {"scan again", (*boss).scan}, {"list", (*boss).list}, {"head", (*boss).head},
-	{"holders", (*boss).holders}, {"list of tubes", (*boss).tubes},
-	{"act on one", (*boss).actOnOne}, {"act on many", (*boss).actOnMany}, {"sweep", (*boss).sweep}, {"bulk", (*boss).bulk},
-	{"edit", (*boss).edit}, {"put", (*boss).put}, {"pause or kick of a tube", (*boss).tube},
-	{"list of connections", (*boss).connections}, {"kill", (*boss).kill}, {"look at a connection", (*boss).connection},
-	{"move or copy", (*boss).transfer}, {"move or copy of many", (*boss).transferMany}, {"flush", (*boss).flush},
+	{"scan", (*operatorClient).scan}, {"scan again", (*operatorClient).scan}, {"list", (*operatorClient).list}, {"head", (*operatorClient).head},
+	{"holders", (*operatorClient).holders}, {"list of tubes", (*operatorClient).tubes},
+	{"act on one", (*operatorClient).actOnOne}, {"act on many", (*operatorClient).actOnMany}, {"sweep", (*operatorClient).sweep}, {"bulk", (*operatorClient).bulk},
+	{"edit", (*operatorClient).edit}, {"put", (*operatorClient).put}, {"pause or kick of a tube", (*operatorClient).tube},
+	{"list of connections", (*operatorClient).connections}, {"kill", (*operatorClient).kill}, {"look at a connection", (*operatorClient).connection},
+	{"move or copy", (*operatorClient).transfer}, {"move or copy of many", (*operatorClient).transferMany}, {"flush", (*operatorClient).flush},
 }
 
-func newBoss(c *gearChaos, seed uint64) *boss {
-	b := &boss{c: c, o: c.w.NewOperator(), rng: rand.New(rand.NewPCG(seed, 9)), acted: map[uint64]int{}}
+func newOperatorClient(c *gearChaos, seed uint64) *operatorClient {
+	b := &operatorClient{c: c, o: c.w.NewOperator(), rng: rand.New(rand.NewPCG(seed, 9)), acted: map[uint64]int{}}
 	c.w.watch = b.observe
 	return b
 }
 
 // step begins a task now and then.
-func (b *boss) step() error {
+func (b *operatorClient) step() error {
 	if b.o.Busy() < 3 && b.rng.IntN(8) == 0 {
-		what := bossTasks[b.rng.IntN(len(bossTasks))]
+		what := operatorTasks[b.rng.IntN(len(operatorTasks))]
 		b.o.Begin(func(c *direct.Caller) error {
 			if err := what.do(b, c); err != nil {
 				return fmt.Errorf("%s: %w", what.name, err)
@@ -101,12 +101,12 @@ func (b *boss) step() error {
 	return b.c.w.fault()
 }
 
-func (b *boss) name() string { return b.c.names[b.rng.IntN(len(b.c.names))] }
+func (b *operatorClient) name() string { return b.c.names[b.rng.IntN(len(b.c.names))] }
 
-func (b *boss) shards() int { return len(b.c.w.D.Shards()) }
+func (b *operatorClient) shards() int { return len(b.c.w.D.Shards()) }
 
 // jobs are all there are.
-func (b *boss) jobs() (list []core.JobView) {
+func (b *operatorClient) jobs() (list []core.JobView) {
 	for _, sh := range b.c.w.D.Shards() {
 		for j := range sh.Jobs() {
 			j.Body = bytes.Clone(j.Body)
@@ -118,7 +118,7 @@ func (b *boss) jobs() (list []core.JobView) {
 }
 
 // job is one that there is, mostly.
-func (b *boss) job() uint64 {
+func (b *operatorClient) job() uint64 {
 	list := b.jobs()
 	if len(list) == 0 || b.rng.IntN(20) == 0 {
 		return uint64(1 + b.rng.IntN(b.c.puts+10))
@@ -127,13 +127,13 @@ func (b *boss) job() uint64 {
 }
 
 // moment is one at which nothing enters a state.
-func (b *boss) moment() core.Time {
+func (b *operatorClient) moment() core.Time {
 	b.c.w.now += 2
 	return b.c.w.now - 1
 }
 
 // begins notes that jobs may be acted on from now on.
-func (b *boss) begins(a *core.Action, ids ...uint64) {
+func (b *operatorClient) begins(a *core.Action, ids ...uint64) {
 	for _, id := range ids {
 		b.acted[id]++
 		if a.Verb == core.VerbDelete || a.Verb == core.VerbBury {
@@ -154,7 +154,7 @@ func (b *boss) begins(a *core.Action, ids ...uint64) {
 }
 
 // ended notes what came of an act on a job.
-func (b *boss) ended(a *core.Action, id uint64, s core.Status) error {
+func (b *operatorClient) ended(a *core.Action, id uint64, s core.Status) error {
 	b.acted[id]++
 	if s != core.StatusOK {
 		b.c.seen["found nothing"]++
@@ -168,7 +168,7 @@ func (b *boss) ended(a *core.Action, id uint64, s core.Status) error {
 }
 
 // action is what he does to jobs.
-func (b *boss) action() core.Action {
+func (b *operatorClient) action() core.Action {
 	return core.Action{
 		Verb: core.Verb(1 + b.rng.IntN(6)), Force: b.rng.IntN(2) == 0,
 		Changes: core.Changes(1 + b.rng.IntN(7)), Pri: uint32([]int{0, 5, 2000}[b.rng.IntN(3)]), Delay: uint32(b.rng.IntN(3)), TTR: uint32(1 + b.rng.IntN(60)),
@@ -187,7 +187,7 @@ func refusal(err error, may ...string) error {
 	return nil
 }
 
-func (b *boss) actOnOne(*direct.Caller) error {
+func (b *operatorClient) actOnOne(*direct.Caller) error {
 	id, a, ctx := b.job(), b.action(), context.Background()
 	set := a.Verb != core.VerbDelete && a.Verb != core.VerbKick && a.Verb != core.VerbBury && a.Verb != core.VerbRelease
 	if set {
@@ -211,7 +211,7 @@ func (b *boss) actOnOne(*direct.Caller) error {
 	return refusal(err, "not-found", "job-reserved", "job-moved", "changed", "awaited")
 }
 
-func (b *boss) actOnMany(c *direct.Caller) error {
+func (b *operatorClient) actOnMany(c *direct.Caller) error {
 	shard, a := b.rng.IntN(b.shards()), b.action()
 	var ids []core.JobID
 	for j := range b.c.w.D.Shards()[shard].Jobs() {
@@ -240,7 +240,7 @@ func (b *boss) actOnMany(c *direct.Caller) error {
 }
 
 // sweep has all go that were in a state at a moment, and nobody else.
-func (b *boss) sweep(c *direct.Caller) error {
+func (b *operatorClient) sweep(c *direct.Caller) error {
 	name, a := b.name(), core.Action{Verb: core.Verb(1 + b.rng.IntN(3))}
 	s := []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)]
 	if a.Verb == core.VerbKick && s == core.Ready || a.Verb == core.VerbBury && s == core.Buried {
@@ -274,7 +274,7 @@ func (b *boss) sweep(c *direct.Caller) error {
 }
 
 // doom notes that those jobs may be acted on which are wanted, and returns them.
-func (b *boss) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.JobID]core.JobView {
+func (b *operatorClient) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.JobID]core.JobView {
 	would := map[core.JobID]core.JobView{}
 	for _, j := range b.jobs() {
 		if wanted(&j) {
@@ -289,7 +289,7 @@ func (b *boss) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.Jo
 }
 
 // bulk does the same to all jobs that were there at a moment, and to nobody else.
-func (b *boss) bulk(*direct.Caller) error {
+func (b *operatorClient) bulk(*direct.Caller) error {
 	a := b.action()
 	q := admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: core.Filter{States: core.States(b.rng.IntN(32))}}
 	if b.rng.IntN(3) > 0 {
@@ -349,7 +349,7 @@ func (b *boss) bulk(*direct.Caller) error {
 }
 
 // edit changes a job as it was seen.
-func (b *boss) edit(*direct.Caller) error {
+func (b *operatorClient) edit(*direct.Caller) error {
 	id, ctx := b.job(), context.Background()
 	view := b.view(true, func(j *core.JobView) bool { return uint64(j.ID) == id })
 	defer b.unview(view)
@@ -408,7 +408,7 @@ func (b *boss) edit(*direct.Caller) error {
 	return refusal(err, "not-found", "job-reserved", "job-moved", "changed", "awaited")
 }
 
-func (b *boss) put(*direct.Caller) error {
+func (b *operatorClient) put(*direct.Caller) error {
 	b.n++
 	body := fmt.Sprintf("an operator's %d ", b.n)
 	if b.rng.IntN(20) == 0 {
@@ -423,7 +423,7 @@ func (b *boss) put(*direct.Caller) error {
 	return b.c.meet(body, uint64(id))
 }
 
-func (b *boss) tube(*direct.Caller) (err error) {
+func (b *operatorClient) tube(*direct.Caller) (err error) {
 	if b.rng.IntN(2) == 0 {
 		err = b.o.Admin.Pause(context.Background(), b.name(), uint32(b.rng.IntN(2)))
 	} else {

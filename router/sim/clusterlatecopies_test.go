@@ -9,14 +9,15 @@ import (
 // proposer is what takes a member's entries.
 func (m *member) proposer() commit.Proposer {
 	if m.c.fault == floorFirst {
-		return &hasty{Proposals: m.props, c: m.c}
+		return &lateCopies{Proposals: m.props, c: m.c}
 	}
 	return m.props
 }
 
-// A hasty proposer keeps back the copies of a compaction until some time after the Floor that
-// counts on them: what they are copies of may be given up when nobody has them.
-type hasty struct {
+// lateCopies is a faulty proposer. It holds back the copies of a compaction until some time
+// after the Floor that counts on them, so the originals may be deleted before any member has
+// the copies.
+type lateCopies struct {
 	*cluster.Proposals
 	c     *Cluster
 	ids   map[uint64]bool // jobs with copies
@@ -25,7 +26,7 @@ type hasty struct {
 }
 
 // Propose implements journal.Proposer.
-func (h *hasty) Propose(data []byte, n uint64) error {
+func (h *lateCopies) Propose(data []byte, n uint64) error {
 	if h.floor && h.c.rng.IntN(8) == 0 {
 		if err := h.release(n); err != nil {
 			return err
@@ -61,7 +62,7 @@ func (h *hasty) Propose(data []byte, n uint64) error {
 }
 
 // release proposes what is held.
-func (h *hasty) release(n uint64) error {
+func (h *lateCopies) release(n uint64) error {
 	for _, b := range h.held {
 		if err := h.Proposals.Propose(b, n); err != nil {
 			return err

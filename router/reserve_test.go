@@ -35,20 +35,6 @@ func (f *fixture) put(c *testConn, tube, line, body string) {
 	c.take()
 }
 
-func TestReserveTakesTheBestOfAllShards(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	p := f.open()
-	c, names := f.watching(0, 1, 2, 3)
-	for i, pri := range []int{7, 5, 5, 9, 0, 4294967295, 6, 5} {
-		f.put(p, names[i%4], fmt.Sprintf("%d 0 60", pri), "x")
-	}
-	for _, id := range []int{5, 2, 3, 8, 7, 1, 4, 6} {
-		c.says("reserve\n", fmt.Sprintf("RESERVED %d 1\nx\n", id))
-	}
-	c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
-	f.check()
-}
-
 // TestProbeServesNothingBehindTheSecondBest: between the look at the
 // published keys and the visit the best job goes. The shard then has a worse
 // one than another shard, and must not give it.
@@ -183,57 +169,6 @@ func TestWakeUpKeepsItsBody(t *testing.T) {
 	c.wants("RESERVED 1 4\naaaa\n")
 }
 
-func TestReserveTimesOut(t *testing.T) {
-	for _, shards := range [][]int{{0}, {0, 1, 2}} {
-		f := newFixture(t, router.Config{Shards: 4})
-		c, _ := f.watching(shards...)
-		c.says("reserve-with-timeout 2\nlist-tube-used\n", "")
-		f.pass(2*core.Second - 1)
-		c.wants("")
-		f.pass(1)
-		c.wants("TIMED_OUT\nUSING default\n")
-		f.check()
-		// The next wait is a new one.
-		c.says("reserve-with-timeout 2\n", "")
-		f.pass(core.Second)
-		f.put(f.open(), f.tubeIn(shards[0], 0), "0 0 60", "x")
-		c.wants("RESERVED 1 1\nx\n")
-		f.pass(5 * core.Second)
-		c.wants("")
-		f.check()
-	}
-}
-
-// TestDeadlineSoonAcrossShards: the job that runs out is held in one shard,
-// the client watches and waits in others.
-func TestDeadlineSoonAcrossShards(t *testing.T) {
-	for _, watch := range [][]int{{1}, {1, 2}} {
-		f := newFixture(t, router.Config{Shards: 4})
-		p := f.open()
-		f.put(p, f.tubeIn(0, 0), "0 0 10", "x")
-		c, names := f.watching(watch...)
-		c.says("reserve-job 1\n", "RESERVED 1 1\nx\n")
-		c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
-		c.says("reserve\n", "")
-		f.check()
-		f.pass(9*core.Second - 1)
-		c.wants("")
-		f.pass(1)
-		c.wants("DEADLINE_SOON\n")
-		f.check()
-		// Within the margin it is told at once, asked either way;
-		c.says("reserve\nreserve-with-timeout 0\nreserve-with-timeout 5\n", strings.Repeat("DEADLINE_SOON\n", 3))
-		// but a ready job goes first.
-		f.put(p, names[len(names)-1], "0 0 60", "y")
-		c.says("reserve-with-timeout 0\n", "RESERVED 2 1\ny\n")
-		c.says("touch 1\nreserve-with-timeout 0\n", "TOUCHED\nTIMED_OUT\n")
-		f.check()
-		f.pass(10 * core.Second)
-		c.says("touch 1\nreserve-with-timeout 0\n", "NOT_FOUND\nTIMED_OUT\n")
-		f.check()
-	}
-}
-
 // TestHalfCloseWhileRegistering: a reserve that is still on its way to the
 // shards is answered, as is what follows it.
 func TestHalfCloseWhileRegistering(t *testing.T) {
@@ -263,22 +198,6 @@ func TestHalfCloseWhileRegistering(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestPausedTubeInAnotherShard: its jobs are nobody's until the pause ends.
-func TestPausedTubeInAnotherShard(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	p := f.open()
-	c, names := f.watching(0, 1)
-	f.put(p, names[0], "0 0 60", "x")
-	f.put(p, names[1], "5 0 60", "y")
-	p.says("pause-tube "+names[0]+" 3\n", "PAUSED\n")
-	c.says("reserve\nreserve\n", "RESERVED 2 1\ny\n")
-	f.pass(3*core.Second - 1)
-	c.wants("")
-	f.pass(1)
-	c.wants("RESERVED 1 1\nx\n")
-	f.check()
 }
 
 // TestManyShards passes the lengths at which sessions change from walking to

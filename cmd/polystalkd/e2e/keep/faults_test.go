@@ -16,7 +16,7 @@ import (
 // Ten faults of beanstalkd's log were found before ours was written. Those that
 // are not in this file:
 //
-//	compaction unlinks before it copies     TestKilledAtUnlink
+//	compaction unlinks before it copies     shard/wal: TestFlakyDisk
 //	write error, fsync error                TestDiskErrorsEndTheServer
 //	no timer for -f                         TestTimerSyncsTheLastBurst
 //	the log grows without end               TestDirectoryStaysBounded

@@ -4,7 +4,6 @@ package keep
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
-	"polystalk/codec/gearman"
 )
 
 // fill puts jobs until there is no space for them, and returns their ids.
@@ -136,35 +134,4 @@ func TestFullDisk(t *testing.T) {
 			sameJobs(t, see(t, s.Client(), upTo(again[len(again)-1]+100)), before)
 		})
 	}
-}
-
-// TestLostWorkersDoNotFillTheDisk: on a full disk a worker takes a job and drops it
-// over and over. Each time is recorded while there is room; what deleting needs is
-// left.
-func TestLostWorkersDoNotFillTheDisk(t *testing.T) {
-	dir := daemon.SmallDisk(t, 12<<20)
-	s, gear := daemon.StartGearman(t, "-b", dir, "-s", "1048576", "--gearman-retries", "2000000000", "--log-level", "error")
-	w := daemon.DialGearman(t, gear)
-	job := w.Created(t, gearman.SubmitJobBG, "f", "u", "x")
-	c := daemon.Client(t, s)
-	ids := fill(t, c, 60_000)
-
-	const group = 200
-	takes := strings.Repeat(daemon.Request(gearman.CanDo, "f")+daemon.Request(gearman.GrabJob)+daemon.Request(gearman.CantDo, "f"), group)
-	given := daemon.Response(gearman.JobAssign, fmt.Sprintf("H:lap:%d\x00f\x00x", job))
-	for range 500 {
-		if err := w.Send([]byte(takes)); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, group*len(given))
-		if n, err := io.ReadFull(w.R, got); string(got) != strings.Repeat(given, group) {
-			t.Fatalf("got %.200q (%v)", got[:n], err)
-		}
-	}
-	for _, id := range ids {
-		if reply := daemon.MustAsk(t, c, "delete %d\r\n", id); reply != "DELETED\r\n" {
-			t.Fatalf("delete %d: %q", id, reply)
-		}
-	}
-	accepted(t, c)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/conversation"
 )
 
 // startTraced runs the daemon under strace, which makes calls fail as inject
@@ -99,76 +98,6 @@ func TestDiskErrorsEndTheServer(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestKilledAtUnlink: compaction that is killed where it gives a file up has
-// lost nothing. Of beanstalkd's faults this is "compaction unlinks the old file
-// before writing the copy".
-func TestKilledAtUnlink(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, call := range []string{"renameat", "unlinkat", "fdatasync"} {
-		for _, when := range []int{3, 4, 6, 9, 14} {
-			t.Run(fmt.Sprintf("%s %d", call, when), func(t *testing.T) {
-				dir := t.TempDir()
-				calls := call
-				if call == "renameat" {
-					calls = "?rename,?renameat,?renameat2"
-				}
-				first := startKept(t, dir, "-s", "262144")
-				c := daemon.Client(t, first)
-				daemon.Expect(t, c, "put 0 0 100 4\r\nlast\r\n", "INSERTED 1\r\n")
-				putN(t, c, 20, "put 0 0 100 4\r\nkept\r\n")
-				daemon.Kill(first)
-
-				s := startTraced(t, dir, fmt.Sprintf("%s:signal=KILL:when=%d", calls, when), "-s", "262144", "--loops", "1")
-				var conn *conversation.Client
-				if s.Serves() {
-					conn = s.Client()
-				}
-				body := strings.Repeat("x", 20000)
-				ids := make(map[uint64]bool)
-				var deleting uint64
-				for i := 0; i < 400 && conn != nil; i++ {
-					reply, err := conn.Ask(fmt.Sprintf("put 0 0 100 %d\r\n%s\r\n", len(body), body))
-					var id uint64
-					if err != nil {
-						break
-					}
-					if _, err := fmt.Sscanf(string(reply), "INSERTED %d\r\n", &id); err != nil {
-						t.Fatalf("%q", reply)
-					}
-					ids[id], deleting = true, id
-					if _, err := conn.Ask(fmt.Sprintf("delete %d\r\n", id)); err != nil {
-						break
-					}
-					delete(ids, id)
-					deleting = 0
-				}
-				s.Cmd.Process.Kill() // if it never came that far
-				s.End()
-				again := startKept(t, dir)
-				found := see(t, daemon.Client(t, again), upTo(1000))
-				for id := range uint64(21) {
-					if found[id+1] == nil {
-						t.Errorf("job %d is lost", id+1)
-					}
-					delete(found, id+1)
-				}
-				for id := range ids {
-					if found[id] == nil && id != deleting {
-						t.Errorf("job %d is lost", id)
-					}
-					delete(found, id)
-				}
-				// At most the put that was under way.
-				if len(found) > 1 {
-					t.Errorf("%d jobs are back that were deleted", len(found))
-				}
-			})
-		}
 	}
 }
 

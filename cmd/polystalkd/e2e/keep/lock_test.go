@@ -1,14 +1,12 @@
 package keep
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -133,100 +131,4 @@ func alive(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(b), ") ")
 	return after != "" && after[0] != 'Z' && after[0] != 'X'
-}
-
-// TestTermUnderLoad: SIGTERM in the middle of everything. Who was told
-// INSERTED has a job afterwards, who was told DELETED has none.
-func TestTermUnderLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, policy := range [][]string{nil, {"-f", "50"}, {"-F"}} {
-		t.Run("policy="+strings.Join(policy, ""), func(t *testing.T) {
-			dir := t.TempDir()
-			for round := range 2 {
-				s := startLogged(t, dir, append([]string{"-s", "500000", "--log-level", "info"}, policy...)...)
-				var mu sync.Mutex
-				inserted, deleted := make(map[string]bool), make(map[string]bool)
-				begun := make(chan struct{}, 100)
-				var wg sync.WaitGroup
-				for n := range 4 {
-					c := s.Client()
-					wg.Go(func() {
-						for i := 0; ; i++ {
-							// Two puts, and a delete of one's put before.
-							var ask bytes.Buffer
-							body := fmt.Sprintf("%d of %d in %d", i, n, round)
-							fmt.Fprintf(&ask, "put 0 0 100 %d\r\n%s\r\nput 0 0 100 4\r\ngone\r\n", len(body), body)
-							if c.Say(ask.Bytes()) != nil {
-								return
-							}
-							reply, err := c.Reply(conversation.Patience)
-							if err != nil {
-								return
-							}
-							if !strings.HasPrefix(string(reply), "INSERTED ") {
-								t.Errorf("%q", reply)
-								return
-							}
-							mu.Lock()
-							inserted[body] = true
-							mu.Unlock()
-							if reply, err = c.Reply(conversation.Patience); err != nil {
-								return
-							}
-							id := strings.Fields(string(reply))[1]
-							if reply, err = c.Ask("delete " + id + "\r\n"); err != nil {
-								return
-							}
-							if string(reply) != "DELETED\r\n" {
-								t.Errorf("%q", reply)
-								return
-							}
-							mu.Lock()
-							deleted[id] = true
-							mu.Unlock()
-							select {
-							case begun <- struct{}{}:
-							default:
-							}
-						}
-					})
-				}
-				for range 50 {
-					<-begun
-				}
-				time.Sleep(time.Duration(round) * 7 * time.Millisecond)
-				s.Signal(syscall.SIGTERM)
-				wg.Wait()
-				if code := s.End(); code != 0 {
-					t.Errorf("exit code %d", code)
-				}
-				if strings.Contains(s.LogText(), "WARN") {
-					t.Errorf("it ended with a warning:\n%s", s.LogText())
-				}
-				again := startKept(t, dir)
-				c := daemon.Client(t, again)
-				there := make(map[string]bool)
-				for {
-					head, body, _ := strings.Cut(daemon.MustAsk(t, c, "reserve-with-timeout 0\r\n"), "\r\n")
-					if head == "TIMED_OUT" {
-						break
-					}
-					id := strings.Fields(head)[1]
-					if deleted[id] {
-						t.Errorf("job %s is back", id)
-					}
-					there[strings.TrimSuffix(body, "\r\n")] = true
-					daemon.Expect(t, c, "delete "+id+"\r\n", "DELETED\r\n")
-				}
-				for body := range inserted {
-					if !there[body] {
-						t.Errorf("round %d: %q is lost", round, body)
-					}
-				}
-				again.Stop()
-			}
-		})
-	}
 }

@@ -64,19 +64,6 @@ func TestRoomGoesWithItsClient(t *testing.T) {
 	}
 }
 
-// TestRoomGoesWithItsServer: what was made for a body under way is given back by the
-// next server.
-func TestRoomGoesWithItsServer(t *testing.T) {
-	dir := daemon.SmallDisk(t, 16<<20)
-	s := startKept(t, dir, "-s", "262144", "-z", "1000000000")
-	announcePart(t, daemon.Client(t, s), 8<<20, 6<<20)
-	comesTrue(t, "no room is made for what has come", func() bool { return len(segments(t, dir)) > 20 })
-	daemon.Kill(s)
-	c := daemon.Client(t, startKept(t, dir, "-s", "262144"))
-	comesTrue(t, "files for a body that is gone stay", func() bool { return len(segments(t, dir)) <= 3 })
-	daemon.MustAsk(t, c, "put 5 0 1000 1\r\nx\r\n")
-}
-
 // descriptorsOf are a server's.
 func descriptorsOf(t *testing.T, s *conversation.Server) (numbers []int) {
 	t.Helper()
@@ -89,39 +76,6 @@ func descriptorsOf(t *testing.T, s *conversation.Server) (numbers []int) {
 		numbers = append(numbers, n)
 	}
 	return numbers
-}
-
-// TestWhatFitsIsTaken: that one body did not fit keeps no other out, large or small.
-func TestWhatFitsIsTaken(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	dir := daemon.SmallDisk(t, 40<<20)
-	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")
-	c := daemon.Client(t, s)
-	put := func(size int) string {
-		return daemon.MustAsk(t, c, "put 5 0 1000 %d\r\n%s\r\n", size, strings.Repeat("b", size))
-	}
-	for round := range 4 {
-		for _, size := range []int{60 << 20, 39 << 20} {
-			if reply := put(size); reply != "OUT_OF_MEMORY\r\n" {
-				t.Fatalf("round %d: %d bytes: %q", round, size, reply)
-			}
-		}
-		for n := range 2 {
-			if reply := put(3 << 20); !strings.HasPrefix(reply, "INSERTED ") {
-				t.Errorf("round %d: body %d of 3 MiB, which fits: %q", round, n, reply)
-			}
-		}
-		if reply := put(39 << 20); reply != "OUT_OF_MEMORY\r\n" {
-			t.Fatalf("round %d: %q", round, reply)
-		}
-		for n := range 30 {
-			if reply := put(50_000); !strings.HasPrefix(reply, "INSERTED ") {
-				t.Fatalf("round %d: small body %d: %q", round, n, reply)
-			}
-		}
-	}
 }
 
 // TestBodiesThatFitOnlyOneAtATime arrive together: each is answered, one is taken, and
@@ -156,7 +110,7 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 			}
 			reply, err := c.Reply(conversation.Patience)
 			var id uint64
-			if scanned(string(reply), "INSERTED %d\r\n", &id) {
+			if _, scan := fmt.Sscanf(string(reply), "INSERTED %d\r\n", &id); scan == nil {
 				mu.Lock()
 				taken = append(taken, id)
 				mu.Unlock()
@@ -172,5 +126,9 @@ func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 	if len(taken) != 1 {
 		t.Errorf("%d are taken", len(taken))
 	}
-	deletable(t, s, taken)
+	c := daemon.Client(t, s)
+	for _, id := range taken {
+		daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id), "DELETED\r\n")
+	}
+	accepted(t, c)
 }

@@ -42,8 +42,8 @@ type Options struct {
 }
 
 // ReadDir replays the log in dir as beanstalkd does at its start. The caller
-// holds the directory's lock (see Lock) until it is done with the Contents,
-// whose bodies are still in the files. Damage is an error of type Damage, unless
+// holds the directory's lock (see Lock) until it is done with the Contents: the
+// bodies are still in the files. Damage is an error of type Damage, unless
 // opt says to salvage. What cannot be read at all is always an error.
 func ReadDir(dir string, opt Options) (*Contents, error) {
 	files, err := Files(dir)

@@ -1,7 +1,7 @@
 package record
 
-// A Buffer gathers the records of one core until a journal writes them. The
-// core appends; who reads and empties it is a Log's business (package commit).
+// A Buffer gathers the records of one core until a commit takes them. The core appends; a Log
+// (package commit) decides when a commit empties it.
 type Buffer struct {
 	// Data holds the records without the bodies in Refs.
 	Data []byte
@@ -39,7 +39,7 @@ type Ref struct {
 	Piece []byte
 }
 
-// Put appends a job whose body is in pieces or in j.Body.
+// Put appends a job. Its body is in pieces, or in j.Body if there are none.
 func (b *Buffer) Put(j *Job, slot uint16, pieces [][]byte) {
 	b.Records++
 	if len(pieces) == 0 {
@@ -79,9 +79,8 @@ func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
 	b.Data = AppendPause(b.Data, slot, tube, until, length)
 }
 
-// Next cuts the record at the front off data and refs, which come from a
-// Buffer of which base bytes of Data were cut off already. ref is the part of
-// a body that ends the record, or nil.
+// Next cuts the first record off data and refs, which come from a Buffer; base bytes of its Data
+// were cut off already. ref is the part of a body that ends the record, or nil.
 func Next(data []byte, refs []Ref, base int) (rec, ref []byte, restData []byte, restRefs []Ref) {
 	n := Len(data)
 	if len(refs) > 0 && data[4] == byte(Chunk) && refs[0].At == base+chunkSize {

@@ -69,7 +69,7 @@ const (
 	Epoch // another server writes the log
 )
 
-// FlagChunked marks a Put or Copy whose body follows in Chunks.
+// FlagChunked marks a Put or Copy with a body that follows in Chunks.
 const FlagChunked = 1 << 0
 
 // FlagSubmitted marks what tells of a submitted job.
@@ -233,8 +233,8 @@ func (c *Counts) append(b []byte) []byte {
 	return le.AppendUint32(b, c.Kicks)
 }
 
-// LargestOf is the size of the largest record of a job of which JobSize is size, with a
-// body of so many bytes.
+// LargestOf returns the size of the largest record of a job, in bytes. size is its JobSize, body
+// the size of its body.
 func LargestOf(size int64, body int) int64 {
 	if body > ChunkMax {
 		return max(size-JobSize(0, body), chunkSize+ChunkMax)
@@ -270,7 +270,7 @@ func AppendDelete(b []byte, slot uint16, id uint64) []byte {
 	return le.AppendUint64(head(b, DeleteSize, Delete, 0, slot), id)
 }
 
-// PauseSize is the size of a Pause of a tube whose name has so many bytes.
+// PauseSize returns the size of a Pause. tube is the length of the tube's name, in bytes.
 func PauseSize(tube int) int64 { return int64(pauseSize + tube) }
 
 // AppendPause appends a Pause of a tube for length until a moment, or its end
@@ -308,8 +308,8 @@ type Record struct {
 	Bottom  *Bottom  // of a Floor
 	Reign   *Reign   // of an Epoch
 
-	// Commit is set by who reads a journal: the number under which it knows
-	// where the record is.
+	// Commit is set by the reader of a journal: the number under which it knows where the
+	// record is.
 	Commit uint64
 }
 
@@ -445,7 +445,7 @@ func (r *Record) parseJob(b []byte, flags uint8) bool {
 	return true
 }
 
-// parse decodes the counters, of which there must be all.
+// parse decodes the counters; b must hold all of them.
 func (c *Counts) parse(b []byte) {
 	c.Reserves, c.Timeouts, c.Releases = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:])
 	c.Buries, c.Kicks = le.Uint32(b[12:]), le.Uint32(b[16:])

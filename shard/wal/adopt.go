@@ -14,7 +14,7 @@ import (
 func (r *recovery) adopt() error {
 	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
-	// A name that we see need not be durable: who gave it may have ended, or
+	// A visible name need not be durable: the process that gave it may have ended, or
 	// failed, before it was.
 	if err := j.disk.Sync(); err != nil {
 		return err

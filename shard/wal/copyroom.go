@@ -10,10 +10,10 @@ import (
 // errNoCopy is why a segment is not given up now.
 var errNoCopy = errors.New("there is no room to copy the large bodies that begin in a segment")
 
-// A copyRoom is what a compaction has promised to itself. What lives in one segment goes
-// into the reserve, but for large bodies that begin there and go on in others: a job is
-// copied whole. To begin without room for all of that would use up the reserve half-way,
-// and nobody, who deletes neither, could go on until space came from outside.
+// A copyRoom is the space that a compaction has promised to itself. Live jobs of one segment
+// fit into the reserve, except large bodies that begin there and go on in other segments: a job
+// is copied whole. A compaction without room for all of them would use up the reserve half-way,
+// and then nothing, not even a delete, could go on until space came from outside.
 type copyRoom struct {
 	bytes map[uint64]int64 // promised, by job
 }
@@ -54,7 +54,7 @@ func (r *copyRoom) measure(c *compaction, data []byte) (need int64) {
 	for at := int64(headerSize); at < c.segment.at; {
 		b, ok := batchAt(data, at, c.k.segments.id, c.segment.number)
 		if !ok {
-			break // who copies says so
+			break // compaction.run reports it
 		}
 		at += int64(b.size)
 		for recs := b.records; len(recs) > 0; recs = recs[record.Len(recs):] {

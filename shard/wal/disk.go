@@ -115,8 +115,8 @@ func (f dirFile) Sync() error { return datasync(f.File) }
 
 func (f dirFile) CopyOnWrite() string { return copyOnWrite(f.File) }
 
-// readOnly is a Disk whose files cannot be changed: for looking at a journal
-// that is somebody else's, or damaged.
+// readOnly is a Disk with files that cannot be changed: for inspecting a journal of another
+// server, or a damaged one.
 type readOnly struct{ dirDisk }
 
 // ReadOnlyDir is the Disk of a directory that is only to be looked at.

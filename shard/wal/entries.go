@@ -10,7 +10,7 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// Errors of who asks for what a log does not have.
+// Errors of reading an entry that the log does not have.
 var (
 	ErrCompacted   = errors.New("the entry was given up: it is older than all that lives")
 	ErrUnavailable = errors.New("the log ends before the entry")
@@ -23,19 +23,18 @@ type Entry struct {
 	Data        []byte // records, of a Normal one; else the message of a change of members
 }
 
-// Entries is a journal as the log of a server that is one of several. Each entry is a batch,
-// and nothing is ever cut off: an entry takes the place of every earlier one with its index or
-// a higher one.
+// Entries is a journal as the log of one server of several. Each entry is a batch, and nothing
+// is ever cut off: an entry replaces every earlier one with its index or a higher one.
 //
-//	the server leads    Logs ─► committer ─► Proposer ─► consensus ─► Append, Sync: here, and elsewhere
-//	                    Journal.Committed ◄──────────────────┘
-//	it follows          consensus ─► Append, Sync;  what is committed goes to the replays, a Floor to GiveUp
+//	leader      Logs ─► committer ─► Proposer ─► consensus ─► Append, Sync: here, and elsewhere
+//	            Journal.Committed ◄──────────────────┘
+//	follower    consensus ─► Append, Sync;  committed entries go to the replays, a Floor to GiveUp
 //
-// Recover applies what is certain to be committed by what the files say, and the rest waits, as
-// part of the log, for whoever leads. Consensus, who leads and who votes, is its owner's.
+// Recover applies what the files prove to be committed. The rest waits, as part of the log, for
+// a leader. Package cluster decides which server leads.
 //
-// Append and Sync are called by one goroutine, and GiveUp by one; the others by anyone. All wait
-// until Open has returned.
+// One goroutine calls Append and Sync, and one calls GiveUp; any may call the others. All must
+// wait until Open has returned.
 type Entries struct {
 	opts      *Options
 	disk      Disk
@@ -50,7 +49,7 @@ type Entries struct {
 	committed uint64
 	changes   []Entry
 
-	writing sync.Mutex // held by who appends or syncs, or closes the journal
+	writing sync.Mutex // held to append, to sync or to close
 	closed  bool
 	buf     []byte // for what is appended
 
@@ -75,15 +74,15 @@ func (e *Entries) Lead(n uint64) {
 	e.leading.Store(true)
 }
 
-// floors are the Floors that there are. What lies below one is given up once it is committed,
-// and durable here with all that was copied before it.
+// floors are the known Floors. What lies below a Floor is given up once the Floor is committed,
+// and durable here with all copies before it.
 type floors struct {
-	committed uint64 // the highest that is
-	last      uint64 // the highest that is known to be in the log, and the last of those
-	at        uint64 // in which entry that is; zero: in none
+	committed uint64 // the highest committed Floor
+	last      uint64 // the highest Floor in the log
+	at        uint64 // the entry that has it; zero: none
 }
 
-// resumeLog has what else was recovered of a log.
+// resumeLog hands the recovered entries to the Entries.
 func (r *recovery) resumeLog() error {
 	h, e := &r.history, r.j.entries
 	if e == nil {
@@ -101,23 +100,23 @@ func (r *recovery) resumeLog() error {
 	return nil
 }
 
-// First is the lowest index whose term is known; zero: the log is empty. What follows on it is
-// all there.
+// First returns the lowest index of an entry; zero: the log is empty. All entries up to Last are
+// there.
 func (e *Entries) First() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.index.First()
 }
 
-// Last is the index of the last entry; zero: the log is empty.
+// Last returns the index of the last entry; zero: the log is empty.
 func (e *Entries) Last() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.index.Last()
 }
 
-// Term is that of an entry. Before the first one of all it is zero. The error is ErrCompacted or
-// ErrUnavailable.
+// Term returns the term of an entry. It is zero before the first entry of all. The error is
+// ErrCompacted or ErrUnavailable.
 func (e *Entries) Term(i uint64) (uint64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,11 +132,11 @@ func (e *Entries) Term(i uint64) (uint64, error) {
 	return 0, ErrCompacted
 }
 
-// Committed is the last entry that Recover has applied. It stays what it is.
+// Committed returns the last entry that Recover has applied. It never changes.
 func (e *Entries) Committed() uint64 { return e.committed }
 
-// Changes are the changes of members among the entries behind after that Recover has met, up to
-// Committed: those that nobody applies any more.
+// Changes returns the changes of members that Recover has met in entries behind after, up to
+// Committed. They are not applied again.
 func (e *Entries) Changes(after uint64) []Entry {
 	for i := range e.changes {
 		if e.changes[i].Index > after {
@@ -147,10 +146,10 @@ func (e *Entries) Changes(after uint64) []Entry {
 	return nil
 }
 
-// Append adds entries, which follow on each other, and on what there is or in the place of some
-// of it. All up to commit is committed, if it is there. They are not durable before Sync. While
-// the disk is full it waits; run by hand, its error says so, and what is before Last was added.
-// Any other error has ended the journal.
+// Append adds entries with indexes in a row, behind the last one or in the place of earlier
+// ones. All entries up to commit are committed, as far as they are there. They are not durable
+// before Sync. While the disk is full Append waits; in a Manual journal it fails, and the entries
+// up to Last were added. Any other error has ended the journal.
 func (e *Entries) Append(list []Entry, commit uint64) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
@@ -170,11 +169,11 @@ func (e *Entries) failed(err error) error {
 	return err
 }
 
-// IsFull reports whether an error of Append, in a journal that is run by hand, is that of a full
-// disk. It may be called again with the same entries.
+// IsFull reports whether Append has failed because the disk is full, in a Manual journal. Append
+// may be called again with the same entries.
 func IsFull(err error) bool { return errors.Is(err, errNoSpace) }
 
-// err is why nothing is appended any more, or nil.
+// err returns why nothing is appended any more, or nil.
 func (e *Entries) err() error {
 	if e.closed {
 		return ErrStopped
@@ -182,7 +181,7 @@ func (e *Entries) err() error {
 	return e.committer.Err()
 }
 
-// close has nobody append any more.
+// close ends appending.
 func (e *Entries) close() {
 	e.writing.Lock()
 	e.closed = true
@@ -217,8 +216,8 @@ func (e *Entries) append(x *Entry, committed uint64) error {
 	return nil
 }
 
-// makeRoom goes on to another segment if n bytes do not go into this one. Those that are prepared
-// may have been so for a journal with smaller ones.
+// makeRoom goes on to another segment if n bytes do not fit into this one. A prepared segment may
+// be smaller than Options.SegmentSize: it was prepared before a restart.
 func (e *Entries) makeRoom(n int64) error {
 	if n > e.opts.SegmentSize-headerSize {
 		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need segments (-s) as large as the others have", n, e.opts.SegmentSize)
@@ -231,7 +230,7 @@ func (e *Entries) makeRoom(n int64) error {
 	return nil
 }
 
-// account has the sums know of what was written.
+// account tells the Ledger what was written.
 func (e *Entries) account(cur *segment, x *Entry, size int64) {
 	number := x.Index
 	if e.leading.Load() {
@@ -250,7 +249,7 @@ func (e *Entries) account(cur *segment, x *Entry, size int64) {
 	}
 }
 
-// note has the index and the cache know of it.
+// note tells the index and the cache of an entry.
 func (e *Entries) note(x *Entry, at place, size int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -289,10 +288,10 @@ func (e *Entries) Sync() error {
 	return nil
 }
 
-// GiveUp is told of a Floor that is committed, by who applies what another server has written,
-// once all before it is applied. Once the journal leads it knows by itself.
+// GiveUp gives up what is below a committed Floor of another server, once all entries before the
+// Floor are applied. A leader needs no call.
 //
-// It also looks at what lives by now, so that this server's own directory keeps its bound.
+// It also counts what lives by now, so that this server's own directory keeps its bound.
 func (e *Entries) GiveUp(f *record.Bottom) {
 	e.committer.Learn(f)
 	e.learned.Store(true)

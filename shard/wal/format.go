@@ -96,8 +96,8 @@ const firstAt = 48
 // laterBeginning is what is wrong with a first that is not in the first file.
 const laterBeginning = "its header says that the journal begins with it, and there are files before it"
 
-// begins is the number of the batch with which a journal begins whose first file has this
-// header; zero: what went before it was given up, so that is not known.
+// begins returns the number of the batch with which a journal begins, if its first file has this
+// header; zero: earlier segments were given up, so it is not known.
 func (h *header) begins() uint64 {
 	if h.first == 0 && h.number == 1 {
 		return 1

@@ -7,9 +7,9 @@ import (
 	"polystalk/shard/record"
 )
 
-// A history is what the batches of a journal are as entries of a log, in the order in which a
-// recovery reads them. It holds back those that are not known to be committed, drops those that
-// were replaced before they were, and gives out the rest in order.
+// A history turns the batches that a recovery reads into entries of a log. It holds back entries
+// that are not known to be committed, drops those that were replaced before, and gives out the
+// rest in order.
 //
 // A batch without an Entry is of a journal that was a server's alone: it is the entry behind
 // the one before, and committed. The first of them has the index of its number; each segment
@@ -145,7 +145,7 @@ func (h *history) settle(batches []batch) {
 	}
 }
 
-// retain copies what is held of a segment, whose bytes are read over.
+// retain copies what is held of a segment: its buffer is about to be used again.
 func (h *history) retain(s *scan) {
 	var kept *scan
 	for i := range h.held {

@@ -20,8 +20,8 @@ type place struct {
 	Offset  int64
 }
 
-// A point is an entry whose place is known. Those behind it up to the next point follow on it
-// in the same segment, one by one.
+// A point is an entry with a known place. The entries up to the next point follow on it in the
+// same segment, one by one.
 type point struct {
 	index uint64
 	at    place
@@ -40,9 +40,9 @@ type run struct{ index, term uint64 }
 // A log is written behind what there is, and never cut off: an entry takes the place of every
 // earlier one with its index or a higher one.
 //
-// Its entries are those of First up to Last, without gaps. Points and runs are in the order of
-// their indexes, and points in that of their places too, since what takes the place of an
-// entry always stands behind it. Both begin with First.
+// It has the entries from First up to Last, without gaps. Points and runs are in the order of
+// their indexes. Points are in the order of their places too, since what replaces an entry always
+// stands behind it. Both begin with First.
 type entryIndex struct {
 	points []point
 	runs   []run

@@ -9,12 +9,12 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A keeper keeps house: it has segments ready before they are needed, gives up old ones,
-// and asks the disk what it has. It is one goroutine, or with Options.Manual whoever calls
-// Tend. To tend is to do one round of all that; to wake the keeper is to have it tend.
+// A keeper prepares segments before they are needed, gives up old ones, and asks the disk how
+// much is free. It is one goroutine; with Options.Manual the caller of Tend runs it. To tend is
+// to do one round of all that; to wake the keeper is to have it tend.
 //
-// Until the journal leads it only has segments ready. What lives may not be known then, and
-// to give up what does not is the leader's to decide.
+// Until the journal leads it only prepares segments. What lives may not be known then, and the
+// leader decides what to give up.
 type keeper struct {
 	opts      *Options
 	disk      Disk
@@ -29,7 +29,7 @@ type keeper struct {
 	waker // what wakes it
 	quit  <-chan struct{}
 
-	tending sync.Mutex // held by who does its work: the goroutine, or who begins to lead
+	tending sync.Mutex // held to tend, and to begin to lead
 	leading bool       // guarded by tending
 
 	round    space.Round   // of compaction
@@ -69,8 +69,8 @@ func (k *keeper) run() {
 	}
 }
 
-// lead has it do everything from now on. What will be needed at once is there when it
-// returns, as far as there is space.
+// lead has the keeper do everything from now on. The segments that are needed at once are
+// prepared when it returns, as far as there is space.
 func (k *keeper) lead() error {
 	k.tending.Lock()
 	defer k.tending.Unlock()
@@ -146,7 +146,7 @@ func (k *keeper) step() (again bool, err error) {
 		// A file that is used again need not be filled, and takes nothing.
 		return k.tryCompact(true)
 	}
-	// Rather too much on disk than clients who wait for ever.
+	// Too much on disk is better than clients that wait for ever.
 	stuck := !compactable && k.committer.Pressure() != space.Open
 	if wanted && (stuck || k.segments.anotherAllowed()) {
 		if k.preparer.add() == nil {
@@ -163,8 +163,8 @@ func (k *keeper) step() (again bool, err error) {
 	return k.tryCompact(urgent)
 }
 
-// look says whether another segment is wanted, and whether to give up an old one is urgent; and
-// it has others know.
+// look says whether another segment is wanted, and whether giving up an old one is urgent. It
+// updates the pressure and the report.
 func (k *keeper) look() (wanted, urgent bool) {
 	wanted = k.segments.anotherWanted()
 	if !wanted && k.ledger.SetFull(false) {
@@ -175,8 +175,8 @@ func (k *keeper) look() (wanted, urgent bool) {
 	return wanted, wanted || k.ledger.Full() || k.ledger.FullElsewhere() || sums.OverBound()
 }
 
-// tidy does what costs little: it hears what the disk has, notifies
-// those who may be let in, gives back spares, and opens the next one.
+// tidy does what costs little: it asks the disk if Fits waits for that, notifies sessions that
+// may go on, gives back spares, and opens the next segment.
 func (k *keeper) tidy() error {
 	if err := k.committer.Err(); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 	}
 }
 
-// feedCommitter has a segment for a committer that waits for one, while the keeper itself
+// feedCommitter prepares a segment for a committer that waits for one, while the keeper itself
 // waits for a commit.
 func (k *keeper) feedCommitter() {
 	if k.segments.noSpare() && k.preparer.add() != nil {
@@ -248,8 +248,8 @@ func (k *keeper) pause(d time.Duration) bool {
 	}
 }
 
-// A waker wakes the one goroutine that receives from it. If it is woken again before it
-// has looked, it looks once.
+// A waker wakes the one goroutine that receives from it. Two wake-ups before it looks count as
+// one.
 type waker chan struct{}
 
 func newWaker() waker { return make(waker, 1) }

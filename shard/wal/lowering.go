@@ -2,18 +2,18 @@ package wal
 
 import "polystalk/shard/wal/space"
 
-// A lowering is the way on which the oldest segment is given up by all servers that keep a log,
-// each of its own files, which may hold more or less than the leader's. All waiting is for
-// commits, and nothing is blocked by it:
+// A lowering gives up the oldest segment on all servers of a replicated log. Each server gives
+// up its own files, which may hold more or less than the leader's. It waits for commits, and
+// blocks nothing:
 //
-//  1. The leader has copied what lives in its oldest segment. They are waited for: only an entry
-//     behind all copies may say that what they were copied from is not needed.
-//  2. A Floor is proposed, and waited for: the first entry that counts behind that segment.
-//  3. Whoever has applied a Floor, and has it on its disk, gives up its own segments whose
-//     entries are all below it; see keeper.giveUpBelow. Files that are missing below a Floor
-//     are no damage for a recovery, so no batch has to say before that they may be.
+//  1. The leader copies what lives in its oldest segment, and waits until the copies are
+//     committed: only an entry behind all copies may say that the originals are not needed.
+//  2. It proposes a Floor, the first entry that counts behind that segment, and waits for that.
+//  3. A server that has applied a Floor, and has it on its disk, gives up its segments with only
+//     entries below the Floor; see keeper.giveUpBelow. A recovery takes missing files below a
+//     Floor for no damage, so no batch has to say before that they may be missing.
 //
-// The zero value is that nothing is on its way. It is the keeper's.
+// The zero value is no lowering under way. It belongs to the keeper.
 type lowering struct {
 	stage  loweringStage
 	commit uint64 // which is waited for
@@ -21,7 +21,7 @@ type lowering struct {
 	floor  uint64 // what was proposed
 }
 
-// A loweringStage says what is waited for.
+// A loweringStage says what the lowering waits for.
 type loweringStage uint8
 
 // The stages.
@@ -32,11 +32,11 @@ const (
 	settled                // this server's own disk
 )
 
-// byHand reports whether nobody may be waited for: whoever tends is who has others go on.
+// byHand reports whether the keeper must not wait: the caller of Tend is the one who goes on.
 func (k *keeper) byHand() bool { return k.opts.Manual && k.entries != nil }
 
-// stepLog is step for who leads several servers. What it cannot finish now goes on when a commit
-// is, while segments are prepared as they are wanted.
+// stepLog is step for the leader of several servers. What must wait for a commit goes on in a
+// later call; segments are prepared meanwhile.
 func (k *keeper) stepLog() (again bool, err error) {
 	if err := k.tidy(); err != nil {
 		return false, err
@@ -64,8 +64,8 @@ func (k *keeper) stepLog() (again bool, err error) {
 	return k.tryCompact(urgent)
 }
 
-// stuck reports whether clients wait for space, and nothing will be given up: rather too much on
-// disk than clients who wait for ever. What is on its way to others is no want of space.
+// stuck reports whether clients wait for space, and nothing will be given up: too much on disk is
+// better than clients that wait for ever. What is on its way to other servers is no lack of space.
 func (k *keeper) stuck(compactable bool) bool {
 	sums := k.ledger.Sums()
 	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != space.Open && sums.Available() < sums.Segment/16
@@ -81,7 +81,7 @@ func (k *keeper) beginLowering(urgent bool) error {
 	return nil
 }
 
-// lower goes on with what is on its way, as far as commits are.
+// lower goes on with the lowering, as far as commits allow.
 func (k *keeper) lower() {
 	switch l := &k.lowering; {
 	case l.stage == idle || !k.watermark.reached(l.commit):

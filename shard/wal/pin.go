@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// A Pin keeps segments from being given up, so that they can be read while the journal goes on:
-// by who copies it to elsewhere. There may be several; each is one goroutine's.
+// A Pin keeps segments from being given up, so that a goroutine can copy the journal to another
+// server meanwhile. There may be several; each belongs to one goroutine.
 //
-// The directory may hold twice its bound while there are pins, and no more: then, or when the
-// disk is full, segments are given up all the same, since no client is to wait for who reads,
-// and the pin is lost.
+// While there are pins the directory may hold twice its bound. Beyond that, or when the disk is
+// full, segments are given up all the same and the pin is lost: no client waits for a reader.
 type Pin struct {
 	j *WAL
 
@@ -20,10 +19,10 @@ type Pin struct {
 	from uint64 // the first segment that is kept
 	lost bool
 
-	last uint64 // the last batch that was read; of who reads
+	last uint64 // the last batch that was read; belongs to the reader
 }
 
-// ErrPinLost is what reading says when the journal could not wait for who reads it any longer.
+// ErrPinLost is the error of a reader for which the journal could not wait any longer.
 var ErrPinLost = errors.New("the journal has grown to twice what it is to hold, or its disk is full, while it was read: what had not been read yet was given up")
 
 // Pin keeps all segments that there are, and those that will be. The journal must be open.
@@ -39,7 +38,7 @@ func (j *WAL) Pin() *Pin {
 	return p
 }
 
-// Pins is how many pins there are.
+// Pins returns the number of pins.
 func (j *WAL) Pins() int {
 	s := j.segments
 	s.mu.Lock()
@@ -47,7 +46,7 @@ func (j *WAL) Pins() int {
 	return len(s.pins)
 }
 
-// Keep has the pin no longer keep the segments before a number.
+// Keep lets go of the segments before a number.
 func (p *Pin) Keep(from uint64) {
 	s := p.j.segments
 	s.mu.Lock()
@@ -73,7 +72,7 @@ func (p *Pin) Lost() bool {
 	return p.lost
 }
 
-// Bytes is how many there are to be read, about: more may come while they are.
+// Bytes returns about how many bytes are to be read: more may come meanwhile.
 func (p *Pin) Bytes() int64 {
 	s := p.j.segments
 	s.mu.Lock()
@@ -87,12 +86,12 @@ func (p *Pin) Bytes() int64 {
 	return n
 }
 
-// Each hands out what the segments hold that are kept, from the oldest to the end of the current
-// one: where that is when it gets there. Of each segment the pieces follow on each other from
-// offset 0 on. They are its header and whole batches, whose checksums hold, and are good until
-// visit returns. What was handed out to its end is no longer kept.
+// Each calls visit with the contents of the pinned segments, from the oldest to the end of the
+// current one, wherever that is by then. The pieces of a segment follow on each other from offset
+// 0 on. They are its header and whole batches with right checksums, and are valid until visit
+// returns. A segment that was visited to its end is no longer pinned.
 //
-// It takes as long as visit does, and nobody waits for it.
+// It takes as long as visit does, and blocks nothing.
 func (p *Pin) Each(visit func(number uint64, at int64, piece []byte) error) error {
 	buf := make([]byte, min(readStep, p.j.opts.SegmentSize/16))
 	for {
@@ -181,7 +180,7 @@ func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error
 		if err := visit(r.number, r.at-int64(len(piece)), piece); err != nil {
 			return false, err
 		}
-		// Whoever writes goes on, and to read on until nothing is new could be for ever.
+		// The writer goes on: reading until nothing is new might never end.
 		if len(piece) < len(r.buf)/2 {
 			crumbs++
 		}

@@ -13,8 +13,8 @@ import (
 // errNoSpace is what every error of a full disk is turned into.
 var errNoSpace = errors.New("the disk is full")
 
-// A preparer makes the files of spare segments, and removes those that are too many. It
-// belongs to the keeper, and without one to whoever needs a segment; only openNext may be
+// A preparer makes the files of spare segments, and removes those that are too many. It belongs
+// to the keeper, and without one to the goroutine that needs a segment. Only openNext may be
 // called by both at a time.
 type preparer struct {
 	opts      *Options
@@ -51,19 +51,18 @@ func (p *preparer) add() error {
 		return err
 	}
 	p.committer.UpdatePressure()
-	p.committer.Notify() // who waits is refused
+	p.committer.Notify() // sessions that wait are refused
 	p.report.tellSpace()
 	return err
 }
 
-// passing reports whether an error is about the process, whose clients have all
-// descriptors or memory, and not about the disk. Nothing was written then, and
-// it is tried again.
+// passing reports whether an error is about the process and not about the disk: its clients have
+// all descriptors or memory. Nothing was written then, and it is tried again.
 func passing(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// take takes a segment that is ready, whose file is closed.
+// take adds a prepared segment with a closed file.
 func (p *preparer) take(s *segment) {
 	p.ledger.SetFull(false)
 	p.ledger.AddFree(s.room())

@@ -6,8 +6,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// Read gives the entries from lo up to before hi, at least one and about max bytes at most. The
-// newest come from memory. The error is ErrCompacted, ErrUnavailable, or that of the disk.
+// Read returns entries from lo up to before hi: at least one, and about max bytes at most. The
+// newest come from memory. The error is ErrCompacted, ErrUnavailable, or an error of the disk.
 func (e *Entries) Read(lo, hi uint64, max int) ([]Entry, error) {
 	var list []Entry
 	r := reading{e: e}
@@ -17,7 +17,7 @@ func (e *Entries) Read(lo, hi uint64, max int) ([]Entry, error) {
 		if err != nil && len(list) == 0 {
 			return nil, err
 		} else if err != nil {
-			return list, nil // whoever asks for the rest is told
+			return list, nil // the next call reports it
 		}
 		for i := range more {
 			if bytes += more[i].size(); bytes > max && len(list) > 0 {
@@ -74,7 +74,7 @@ func (r *reading) some(lo, hi uint64, max int) ([]Entry, error) {
 	return list, err
 }
 
-// stretch reads the entries of a stretch from lo on, whose terms are known.
+// stretch reads the entries of a stretch from lo on. terms are the terms of all its entries.
 func (r *reading) stretch(s stretch, terms []uint64, lo, hi uint64, max int) (list []Entry, err error) {
 	if err := r.open(s.Segment); err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
 package wal
 
-// recentBytes is how many bytes of the newest entries are in memory, so that whoever is not far
-// behind is sent nothing that has to be read again.
+// recentBytes is how many bytes of the newest entries stay in memory, so that a follower that is
+// not far behind causes no reads from the disk.
 const recentBytes = 16 << 20
 
 // A recent is the newest entries of a log, in a row.

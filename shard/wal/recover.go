@@ -67,9 +67,9 @@ func (p *Position) Next(batch uint64) *record.Heading {
 // progressEvery is how often a long recovery says how far it is.
 const progressEvery = 2 * time.Second
 
-// Recover reads the journal, hands what it holds to p, and gets ready to go on
-// behind it. A torn end, of which nothing was acknowledged as durable, is cut
-// off; anything else that cannot be read is a *Damage, and nothing is changed.
+// Recover reads the journal, hands its records to p, and prepares to go on behind them. A torn
+// end is cut off: nothing in it was acknowledged as durable. Anything else that cannot be read is
+// a *Damage, and nothing is changed.
 func (j *WAL) Recover(p Replayer) (*Recovered, error) {
 	start := time.Now()
 	numbers, err := listSegments(j.disk, j.opts.Logger)

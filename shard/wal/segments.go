@@ -10,8 +10,8 @@ import (
 // A segment is one file.
 type segment struct {
 	number uint64
-	// file is nil unless it is open: that of the current segment, of those that are not
-	// synced, and of the next one.
+	// file is open for the current segment, for segments that are not synced, and for the
+	// next one; else nil.
 	file       File
 	size       int64
 	at         int64  // the end of what is written
@@ -26,8 +26,8 @@ func (s *segment) room() int64 { return s.size - s.at }
 // segments are the files of a journal in order: closed ones, the current one, and spares,
 // which are prepared and empty.
 //
-// mu guards the lists. The current segment's own fields belong to who makes a commit, who
-// alone moves on to the next, and so may read cur without mu.
+// mu guards the lists. The fields of the current segment belong to the goroutine that makes a
+// commit. Only that goroutine goes on to the next segment, so it may read cur without mu.
 type segments struct {
 	id     identity // the journal's; set before anything is written
 	first  uint64   // of the next header; only while the journal begins
@@ -35,7 +35,7 @@ type segments struct {
 	ledger *space.Ledger
 
 	mu sync.Mutex
-	// changed is broadcast when somebody who waits with mu may go on: the watermark,
+	// changed is broadcast when a goroutine that waits with mu may go on: the watermark,
 	// the failure of the journal, spares, starved, stopping, or alone has changed.
 	changed  *sync.Cond
 	cur      *segment
@@ -44,10 +44,10 @@ type segments struct {
 	unsynced []*segment // written and not synced, the current one last
 	oldest   uint64     // the number of the first segment that is needed
 	marked   uint64     // what the last batch says of oldest
-	starved  bool       // who makes a commit waits for a spare
+	starved  bool       // the goroutine that makes a commit waits for a spare
 	stopping bool       // the journal is being closed
-	alone    bool       // the keeper is gone, or never was: who needs a segment prepares it
-	pins     []*Pin     // of who reads
+	alone    bool       // there is no keeper: the goroutine that needs a segment prepares it
+	pins     []*Pin     // of readers
 }
 
 func newSegments(size int64, ledger *space.Ledger) *segments {
@@ -87,7 +87,7 @@ func (s *segments) nextNumber() uint64 {
 	return 1
 }
 
-// nextIsOpen reports whether there is a spare whose file is open; mu is held.
+// nextIsOpen reports whether the file of the first spare is open; mu is held.
 func (s *segments) nextIsOpen() bool { return len(s.spares) > 0 && s.spares[0].file != nil }
 
 // noSpare reports whether none is prepared.
@@ -121,7 +121,8 @@ func (s *segments) isStarved() bool {
 	return s.starved
 }
 
-// open is how much can be written without opening a file. Who makes a commit calls it.
+// open returns how many bytes can be written without opening a file. The goroutine that makes a
+// commit calls it.
 func (s *segments) open() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +142,8 @@ func (s *segments) begin(first *segment) {
 	s.recount()
 }
 
-// advance makes the first spare the current segment, whose file is open; mu is held. It
-// returns the one that was.
+// advance makes the first spare, whose file is open, the current segment, and returns the one
+// before; mu is held.
 func (s *segments) advance() (old *segment) {
 	old, next := s.cur, s.spares[0]
 	if next.number != old.number+1 || next.file == nil || next.at != headerSize {
@@ -157,7 +158,7 @@ func (s *segments) advance() (old *segment) {
 	return old
 }
 
-// add takes a spare whose file is closed.
+// add adds a spare with a closed file.
 func (s *segments) add(spare *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +182,7 @@ func (s *segments) dropOldest() (closed int, ok bool) {
 	return len(s.closed), true
 }
 
-// broadcast has everybody look again who waits for changed.
+// broadcast wakes all goroutines that wait for changed.
 func (s *segments) broadcast() {
 	s.mu.Lock()
 	s.changed.Broadcast()

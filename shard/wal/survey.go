@@ -19,17 +19,16 @@ type Survey struct {
 	Segments []Segment
 	Batches  int64 // that a start would read
 	Globals  record.Globals
-	// LastIndex and LastTerm are those of the last entry, where the journal is the log of one
-	// server of several, torn end included. Batches from before it was one count as entries
-	// as well.
+	// LastIndex and LastTerm are the index and the term of the last entry of a replicated log,
+	// torn end included. Batches from before it was replicated count as entries as well.
 	LastIndex, LastTerm uint64
 	// Losses are the damages in the order of the journal: what was durable and
 	// cannot be read. A journal that has one is not started from.
 	Losses []Loss
 	// Log tells of a journal that has been the log of one server of several; nil: it has not.
 	Log *Log
-	// Torn is the torn end, of which nothing was acknowledged as durable: a
-	// start cuts it off. nil: the journal ends with a whole batch.
+	// Torn is the torn end. Nothing in it was acknowledged as durable, and a start cuts it
+	// off. nil: the journal ends with a whole batch.
 	Torn *Loss
 
 	disk    Disk
@@ -42,7 +41,7 @@ type Survey struct {
 // A Log is what a journal is for several servers that keep it.
 type Log struct {
 	First, Last uint64 // entries
-	Replaced    int    // batches whose place in it later ones took
+	Replaced    int    // batches that later ones have replaced
 }
 
 // A Segment is one file as found.

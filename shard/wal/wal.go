@@ -36,8 +36,8 @@ type Options struct {
 	Now         func() time.Time // the time that batches record
 	Logger      *slog.Logger     // for the operator; nil: nothing is logged
 
-	// Copy makes a shard record jobs again whose last record is not younger than commit
-	// after. CopyPause does the same for a tube's pause. The keeper calls both.
+	// Copy makes a shard record those jobs again that were not recorded since commit after.
+	// CopyPause does the same for a tube's pause. The keeper calls both.
 	Copy      func(slot uint16, ids []uint64, after uint64)
 	CopyPause func(slot uint16, tube []byte)
 	// Lives reports whether Copy would record a job again; nil: it may. The keeper calls it
@@ -51,7 +51,7 @@ type Options struct {
 	Replicated bool
 }
 
-// A Committer makes the commits whose batches a WAL stores. Package commit has it.
+// A Committer makes the commits that a WAL stores. Package commit implements it.
 type Committer interface {
 	// Begun returns the number of the last commit that has begun. A record that is
 	// appended to a Log now belongs to that commit or the next.
@@ -243,7 +243,7 @@ func (j *WAL) warnOfCopyOnWrite() {
 	}
 }
 
-// Stop ends the goroutines. Whoever needs a segment prepares it from now on.
+// Stop ends the goroutines. A goroutine that needs a segment prepares it from now on.
 func (j *WAL) Stop() {
 	s := j.segments
 	if !j.opts.Manual {

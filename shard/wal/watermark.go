@@ -4,11 +4,11 @@ import (
 	"errors"
 )
 
-// A watermark is how far commits are committed: no end of the process and no power cut
-// undoes them, whatever the policy is by which they are acknowledged. With SyncAlways that is
-// one moment; with the other policies it comes later, and only for who asks for it.
+// A watermark is the last commit that no end of the process and no power cut can undo, whatever
+// the policy of acknowledging is. With SyncAlways it moves when a commit is acknowledged; with
+// the other policies later, and only on request.
 //
-// Who gives up what is told of elsewhere as well waits for it here.
+// Compaction waits for it before it gives up the originals of its copies.
 type watermark struct {
 	opts      *Options
 	segments  *segments
@@ -19,10 +19,10 @@ type watermark struct {
 	wanted    uint64 // the last commit that is to be, whatever the policy
 }
 
-// errByHand is why nobody waits in a journal that is run by hand.
-var errByHand = errors.New("who runs a journal by hand has to wait for others by hand")
+// errByHand is the error of waiting in a Manual, replicated journal.
+var errByHand = errors.New("a Manual journal cannot wait for other servers")
 
-// resume has everything count as committed up to commit n. It is called before anything else.
+// resume sets the watermark to commit n. It is called before anything else.
 func (m *watermark) resume(n uint64) { m.committed, m.wanted = n, n }
 
 // reach notes that all is committed up to commit n.
@@ -33,8 +33,8 @@ func (m *watermark) reach(n uint64) {
 	m.segments.mu.Unlock()
 }
 
-// want sees to it that everything that is in the Logs by now will be committed, and returns the
-// number under which it is.
+// want has everything that is in the Logs by now committed, and returns the number of that
+// commit.
 func (m *watermark) want() (n uint64) {
 	n = m.committer.Begun() + 1
 	m.segments.mu.Lock()
@@ -51,12 +51,12 @@ func (m *watermark) reached(n uint64) bool {
 	return m.committed >= n
 }
 
-// awaited reports whether somebody waits for a commit; segments.mu is held.
+// awaited reports whether a goroutine waits for a commit; segments.mu is held.
 func (m *watermark) awaited() bool { return m.wanted > m.committed }
 
-// await waits until everything that is in the Logs by now is committed. The keeper, for whom
-// the committer may be waiting meanwhile, says what it does for that, and is called without
-// segments.mu.
+// await waits until everything that is in the Logs by now is committed. The keeper, for which the
+// committer may be waiting meanwhile, gives the function that serves a starved committer. It is
+// called without segments.mu.
 func (m *watermark) await(whenStarved func()) error {
 	n := m.committer.Begun() + 1
 	s := m.segments

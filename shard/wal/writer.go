@@ -27,7 +27,7 @@ type Writer struct {
 	figures figures
 
 	dirty   waker         // something was written that no commit has synced
-	syncing sync.Mutex    // held by who syncs
+	syncing sync.Mutex    // held to sync
 	written atomic.Uint64 // the last batch written
 	synced  atomic.Uint64 // the last batch durable
 }

@@ -8,10 +8,10 @@
 //	incoming.0000000031    the new one, so far
 //
 // They are not in a directory of their own: here they are certain to be on the same file
-// system, whoever the parent directory belongs to, and one sync makes all names durable. What
-// else there is in the directory, such as its lock, is never touched.
+// system, whichever user owns the parent directory, and one sync makes all names durable. Other
+// files in the directory, such as its lock, are never touched.
 //
-// The marker is a file whose name says how far the exchange is; it is empty.
+// The marker is an empty file; its name says how far the exchange is.
 //
 //	files                                  an end here means
 //	incoming.*                             nothing was exchanged: they are removed
@@ -22,11 +22,11 @@
 //
 // Each line is durable before the next one begins. Nothing of the second line can be mistaken
 // for the third, although the files of both journals may have the same names, and even the same
-// identity: a copy of a journal has that of the original.
+// identity: a copy of a journal has the identity of the original.
 //
 // With the new journal a note may come. It is staged as incoming.note, and becomes exchange.note
 // as the files get their names; one that is there from before goes with the old journal.
 //
-// Resume goes on from any of them. It is called at every start, by who holds the directory's
-// lock and has not read the journal yet.
+// Resume goes on from any of them. Every start calls it, with the directory's lock held, before
+// it reads the journal.
 package exchange

@@ -65,9 +65,9 @@ func Resume(d wal.Disk) (Found, error) {
 	return Exchanged, nil
 }
 
-// Begin exchanges the journal of d, which nobody has open, for the one that was staged, and is
-// whole. If the error is that of a disk which has no room for the marker, nothing has changed;
-// after any other only Resume may go on.
+// Begin exchanges the journal of d, which must not be open, for the one that was staged, and is
+// whole. If the disk has no room for the marker, nothing has changed; after any other error only
+// Resume may go on.
 func Begin(d wal.Disk) error {
 	// The names of the new journal are durable before anything says that it is whole.
 	if err := d.Sync(); err != nil {

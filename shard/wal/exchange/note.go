@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A note comes with the new journal: what whoever starts from that must know besides, and keeps
-// elsewhere once it has started. It is there from the exchange on, never before, until DropNote.
+// A note comes with the new journal: what a server that starts from it must know besides, and
+// stores elsewhere once it has started. It is there from the exchange until DropNote.
 const (
 	stagedNote = "incoming.note"
 	note       = "exchange.note"

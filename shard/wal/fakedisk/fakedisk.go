@@ -23,7 +23,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// ErrDead is what a Disk says whose machine has stopped.
+// ErrDead is the error of every operation once the machine has stopped.
 var ErrDead = errors.New("the machine has stopped")
 
 // Sector is how many bytes a power cut keeps or forgets at once.

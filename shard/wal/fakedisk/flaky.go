@@ -8,12 +8,13 @@ import (
 
 // Flaky says how often a disk fails to write back. It then does what Linux does: the pages
 // count as clean. So what was written is read, for as long as it stays in memory, and no sync
-// writes it again. Who has the file open is told once, or else the next who opens it.
+// writes it again. Each open descriptor reports the error once, or else the next one that is
+// opened.
 type Flaky struct {
-	Syncs int // one sync in so many fails; zero: none
-	Idle  int // before one operation in so many the kernel writes back by itself
-	Backs int // one of these write-backs in so many fails; zero: none
-	Dirs  int // one sync of the directory in so many fails; zero: none
+	Syncs int // one sync in this many fails; zero: none
+	Idle  int // before one operation in this many the kernel writes back by itself
+	Backs int // one of this many write-backs fails; zero: none
+	Dirs  int // one sync of the directory in this many fails; zero: none
 }
 
 // Trouble sets how flaky the disk is, while others use it.

@@ -42,9 +42,9 @@ type Growth struct {
 	HighID  uint64 // highest id of a job
 }
 
-// Fits is commit.Storage's. It answers by what the disk said not long ago if that is yes,
-// and by what it says when asked now if it is Full. It reports whether the disk is to be
-// asked: by who then calls Measured and notifies.
+// Fits implements commit.Storage.Fits. It says yes by what the disk had not long ago, and Full
+// only by what the disk has when it is asked anew. ask reports whether the caller must ask the
+// disk; Measured takes the answer.
 func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,15 +64,14 @@ func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	return Wait, false
 }
 
-// Claim is commit.Storage's; taken says whether changes in one piece are, which claims do
-// not overtake. It reports whether there is something for the keeper to do: the claim has
+// Claim implements commit.Storage.Claim. taken says whether changes in one piece are taken: a
+// claim does not overtake them. It reports whether there is something for the keeper to do: the claim has
 // begun to wait for a segment, or has given one up; or a segment is wanted now that was not
 // before, since a claim that waits asks for more, or another one took what there was.
 //
-// The rule is that nobody is refused for what was known before he asked. His claim notes
-// how many segments had been tried by then; only if a try that began later has found no
-// space is there none. Until then what he asks for is wanted, for which the keeper
-// makes segments whatever the bound is.
+// A claim is never refused for what was known before it asked. It notes how many segments had
+// been tried by then; only a later try that finds no space refuses it. Until then its bytes are
+// wanted, and the keeper makes segments for them whatever the bound is.
 func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool) {
 	if n <= c.Body {
 		return Open, false

@@ -1,5 +1,5 @@
 // Package space is the arithmetic of what a journal may promise: how much of its segments
-// is free, who may have it, and when there must be another segment or one less. It knows
+// is free, what may use it, and when there must be another segment or one less. It knows
 // no files and no clock, so all of it can be tested with numbers alone.
 //
 // # What must hold
@@ -22,7 +22,7 @@
 //
 // # How large the reserve is
 //
-// It pays for the longest way out of a full disk. Somebody deletes all jobs, each with a
+// It pays for the longest way out of a full disk. A client deletes all jobs, each with a
 // batch of its own; all pauses end; and to give up the oldest segment, what lives in it is
 // copied to the end first:
 //
@@ -62,7 +62,7 @@
 // Shards add to pending, sessions claim, the committer writes and the keeper prepares, all
 // at a time and without a common lock. A Ledger's counters are atomic, and each byte moves
 // from one to the next in the order promised, pending, free: it is added to the next before
-// it is taken off the last. Who reads them in that same order (Ledger.Sums) may meet a byte
+// it is taken off the last. A reader in the same order (Ledger.Sums) may meet a byte
 // on its way twice, but never misses one. So what is seen as available is there, and the
 // worst that a race can do is a moment's Wait.
 package space

@@ -23,21 +23,19 @@ type Ledger struct {
 	size     atomic.Int64
 	closed   atomic.Int64
 
-	// Others who keep the same have room, enough of them, until all that was ever sent is so
-	// many bytes. What that was when SetElsewhere was last called, and before, belongs to who
-	// calls it.
+	// elsewhere is the value of sentEver at which the room of a majority of the other servers
+	// ends. sentBy is sentEver at the last two calls of SetElsewhere; its caller owns it.
 	elsewhere atomic.Int64
 	sentEver  atomic.Int64
 	sentBy    [2]int64
 
 	full  atomic.Bool // a segment is wanted, and the last try to prepare one found no space
-	asked atomic.Bool // somebody wants to know what the disk has
+	asked atomic.Bool // Fits wants to know what the disk has
 
-	// taken is how much of pending has left the Logs and is not written yet. It belongs to
-	// who makes a commit.
+	// taken is how much of pending has left the Logs and is not written yet. It belongs to the
+	// goroutine that makes a commit.
 	taken int64
-	// sent is how much of pending others have been given to write, who come back with it; see
-	// Send.
+	// sent is how much of pending was proposed and is not written here yet; see Send.
 	sent atomic.Int64
 
 	// mu is held while something is promised, so that two do not get the same bytes, and
@@ -49,8 +47,8 @@ type Ledger struct {
 	disk     int64  // bytes that it had then, besides the segments
 }
 
-// New makes the Ledger of a journal without any segment, whose new ones have the size
-// segment, in bytes.
+// New returns the Ledger of a journal without any segment. segment is the size of new ones, in
+// bytes.
 func New(segment int64) *Ledger {
 	l := &Ledger{segment: segment}
 	l.elsewhere.Store(math.MaxInt64)
@@ -76,8 +74,8 @@ func (l *Ledger) Full() bool { return l.full.Load() }
 // SetFull says so, and reports what was said before. The keeper calls it.
 func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
 
-// Pressure is that of this moment; see Sums.Pressure. Changes are refused as well while others
-// have no room for them.
+// Pressure returns the pressure of this moment; see Sums.Pressure. Changes are refused as well
+// while the other servers have no room for them.
 func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	s := l.Sums()
 	if p, tight = s.Pressure(l.Full()); p != Full && !s.fitsInto(l.roomElsewhere()) {
@@ -86,9 +84,9 @@ func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	return p, tight
 }
 
-// SetElsewhere notes that others who keep the same had room for n bytes, enough of them for a
-// change to count, at some moment since it was called the last time but one; math.MaxInt64: that
-// is no limit. What was sent since then takes from it, and so does what will be.
+// SetElsewhere notes that a majority of the other servers had room for n bytes, at some moment
+// since the call before the last; math.MaxInt64 is no limit. What was sent since then takes from
+// that, and so does what will be sent.
 func (l *Ledger) SetElsewhere(n int64) {
 	end := int64(math.MaxInt64)
 	if n < end-l.sentBy[0] {
@@ -130,8 +128,8 @@ func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.AnotherWanted() 
 func (l *Ledger) Append(n int64) { l.pending.Add(n) }
 
 // Take notes that a commit has what a Log had: n bytes that Append was told of, which stay
-// pending, and what has become of the Log's sums. Who makes a commit calls it, and nobody
-// else writes largest.
+// pending, and how the Log's sums have changed. The goroutine that makes a commit calls it; no
+// other writes largest.
 func (l *Ledger) Take(n int64, g Growth) {
 	l.taken += n
 	l.live.Add(g.Live)
@@ -143,18 +141,18 @@ func (l *Ledger) Take(n int64, g Growth) {
 }
 
 // Write notes that n bytes of a segment were written, of what was taken. They leave free
-// before they leave pending. Who makes a commit calls it.
+// before they leave pending. The goroutine that makes a commit calls it.
 func (l *Ledger) Write(n int64) {
 	l.free.Add(-n)
 	l.settle(min(l.taken, n))
 }
 
-// Written notes that all is written that was taken. Who makes a commit calls it.
+// Written notes that all is written that was taken. The goroutine that makes a commit calls it.
 func (l *Ledger) Written() { l.settle(l.taken) }
 
-// Send notes that n bytes, of what was taken, go to those who say in which order everybody
-// writes. They stay pending until Land. Who makes a commit calls it, and Written once a commit
-// is sent.
+// Send notes that n bytes, of what was taken, are proposed to the other servers. They stay
+// pending until Land. The goroutine that makes a commit calls it, and Written once a commit is
+// sent.
 func (l *Ledger) Send(n int64) {
 	known := min(l.taken, n)
 	l.taken -= known
@@ -177,8 +175,8 @@ func (l *Ledger) settle(n int64) {
 	take("pending", &l.pending, n)
 }
 
-// take takes n bytes off a counter to which they were added before: so many must be there,
-// at any moment.
+// take takes n bytes off a counter to which they were added before. It panics if the counter
+// has fewer.
 func take(what string, counter *atomic.Int64, n int64) {
 	if left := counter.Add(-n); left < 0 {
 		panic(fmt.Sprintf("%d bytes are %s once %d are taken off", left, what, n))

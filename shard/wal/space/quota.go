@@ -4,18 +4,17 @@ import "time"
 
 // A Quota is a limit that the disk's free space does not show, as it is known
 // by running into it: a segment could not be filled, and what had been written
-// of it was removed again. That is not done over and over. Nobody tells when the
-// limit moves, so the next try comes after a pause, twice as long each time. It
-// comes sooner when a file of ours was removed, and when so much was elsewhere on
-// the disk that it may have been the same owner's; each time that it was not, it
-// takes twice as much. The zero value knows of no limit. It belongs to who
-// prepares segments.
+// of it was removed again. That is not done over and over. The system does not say when
+// the limit moves, so the next try comes after a pause, twice as long each time. It comes
+// sooner when a file of ours was removed, and when as much space has become free as may
+// be the same owner's; after each such try that failed it takes twice as much. The zero
+// value knows of no limit. It belongs to the preparer.
 type Quota struct {
 	err       error         // of the last try; nil: it knows of no limit
 	at        time.Time     // when that was
 	wait      time.Duration // from then until the next try
 	low       int64         // the least free space seen since then, in bytes
-	rise      int64         // so many bytes more than low are a reason to try
+	rise      int64         // this many bytes more than low are a reason to try
 	fruitless int           // tries for that reason that have failed
 }
 
@@ -30,8 +29,8 @@ const (
 	quotaRise = 4 * Retry
 )
 
-// Closed is why a segment is not to be tried now, when the disk shows so many
-// free bytes; nil: it is.
+// Closed returns why a segment must not be tried now, when the disk shows free bytes; nil: it
+// may be tried.
 func (q *Quota) Closed(now time.Time, free int64) error {
 	if q.err == nil {
 		return nil
@@ -47,7 +46,7 @@ func (q *Quota) Closed(now time.Time, free int64) error {
 	return q.err
 }
 
-// Hit notes that a try has failed for want of so many bytes.
+// Hit notes that a try has failed because lack bytes were missing.
 func (q *Quota) Hit(now time.Time, free, lack int64, err error) {
 	q.wait = min(max(2*q.wait, quotaWait), quotaWaitMax)
 	q.err, q.at, q.low, q.rise = err, now, free, lack<<min(q.fruitless, 20)

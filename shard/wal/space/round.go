@@ -18,7 +18,7 @@ type Round struct {
 	fruitlessLive int64
 }
 
-// Begin starts a round, unless one is under way, with so many closed segments.
+// Begin starts a round, unless one is under way. closed is the number of closed segments.
 func (r *Round) Begin(closed int) {
 	if r.left == 0 {
 		r.left, r.before = closed+1, closed

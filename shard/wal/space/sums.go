@@ -51,8 +51,8 @@ func (s *Sums) Available() int64 { return s.Ahead() - s.Pending }
 // refused later than they are.
 func (s *Sums) Margin() int64 { return s.Segment / 4 }
 
-// fitsInto reports whether changes that need space fit where so many bytes are free: besides the
-// reserve, which deletes and compaction need there too.
+// fitsInto reports whether changes that need space fit where free bytes are free, besides the
+// reserve that deletes and compaction need.
 func (s *Sums) fitsInto(free int64) bool {
 	return free-s.Promised-s.Pending-s.Reserve() >= s.Segment/16
 }
@@ -101,12 +101,12 @@ func (s *Sums) AnotherWanted() bool {
 	return s.Ahead() < s.Segment/2 || s.Wanted > 0 && s.Available() < s.Wanted+s.Margin()
 }
 
-// AnotherAllowed reports whether another segment keeps the bound, or is needed for a
-// claim, whose bytes count in the bound only once they are promised.
+// AnotherAllowed reports whether another segment keeps the bound, or is needed for a claim: the
+// bytes of a claim count in the bound only once they are promised.
 func (s *Sums) AnotherAllowed() bool { return s.Wanted > 0 || s.Size+s.Segment <= s.Bound() }
 
-// PinsAllowed reports whether another segment may come of somebody's reading the oldest ones,
-// which keeps them from being given up: up to twice the bound.
+// PinsAllowed reports whether another segment is allowed because a Pin keeps the oldest ones: up
+// to twice the bound.
 func (s *Sums) PinsAllowed() bool { return s.Size+s.Segment <= 2*s.Bound() }
 
 // SpareAllowed reports whether a segment that is given up may stay as a spare, though none

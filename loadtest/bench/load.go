@@ -37,6 +37,8 @@ type Load struct {
 
 	ServerCPUs []int // cores of the server; empty: all
 	LoadCPUs   []int // cores of the load processes; empty: all
+
+	line string // as given
 }
 
 // NewLoad returns a Load with the defaults that all workloads share.
@@ -104,7 +106,7 @@ func (p *Protocol) ParseLoad(line string, base Load) (Load, error) {
 		return Load{}, errors.New("a load needs the name of a workload, such as 'cycle conns=50 depth=16'")
 	}
 	l := base
-	l.Workload = fields[0]
+	l.Workload, l.line = fields[0], line
 	fs := flag.NewFlagSet(line, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	l.Flags(fs)

@@ -4,49 +4,27 @@ package bench
 
 import (
 	"errors"
-	"fmt"
 	"os/exec"
-	"strconv"
-	"strings"
+	"syscall"
 	"time"
 )
 
-// CPU returns the user and system time of a process. ps(1) tells hundredths of a second:
-// runs of less than some seconds are coarse here.
+var errNotLinux = errors.New("this needs Linux; say -server-cpus all -load-cpus all, and leave out -pid")
+
+// CPU returns the user and system time of this process; that of others is not known here.
 func CPU(pid int) (time.Duration, error) {
-	text, err := ps(pid, "time=")
-	if err != nil {
-		return 0, err
+	var u syscall.Rusage
+	if pid != syscall.Getpid() {
+		return 0, nil
 	}
-	var d time.Duration // of [[hours:]minutes:]seconds[.hundredths]
-	for part := range strings.SplitSeq(text, ":") {
-		v, err := strconv.ParseFloat(part, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%q is not a time of ps", text)
-		}
-		d = d*60 + time.Duration(v*float64(time.Second))
-	}
-	return d, nil
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// RSS returns the resident bytes of a process.
-func RSS(pid int) (int64, error) {
-	text, err := ps(pid, "rss=")
-	if err != nil {
-		return 0, err
-	}
-	kb, err := strconv.ParseInt(text, 10, 64)
-	return kb << 10, err
-}
+// RSS is not known here.
+func RSS(int) (int64, error) { return 0, nil }
 
-func ps(pid int, column string) (string, error) {
-	out, err := exec.Command("ps", "-p", strconv.Itoa(pid), "-o", column).Output()
-	return strings.TrimSpace(string(out)), err
-}
-
-func setAffinity([]int) error {
-	return errors.New("pinning to cores needs Linux; say -server-cpus all -load-cpus all")
-}
+func setAffinity([]int) error { return errNotLinux }
 
 // AllowedCPUs lists no cores: there is no pinning here.
 func AllowedCPUs() []int { return nil }

@@ -122,45 +122,18 @@ func (d *Document) markdown(chart string) []byte {
 	}
 	fmt.Fprintf(b, "\n## Loads\n\n")
 	for _, l := range d.Loads {
-		fmt.Fprintf(b, "- **%s**: %s. %s\n", l.Name, d.protocol.workloads[l.Workload].help, d.settings(l))
+		fmt.Fprintf(b, "- **%s**: %s. %d connections, depth %d, bodies of %d bytes, %v; server on %s, load on %s. `%s`\n", l.Name,
+			d.protocol.workloads[l.Workload].help, l.Conns, l.Depth, l.Body, l.Duration, cores(l.ServerCPUs), cores(l.LoadCPUs), l.line)
 	}
 	fmt.Fprintf(b, "\nCommand: `go run ./loadtest %s`\n", d.Command)
 	return b.Bytes()
 }
 
-// settings describes a load in words.
-func (d *Document) settings(l Load) string {
-	cores := func(cpus []int) string {
-		if len(cpus) == 0 {
-			return "all cores"
-		}
-		return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
+func cores(cpus []int) string {
+	if len(cpus) == 0 {
+		return "all cores"
 	}
-	s := fmt.Sprintf("%d connections, depth %d, bodies of %d bytes, %d load process(es), server on %s, load on %s",
-		l.Conns, l.Depth, l.Body, l.Processes, cores(l.ServerCPUs), cores(l.LoadCPUs))
-	for _, n := range []struct {
-		n      int
-		format string
-	}{
-		{l.Tubes, ", %d tubes or functions"}, {l.Workers, ", %d workers"}, {l.Waiting, ", %d jobs waiting beside"},
-		{l.Held, ", %d held"}, {l.Reconnect, ", a new connection every %d turns"},
-	} {
-		if n.n > 0 {
-			s += fmt.Sprintf(n.format, n.n)
-		}
-	}
-	switch {
-	case l.Count > 0 && d.protocol.endless(l):
-		s += fmt.Sprintf(", %d jobs", l.Count)
-	case l.Count > 0:
-		s += fmt.Sprintf(", %d operations or %v", l.Count, l.Duration)
-	default:
-		s += fmt.Sprintf(", %v", l.Duration)
-	}
-	if l.Rate > 0 {
-		s += fmt.Sprintf(", open loop, %g arrivals/s", l.Rate)
-	}
-	return s
+	return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
 }
 
 // A column of the summary table shows medians or, as ×, ratios. It is left out if its metric

@@ -14,8 +14,8 @@ type Batch struct {
 	// holder takes them out.
 	Local []*core.Message
 
-	// Defer keeps what is to be delivered until Deliver is called, so that
-	// several visits look like one to whoever they wake.
+	// Defer holds deliveries back until Deliver is called, so that several visits look like
+	// one to the sessions that they wake.
 	Defer bool
 
 	// Visits counts how often a shard was taken, Busy how often it was found

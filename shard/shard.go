@@ -20,9 +20,9 @@ const (
 	visitMax = 128
 )
 
-// A Shard is a Core with an ownership word and an inbox. Whoever turns the
-// word from 0 to 1 owns the core until Release; everybody else leaves
-// messages. The methods that need ownership say so.
+// A Shard is a Core with an ownership word and an inbox. The goroutine that changes the word
+// from 0 to 1 owns the core until Release; others leave messages. The methods that need
+// ownership say so.
 type Shard struct {
 	own atomic.Uint32
 	_   [124]byte // the word bounces between cores; nothing else on its lines
@@ -194,9 +194,9 @@ func (s *Shard) Release(b *Batch) {
 		if nudge {
 			s.Nudge()
 		}
-		// A message pushed while the word was ours is still there: its sender
-		// found us owning and relies on this look. One whose sender has not
-		// finished its push is left: the sender looks at the word afterwards.
+		// A message pushed while the word was ours is still there: its sender found the shard
+		// owned and relies on this look. A sender that has not finished its push looks at the
+		// word afterwards.
 		if ran == visitMax || !first && ran == 0 || s.inbox.Empty() || !s.Own(b) {
 			return
 		}
@@ -208,7 +208,7 @@ func (s *Shard) Release(b *Batch) {
 func (s *Shard) Send(b *Batch, m *core.Message) {
 	b.Sent++
 	for !s.inbox.Push(m) {
-		// Full: whoever owns the shard is emptying it, else we do.
+		// Full: the owner is emptying it, or we do.
 		if s.Own(b) {
 			s.Release(b)
 		} else {
@@ -277,7 +277,7 @@ func (s *Shard) runInbox(b *Batch) (n int) {
 type Counters struct {
 	Deepest uint64 // messages found waiting in the inbox at a time, at most
 	Rounds  uint64 // turns of the goroutine
-	Left    uint64 // messages that the goroutine ran: who owned the shard had left them
+	Left    uint64 // messages that an owner left to the goroutine
 }
 
 // Counters may be called at any time, by anyone.
@@ -305,7 +305,7 @@ func (s *Shard) Tubes() iter.Seq[core.TubeView] { return s.core.Tubes() }
 // Clients walks all clients; the shard must be owned or not shared.
 func (s *Shard) Clients() iter.Seq[core.ClientView] { return s.core.Clients() }
 
-// Digest is that of the core at the moment of b; the shard must be owned or not shared.
+// Digest returns the core's Digest at the moment of b; the shard must be owned or not shared.
 func (s *Shard) Digest(b *Batch) uint64 { return s.core.Digest(b.Now, b.Ahead) }
 
 // Check walks the core's invariants; the shard must be owned or not shared.

@@ -38,7 +38,7 @@ var (
 	jobs     = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
 	tubes    = flag.Int("tubes", 1, "tubes that they are in")
 	body     = flag.Int("body", 64, "bytes of each of their bodies")
-	rate     = flag.Int("rate", 1500, "jobs per second, of each protocol")
+	rate     = flag.Int("rate", 1500, "commands per second of beanstalkd's protocol; Gearman has a quarter as many jobs")
 	rounds   = flag.Int("rounds", 5, "how often each scene is played")
 	length   = flag.Duration("spell", time.Second, "how long a scene is played at least, and the load alone each time")
 	only     = flag.String("scenes", "", "the `names` of the scenes to be played, separated by commas; empty: all")
@@ -74,17 +74,17 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.stop()
-	fmt.Printf("%d jobs of %d bytes in %d tubes; %d jobs per second of each protocol; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
+	fmt.Printf("%d jobs of %d bytes in %d tubes; %d commands per second; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
 	if err := s.fill(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	loads := make(chan error, 2)
 	go func() {
-		loads <- bench.Beside(ctx, "beanstalkd", s.beanstalkd, fmt.Sprintf("cycle conns=8 rate=%d", 3**rate), &s.latencies)
+		loads <- bench.Beside(ctx, "beanstalkd", s.beanstalkd, fmt.Sprintf("cycle conns=8 rate=%d", *rate), &s.latencies)
 	}()
 	go func() {
-		loads <- bench.Beside(ctx, "gearman", s.gearman, fmt.Sprintf("foreground conns=8 workers=8 rate=%d", *rate), &s.latencies)
+		loads <- bench.Beside(ctx, "gearman", s.gearman, fmt.Sprintf("foreground conns=8 workers=2 rate=%d", max(1, *rate/4)), &s.latencies)
 	}()
 	defer func() {
 		cancel()

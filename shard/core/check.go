@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Check walks the whole core and reports every broken invariant, nil when
-// there is none. It changes nothing; its cost is linear in jobs, watches and
-// handles, so it is for tests and for an operator who asks, not for every
-// command.
+// Check walks the whole core and returns every broken invariant, or nil. It changes nothing.
+// Its cost is linear in jobs, watches and handles, so it is for tests and diagnosis, not for
+// every command.
 func (c *Core) Check() error {
 	k := checker{c: c, at: make(map[uint32]string, c.jobs.Len())}
 	c.ids.Check(c.jobs, k.at, k.fail) // all other places are compared with what it finds

@@ -26,7 +26,7 @@ type client struct {
 
 	// What a client of functions has besides; see usesFunctions.
 	mail     *Mail
-	follows  *follower       // the jobs of which it wants to hear, the newest first
+	follows  *follower       // the jobs that it follows, the newest first
 	timeouts map[TubeID]Time // how long jobs that it grabs there may run; not there: for ever
 }
 
@@ -55,8 +55,8 @@ func (c *clientTable) noClient(id ClientID) {
 // told by its Mail, where others have only a Waiter.
 func (cl *client) usesFunctions() bool { return cl.mail != nil }
 
-// setWaiter makes w the one by which cl waits from now on. It panics if cl is waiting by
-// another, whose word no shard would look at any more.
+// setWaiter makes w the Waiter of cl. It panics if cl waits with another one, since no shard
+// would look at the word of that one any more.
 func (cl *client) setWaiter(w *Waiter) {
 	if cl.waiting && cl.waiter != w {
 		panic(fmt.Sprintf("core: client %d is given another Waiter in its wait %d", cl.id, cl.seq))
@@ -246,7 +246,7 @@ func (c *Core) bestTube(cl *client) *tube {
 	return best
 }
 
-// clientOf is whose watch i is.
+// clientOf returns the client of watch i.
 func (c *Core) clientOf(i uint32) *client { return c.clients[c.watches.At(i).client] }
 
 // clients checks the table of clients, and each of them; and that by now all jobs were
@@ -311,7 +311,7 @@ func (k *checker) held(cl *client) {
 	}
 }
 
-// watchList checks a client's watch list, and adds it to who watches what.
+// watchList checks a client's watch list, and records the client's watches in watching.
 func (k *checker) watchList(cl *client, watching map[*tube]uint32) {
 	c, l := k.c, &cl.watches
 	if n, long := l.byTube.Len(), len(l.list) > watchScan; long && n != len(l.list) || !long && n != 0 {

@@ -11,19 +11,19 @@ import (
 // their heap and their list are taken off the tube, and an empty tube is what everybody sees
 // from then on. What they have taken is given back later, in parts (reclaim).
 //
-// A job is known as condemned by when it entered its state: by the moment until which the
-// tube's jobs in that state are condemned. Time moves on with a flush, so whatever enters
-// afterwards does so later. Hence nothing need be marked, neither when jobs come and go nor by
-// a flush, and one flush may follow another before the first is reclaimed. What a flush
-// costs who does not flush is one look at the tube of each job that is looked up by its id.
+// A job is flushed if it entered its state by the moment until which the tube's jobs in that
+// state are flushed. Time advances with a flush, so a job that enters later has a later
+// moment. Hence no job is marked, neither when it comes and goes nor by a flush, and one flush
+// may follow another before the first is collected. Without a flush the cost is one look at
+// the tube for each job that is looked up by its id.
 
-// Condemn ends all jobs of a tube that are in some states, but Reserved, at one moment, however
-// many there are: from then on they are gone for everybody, and counted as flushed. What they
-// have taken is given back later, in parts, by itself; only then do who waits for them hear
-// that they have failed, their bytes leave the tube's, their ends get recorded, and may the
-// tube be forgotten. Those that enter meanwhile are not touched. If x.Filter.EnteredBy is set
-// and one has entered such a state after it, the answer is StatusChanged, and nothing was
-// changed: Sweep is for the others then. Reply: N, how many; x.Condemned.
+// Condemn flushes a tube: it ends all jobs in some states, but not Reserved, at one moment,
+// however many there are. From then on no operation finds them, and they are counted as
+// flushed. Their memory is given back later, in parts. Only then do waiting clients hear that
+// the jobs failed, are their bytes subtracted from the tube's, are their ends recorded, and may
+// the tube be forgotten. Jobs that enter meanwhile are not touched. If x.Filter.EnteredBy is
+// set and a job has entered such a state after it, the answer is StatusChanged and nothing was
+// changed: the caller then uses Sweep. Reply: N, the number of jobs; x.Condemned.
 func (o *Op) Condemn(name []byte, states States, x *OperatorOp) {
 	o.onOperator(OpCondemn, name, x)
 	o.N, o.Wait = uint32(states), false
@@ -112,10 +112,10 @@ type reclaims struct {
 	most         int    // jobs in a part
 }
 
-// A part is so small that nobody waits for it: about 40 µs, of which most is to look at the
-// records. It comes long enough before the next that clients have most of the shard. In one
-// that nobody visits, a goroutine sleeps longer than that, a millisecond: then a part may be
-// twice as large. So a million jobs take between a quarter and half of a second.
+// A part of the collection takes about 40 µs, mostly for looking at records, so no client
+// waits for it noticeably. The pause before the next part leaves most of the shard to clients.
+// In a shard without visits a goroutine sleeps longer, a millisecond; then a part may be twice
+// as large. So a million jobs take between a quarter and half of a second.
 const (
 	reclaimMax   = 1024
 	reclaimEvery = 250_000 // nanoseconds
@@ -164,11 +164,10 @@ func (c *Core) applyCondemn(op *Op, r *Reply) {
 	}
 }
 
-// condemnable are the states of which jobs can be condemned: all but that of those which
-// workers hold.
+// condemnable are the states with jobs that can be flushed: all but Reserved.
 var condemnable = [...]State{Ready, Delayed, Buried}
 
-// condemn ends the jobs of t in a state, of which there are some.
+// condemn flushes the jobs of t in a state. There must be some.
 func (c *Core) condemn(t *tube, s State) {
 	until, l := c.now, t.listOf(s)
 	n := int(l.N)

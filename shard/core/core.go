@@ -16,10 +16,10 @@ const Slots = 4096
 // SlotOf is the slot of the tube of that name.
 func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
-// A Core is the state machine of one shard: a set of tubes with their jobs,
-// and the clients that deal with them. It is not safe for concurrent use: but for what
-// the package's doc names, its methods are for whoever owns the shard. All of it is whole
-// cache lines, so that none is another core's as well.
+// A Core is the state machine of one shard: a set of tubes with their jobs, and the clients
+// that use them. It is not safe for concurrent use: except for what the package's doc names,
+// the caller must own the shard. Its size is a multiple of a cache line, so that two cores
+// share none.
 type Core struct {
 	clock
 
@@ -94,8 +94,8 @@ func (c *Core) Close() {
 // HasWoken reports whether waiters were won since the last TakeWoken.
 func (c *Core) HasWoken() bool { return len(c.woken) > 0 }
 
-// TakeWoken appends the waiters that were won since the last call to dst.
-// Their Msg is filled and belongs to the caller, who posts it.
+// TakeWoken appends the waiters that were won since the last call to dst. Their Msg is filled
+// and belongs to the caller, which posts it.
 func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
 	dst = append(dst, c.woken...)
 	clear(c.woken)
@@ -103,10 +103,10 @@ func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
 	return dst
 }
 
-// Apply runs op at now and fills r. Due timers are run first, so a job whose
-// delay is over is there for the operation. Operations on what does not
-// exist answer StatusNotFound; a wrong handle is the caller's bug and panics, as does
-// whatever else shows that the core's state is broken: no answer would be right any more.
+// Apply runs op at now and fills r. Due timers run first, so a job whose delay is over is there
+// for the operation. Operations on what does not exist answer StatusNotFound. A wrong handle is
+// the caller's bug and panics, as does any sign that the core's state is broken: no answer
+// would be right any more.
 func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	c.advance(now)
 	if c.timers.next() <= c.now {

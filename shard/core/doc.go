@@ -7,11 +7,11 @@
 // more than operations:
 //
 //   - OpSubmit takes the id of a new job from Numbers while it applies, since only then
-//     is it known whether the job is new. Which id that is depends on the order in which
-//     all shards ask.
+//     is it known whether the job is new. The id depends on the order in which all shards
+//     ask.
 //   - A reserve over several shards asks the client's Waiter, and its Guard, which depend on
-//     the other shards; and who is woken of the sleeping workers depends on Mail and
-//     Sleepers, atomics that sessions move whenever they like.
+//     the other shards. The choice of the sleeping worker to wake depends on Mail and
+//     Sleepers, atomics that sessions move at any time.
 //
 // These answers are inputs, like the time. They are in no operation, and nobody notes them.
 // That is why records are kept and replicated, and operations never: a record (package
@@ -39,8 +39,8 @@
 // a job out of any of these three. Source: the protocol document of
 // beanstalkd 1.13, "Job Lifecycle".)
 //
-// Time is that of a clock which nobody sets; what of it counts for what, and how it
-// becomes the time of day in a journal, is in timer.go.
+// Time comes from a clock that is never set. timer.go says which clock counts for which
+// duration, and how a journal stores the time of day.
 //
 // Jobs are records without pointers, in slabs (jobrecord.go, submissionrecord.go). The
 // containers link records by handle and know no rule: List keeps the order of arrival, Heap
@@ -58,32 +58,30 @@
 // what it does, reads and answers stands there. Apply runs it: transition.go has the life of
 // a job, submit.go what is different for submitted ones.
 //
-// Three things may be looked at, or changed, without owning: a tube's Face, which
-// publishes its best key, a shard's ReadyLog, which tells what became better, and a
-// client's Waiter, the word that decides which shard ends its wait. They make a
-// reserve over several shards take place at one moment; how is told where the router
-// does it. All else belongs to whoever owns the shard. Bodies that are Large, and what a
-// Relay carries, never change, and are shared by whoever has them.
+// Three things may be read or changed without owning the shard: a tube's Face, which
+// publishes its best key; a shard's ReadyLog, which lists the tubes that got a better job; and
+// a client's Waiter, the word that decides which shard ends its wait. With them a reserve over
+// several shards takes place at one moment; the router's package ops has the proof. All else
+// belongs to the owner of the shard. Large bodies, and the bodies that a Relay carries, never
+// change, so they are shared.
 //
-// An operator looks at jobs and acts on them by operations of its own (op_operator.go),
-// which name tubes, and make none but that of a copy. A visit does a bounded amount of work,
-// however many jobs there are, and says that there is more. Lists are in the order in which
-// jobs entered their state. A scan goes by the places of the records, which stay where they
-// are while their jobs live: so it need not remember what it has shown, and between two
-// visits nothing is kept here.
-// What an operator moves to another tube is the one thing that outlives a visit: such a job is
-// nobody's until it is dropped, or put back to where it was (move.go).
+// An operator has operations of its own (op_operator.go). They name tubes, and create none,
+// except for a copy. A visit does a bounded amount of work, however many jobs there are, and
+// reports that there is more. Lists are in the order in which jobs entered their state. A scan
+// goes by the places of the records, which do not move while their jobs live. So it needs no
+// memory of what it has shown, and between two visits nothing is kept here. One thing outlives
+// a visit: a job that an operator moves to another tube belongs to no client until it is
+// dropped, or put back (move.go).
 //
-// A flush ends all jobs of a tube at one moment, and gives back later, in parts, what they have
-// taken (condemn.go). Only who walks over records, not over a tube, meets such jobs.
+// A flush ends all jobs of a tube at one moment, and gives their memory back later, in parts
+// (condemn.go). Only code that walks over records, not over a tube, meets such jobs.
 //
-// What must not be is checked twice. Cheap assertions are always on: a job that enters a
-// container while it is in another, a handle that is closed, an index out of its heap
-// panic with the values, since no answer would be right any more. Check walks everything,
-// for tests and for an operator who asks.
+// Invariants are checked twice. Cheap assertions are always on: a job that enters a container
+// while it is in another, a handle that is closed, an index out of its heap panic with the
+// values, since no answer would be right any more. Check walks everything, for tests.
 //
-// A client is made with the number of its connection, which no other has: by that a reserved
-// job tells who has it, where a handle is another's once its client has gone.
+// A client is made with the number of its connection, which is unique. A reserved job refers
+// to its client by it, since a handle is used again once its client has gone.
 //
 // Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
 // ids, and the body in a size class at most 1/8 too large, all of it but the

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// A followerList is who wants to hear of one job; see submissions.followers. Each of its
-// followers has submitted the job once or more, in the foreground, and is told by Mail
-// what the job's worker says and how it ends.
+// A followerList has the followers of one job; see submissions.followers. A follower has
+// submitted the job once or more, in the foreground. Mail tells it what the job's worker
+// reports and how the job ends.
 type followerList struct {
 	first *follower
 	n     uint32 // submissions
@@ -27,7 +27,7 @@ type follower struct {
 // followerListsKept lists are kept for jobs to come when nobody follows any.
 const followerListsKept = 1024
 
-// follow adds a submission of cl to those of job i.
+// follow adds a submission of cl to job i.
 func (c *Core) follow(cl *client, i uint32, x *Submission) {
 	g := c.submissions
 	if a := g.followerOf(cl, i, x); a != nil {
@@ -111,8 +111,8 @@ func (c *Core) unfollowAll(x *Submission) {
 	}
 }
 
-// relay sends a report to all who follow a job, and returns how many clients that are.
-// The body is copied, once for all.
+// relay sends a report to all followers of a job, and returns their number. It copies the body
+// once for all.
 func (c *Core) relay(j *Job, x *Submission, k RelayKind, body []byte, large Large) (told uint32) {
 	a := c.submissions.followers[x.Followers].first
 	if a == nil {
@@ -271,7 +271,7 @@ func (c *Core) TakeMail(dst []*Mail) []*Mail {
 	return c.submissions.takeMail(dst)
 }
 
-// followers checks the list of who follows a submitted job.
+// followers checks the followers of a submitted job.
 func (k *checker) followers(i uint32, j *Job, sums *submissionSums) {
 	g := k.c.submissions
 	x := k.c.submissionOf(j)

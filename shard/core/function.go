@@ -14,8 +14,8 @@ import (
 type function struct {
 	created  bool               // by OpCreateFunction
 	forgetAt Time               // when it is forgotten, if nobody uses it until then; see restFunction
-	workers  []uint32           // watches, a ring: who has just registered has its turn last
-	turn     int                // index in workers of who is to be woken first
+	workers  []uint32           // watches, a ring: a new worker has its turn last
+	turn     int                // index in workers of the first worker to wake
 	sleepers Sleepers           // how many of them sleep
 	limits   [NumClasses]uint32 // as set by OpLimitFunction; zero: none
 }
@@ -28,7 +28,7 @@ type FunctionStatus struct {
 	Workers uint64
 }
 
-// Classes are the three priorities of a function among those of a tube.
+// The three classes of a function as priorities of a tube.
 const (
 	ClassHigh = iota
 	ClassNormal
@@ -58,8 +58,8 @@ func ClassOf(pri uint32) int {
 // that is memory that never comes back.
 const functionRest = 3600 * Second
 
-// restFunction has t, of which nothing is left but the name, forgotten after functionRest,
-// unless somebody has set something about it.
+// restFunction schedules t, which has nothing but its name, to be forgotten after
+// functionRest, unless a client has configured it.
 func (c *Core) restFunction(t *tube) {
 	f := t.function
 	if f.created || f.limits != [NumClasses]uint32{} || t.pauseUntil != 0 {
@@ -70,7 +70,7 @@ func (c *Core) restFunction(t *tube) {
 	c.timers.want(&t.timer, f.forgetAt)
 }
 
-// resting reports whether t is a function of which only the name is left.
+// resting reports whether t is a function with nothing but its name.
 func (t *tube) resting() bool { return t.function != nil && t.function.forgetAt != 0 }
 
 // openFunction finds or makes the function of that name.
@@ -88,7 +88,7 @@ func (c *Core) makeFunction(t *tube) {
 	}
 }
 
-// waiting counts the ready and delayed jobs of t by class, whoever put them.
+// waiting counts the ready and delayed jobs of t by class, put or submitted.
 func (t *tube) waiting() (n [NumClasses]uint64) {
 	n[ClassHigh] = uint64(t.urgent) + uint64(t.urgentDelayed)
 	n[ClassLow] = uint64(t.low) + uint64(t.lowDelayed)

@@ -87,8 +87,7 @@ func (h *Heap) Remove(jobs *slab.Pool[Job], i int) {
 	h.shrink()
 }
 
-// Set gives the entry at position i, which is that of the same job, a new key; it panics
-// if it is another's.
+// Set gives the entry at position i a new key. It panics if e is the entry of another job.
 func (h *Heap) Set(jobs *slab.Pool[Job], i int, e Entry) {
 	if uint(i) >= uint(h.N) || h.At(i).Job != e.Job {
 		h.lacks(i)
@@ -149,8 +148,8 @@ func (h *Heap) down(jobs *slab.Pool[Job], i int, e Entry) {
 // reports false. It changes nothing; it takes a few steps a job, and room in front for as
 // many positions, which it returns to be given to it again.
 func (h *Heap) First(jobs *slab.Pool[Job], front []uint32, show func(i uint32) bool) []uint32 {
-	// front is a binary heap of the positions that may be next: those whose parents have
-	// been shown, and no others.
+	// front is a binary heap of the candidates for the next position: the positions whose
+	// parents have been shown.
 	front = front[:0]
 	less := func(x, y int) bool { return h.At(int(front[x])).less(jobs, h.At(int(front[y]))) }
 	if h.N > 0 {

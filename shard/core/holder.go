@@ -1,7 +1,7 @@
 package core
 
-// A Holder is a client of a core and what it has there. Who asks says which client is meant:
-// by its handle and by its connection, since a handle is another's once a client has gone.
+// A Holder is a client of a core with its reserved jobs and watches. The caller names the
+// client by handle and connection, since a handle is used again once a client has gone.
 type Holder struct {
 	Client ClientID
 	Conn   uint64

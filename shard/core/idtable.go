@@ -65,7 +65,7 @@ func (t *IDTable) Find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
 	return 0, nil
 }
 
-// Insert adds record i, which is j and whose id no other has.
+// Insert adds j, the record i. No other record has its id.
 func (t *IDTable) Insert(jobs *slab.Pool[Job], i uint32, j *Job) {
 	h := t.Head(t.Bucket(j.ID))
 	j.Hash = *h

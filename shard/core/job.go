@@ -131,9 +131,9 @@ func (c *Core) enterReady(t *tube, i uint32, j *Job) {
 	c.enterReadyAt(t, i, j, c.now, j.ID, 0)
 }
 
-// enterReadyAt makes a job ready behind the job with id behind, and behind those
-// that were put there with a lower turn; see Entry. It counts as ready since a moment
-// that is not before that of the job which became so last: the list is in order.
+// enterReadyAt makes a job ready behind the job with id behind, and behind the jobs that were
+// put there with a lower turn; see Entry. It counts as ready since the given moment, which is
+// not before the moment of the last job in the list: the list is in order.
 func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID, turn uint32) {
 	j.MustBe(Nowhere)
 	j.State = Ready

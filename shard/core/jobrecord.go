@@ -50,7 +50,7 @@ type Job struct {
 	Delay           uint32 // seconds, as last set
 	ttrOrSubmission uint32 // see TTR and Submission
 	Tube            TubeID
-	Client          ClientID // who reserved it; while it is Ready, its turn: see Entry
+	Client          ClientID // the client that reserved it; while it is Ready, its turn: see Entry
 	Prev            uint32   // list links; a job is in one list at most
 	Next            uint32
 	Pos             uint32 // index in its heap

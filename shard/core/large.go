@@ -94,7 +94,7 @@ func (b *LargeBodies) Remove(i uint32) Large {
 	return body
 }
 
-// Check tells fail which places are wrong, where used are those of the bodies that jobs have.
+// Check reports wrong places to fail. used has the places of the bodies of jobs.
 func (b *LargeBodies) Check(used map[uint32]bool, fail func(format string, args ...any)) {
 	free := make(map[uint32]bool, len(b.Free))
 	for _, i := range b.Free {

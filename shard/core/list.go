@@ -41,8 +41,8 @@ func (l *List) PushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
 	l.N++
 }
 
-// Remove takes out job i, which is j and in l. It panics when it can see that it is not: its
-// links are those of another list's only job, or of none.
+// Remove takes out j, the job i, which is in l. It panics if the links show that it is not: it
+// is the only job of another list, or in none.
 func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
 	prev, next := j.Prev, j.Next
 	if prev != 0 {
@@ -65,9 +65,8 @@ func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N--
 }
 
-// Sort puts the jobs in the order of Since, and those of the same moment in the order in
-// which they are. It merges the runs that are in order already, of which a list that was
-// read from a journal has few, and takes no memory.
+// Sort sorts the jobs by Since, and is stable. It merges the runs that are in order already,
+// which are few in a list that was read from a journal, and takes no memory.
 func (l *List) Sort(jobs *slab.Pool[Job]) {
 	// Runs to be merged, linked by Next only: at k is one of 2^k runs, which come before
 	// those at lower places.
@@ -101,7 +100,7 @@ func (l *List) Sort(jobs *slab.Pool[Job]) {
 	}
 }
 
-// merge makes one run of two, of which a comes first where they have the same moment.
+// merge makes one run of two. Jobs of a come first where the moments are equal.
 func merge(jobs *slab.Pool[Job], a, b uint32) (first uint32) {
 	last := &first
 	for a != 0 && b != 0 {

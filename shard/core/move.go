@@ -17,11 +17,11 @@ import (
 // tube where it is, though both were here: then its id would stay or not, as the names of the
 // tubes happen to be hashed.
 //
-// A taken job is to everybody else one that another client has reserved: it is so in
-// statistics, and what names it is answered so. But it is no client's, Client is zero; none
-// of its counters, nor of its tube's flow, tells of that; and a journal knows nothing of it,
-// also one that copies the job meanwhile. The operator who took it must end that, however its
-// own affairs go: nothing here does.
+// To all other clients a taken job is reserved by another client: in statistics, and in the
+// answers to commands that name it. But it belongs to no client: Client is zero, it is in none
+// of the client's counters or the tube's flow, and a journal does not know it, also a journal
+// that copies the job meanwhile. The operator that took it must end that in any case: nothing
+// here does.
 
 // A moving job is one that was taken, and how it was. Since is in the job as it was.
 type moving struct {
@@ -223,7 +223,7 @@ func (c *Core) placeOf(l *List, j *Job, m *moving, work *int) (before uint32, ok
 	return 0, false
 }
 
-// putCopies puts jobs that are like those of the rows.
+// putCopies puts copies of the jobs in the rows.
 func (c *Core) putCopies(op *Op, r *Reply) {
 	x := op.Operator
 	t := c.openTube(op.Name)

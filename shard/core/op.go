@@ -42,7 +42,7 @@ const (
 	OpStatsTube   // see StatsTube
 	OpStats       // see Stats
 
-	functionKinds // those of op_function.go begin here
+	functionKinds // the kinds of op_function.go begin here
 )
 
 // Op is one operation on one core. It is made by the method that has the operation's
@@ -76,7 +76,7 @@ type Op struct {
 	Until      Time // when a wait ends, in time awake (timer.go); Never for plain reserve
 	Seq        uint64
 	Waiter     *Waiter
-	Conn       uint64 // the number of the connection that asks, of which a client is made; zero: it is none
+	Conn       uint64 // number of the caller's connection, for a new client; zero: none
 	Figures
 
 	// Function is the rest of an operation on functions. It belongs to the session, which
@@ -94,15 +94,15 @@ type Figures struct {
 	Counts    *Counts
 }
 
-// set begins an operation. Name, Body and Large are those of this one, or nil: Keep would
-// copy what was left there, and the collector keep it.
+// set begins an operation. It sets or clears Name, Body and Large: Keep would copy what an
+// earlier operation left there, and the collector keep it.
 func (o *Op) set(k OpKind, c ClientID, name, body []byte, large Large) {
 	o.Kind, o.Client = k, c
 	o.Name, o.Body, o.Large = name, body, large
 }
 
-// Join makes a client that uses and watches the tube, made if need be. Its waits are w's;
-// nil: those of the Waiter that its first reserve brings.
+// Join makes a client that uses and watches the tube, which is made if need be. w is the
+// client's Waiter; nil: the Waiter of its first reserve.
 // Reply: Client, Tube, Face. StatusOutOfMemory.
 func (o *Op) Join(name []byte, w *Waiter) {
 	o.set(OpJoin, 0, name, nil, nil)
@@ -122,9 +122,10 @@ func (o *Op) Unuse(t TubeID) {
 	o.Tube = t
 }
 
-// Watch adds the tube, made if need be, to the watch list of c, of which the caller knows
-// that it is not on it yet. Zero: of a new client, whose waits are w's as for Join. Mirror asks for
-// the tube's Mirror as well. Reply: Client, Tube, Face, Mirror. StatusOutOfMemory.
+// Watch adds the tube, which is made if need be, to the watch list of c. The caller knows that
+// it is not on the list yet. If c is zero, it makes a client with the Waiter w as for Join.
+// mirror asks for the tube's Mirror as well. Reply: Client, Tube, Face, Mirror.
+// StatusOutOfMemory.
 func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
 	o.set(OpWatch, c, name, nil, nil)
 	o.Waiter, o.Mirror = w, mirror
@@ -207,8 +208,8 @@ func (o *Op) onJob(k OpKind, c ClientID, id JobID) {
 	o.ID = id
 }
 
-// ReserveJob takes a job that is not reserved for c; zero: for a new client, whose waits
-// are w's as for Join. StatusReserved. Reply: Client.
+// ReserveJob reserves a job for c. If c is zero, it makes a client with the Waiter w as for
+// Join. StatusReserved. Reply: Client.
 func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
 	o.onJob(OpReserveJob, c, id)
 	o.Waiter = w
@@ -217,7 +218,7 @@ func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
 // Delete deletes a job that nobody but c has reserved.
 func (o *Op) Delete(c ClientID, id JobID) { o.onJob(OpDelete, c, id) }
 
-// Release makes a job that c has reserved ready again, or delayed for so many seconds.
+// Release makes a job that c has reserved ready again, or delayed by delay seconds.
 func (o *Op) Release(c ClientID, id JobID, pri, delay uint32) {
 	o.onJob(OpRelease, c, id)
 	o.Pri, o.Delay = pri, delay
@@ -278,7 +279,7 @@ func (o *Op) PeekBuried(t TubeID) { o.onTube(OpPeekBuried, t) }
 // onName begins an operation on a tube that need not exist.
 func (o *Op) onName(k OpKind, name []byte) { o.set(k, 0, name, nil, nil) }
 
-// Pause keeps reserve from a tube for so many seconds; zero: no longer.
+// Pause pauses a tube for delay seconds; zero ends the pause.
 func (o *Op) Pause(name []byte, delay uint32) {
 	o.onName(OpPause, name)
 	o.Delay = delay
@@ -319,8 +320,8 @@ const (
 	StatusOutOfMemory // nothing was changed
 	StatusFull        // the function has as many jobs as it may; nothing was changed
 	StatusInUse       // the function has workers or jobs; nothing was changed
-	// A large body that was not recorded so far would be, of Reply.N bytes; nothing was
-	// changed. Ask again, with Op.Admitted, once the journal has let so many in.
+	// A large body of Reply.N bytes would now be recorded; nothing was changed. The caller asks
+	// again, with Op.Admitted, once the journal has admitted that many bytes.
 	StatusUnadmitted
 	StatusUnwanted // an operator's filter does not want the job
 	StatusUnfit    // what an operator asks does not apply to the job as it is
@@ -344,8 +345,8 @@ type Reply struct {
 	Large  Large
 	Mirror *Mirror
 
-	// Commit is the number of the journal's commit on which the reply depends:
-	// that of its own record, and of the job it shows. Zero: on none.
+	// Commit is the journal's commit that the reply must wait for: the commit of its own record,
+	// and of the job that it shows. Zero: none.
 	Commit uint64
 }
 

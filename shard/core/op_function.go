@@ -1,9 +1,8 @@
 package core
 
-// The operations on functions and on what is submitted to them. A function is a tube that
-// has been named by somebody who submits jobs to it or works for it; its workers are
-// clients that watch it. What each operation does, reads and answers stands at the method
-// of Op that makes it.
+// The operations on functions and on submitted jobs. A function is a tube that a client has
+// named to submit jobs to it or to work for it. Its workers are clients that watch it. The
+// method of Op that makes an operation documents it.
 const (
 	OpCreateFunction OpKind = iota + functionKinds // see CreateFunction
 	OpDropFunction                                 // see DropFunction
@@ -19,7 +18,7 @@ const (
 	OpListFunctions                                // see ListFunctions
 	OpListJobs                                     // see ListJobs
 
-	operatorKinds // those of op_operator.go begin here
+	operatorKinds // the kinds of op_operator.go begin here
 )
 
 // uniqueMax is the most bytes of a unique id or a reducer. Source: PROTOCOL of
@@ -71,8 +70,8 @@ func (o *Op) CreateFunction(name []byte) { o.onName(OpCreateFunction, name) }
 // DropFunction forgets the function. StatusInUse.
 func (o *Op) DropFunction(name []byte) { o.onName(OpDropFunction, name) }
 
-// LimitFunction bounds the function, if there is one: with so many jobs of any class it
-// takes no more of that class. Zero is no limit.
+// LimitFunction bounds the function, if there is one: with most[class] jobs of a class it
+// takes no more of the class. Zero is no limit.
 func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
 	o.onName(OpLimitFunction, name)
 	o.Function.Limits = most
@@ -127,15 +126,15 @@ func (o *Op) Submit(c ClientID, s *SubmitRequest) {
 	f.SetReducer(s.Reducer)
 }
 
-// Grab takes the best ready job of a function of which c is a worker, unless that goes
-// behind bound. StatusReserved, StatusElsewhere, StatusTimedOut. Reply: ID, Body or Large,
-// Function: Unique, Reducer.
+// Grab takes the best ready job of a function for its worker c, unless the job comes after
+// bound. StatusReserved, StatusElsewhere, StatusTimedOut. Reply: ID, Body or Large, Function:
+// Unique, Reducer.
 func (o *Op) Grab(c ClientID, t TubeID, bound Key) {
 	o.set(OpGrab, c, nil, nil, nil)
 	o.Tube, o.Bound = t, bound
 }
 
-// Report tells those who wait for a job that c runs. Reply: N clients were told.
+// Report sends a report of worker c to the followers of its job. Reply: N, their number.
 func (o *Op) Report(c ClientID, id JobID, k RelayKind, body []byte, large Large) {
 	o.set(OpReport, c, nil, body, large)
 	o.ID = id
@@ -162,8 +161,8 @@ func (o *Op) UniqueStatus(unique []byte) {
 	o.Function.ByBody, o.Function.Cursor = false, 0
 }
 
-// CancelJob ends a job: who waits for it is told that it failed. One that runs goes on
-// unheard.
+// CancelJob ends a job: its followers are told that it failed. If a worker runs it, the
+// worker's reports go to no client.
 func (o *Op) CancelJob(id JobID) { o.onJob(OpCancelJob, 0, id) }
 
 // ListFunctions appends the functions, and the tubes with jobs, to Function.Functions: a

@@ -2,11 +2,10 @@ package core
 
 import "polystalk/shard/stats"
 
-// The operations of an operator: who looks at what is there without taking anything, and
-// acts on jobs that are others' or nobody's. What
-// each does, reads and answers stands at the method of Op that makes it. Each visit does a
-// bounded amount of work, however much there is: StatusMore asks for the same once more,
-// with Operator.Cursor as it is left. Between two visits others do as they like.
+// The operations of an operator, which read jobs without reserving them, and change jobs that
+// belong to other clients or to none. The method of Op that makes an operation documents it.
+// Each visit does a bounded amount of work: StatusMore asks for the same operation again, with
+// Operator.Cursor as it is. Other operations may run between two visits.
 const (
 	OpFlow       OpKind = iota + operatorKinds // see AskFlow
 	OpTubes                                    // see ListTubes
@@ -34,13 +33,13 @@ const (
 	rowsMax   = 1000 // rows of jobs in a visit
 )
 
-// TubesMost rows of tubes are appended in a visit: whoever has made room for them before has
-// none made while the shard is owned.
+// TubesMost is the most rows of tubes that a visit appends. A caller that allocates them
+// before avoids an allocation while the shard is owned.
 const TubesMost = 1024
 
-// An OperatorOp is what operations of an operator carry besides Op and Reply, both ways. It
-// belongs to whoever asks; the core touches it only during Apply. Rows are appended to its
-// slices, so that one OperatorOp serves many visits without garbage.
+// An OperatorOp has the further arguments and results of an operator's operations. It belongs
+// to the caller; the core touches it only during Apply. Rows are appended to its slices, so
+// one OperatorOp serves many visits without garbage.
 type OperatorOp struct {
 	Flow   Flow
 	Filter Filter
@@ -108,9 +107,9 @@ type Verb uint8
 // The verbs. Each says to which states it applies; what workers hold is left alone unless
 // Action.Force is set, and a job to which it does not apply is as it was.
 const (
-	VerbDelete  Verb = iota + 1 // any; a submitted one fails for who waits for it
+	VerbDelete  Verb = iota + 1 // any; a submitted one fails for its followers
 	VerbKick                    // buried, delayed
-	VerbBury                    // ready, delayed, reserved; a submitted one fails for who waits for it
+	VerbBury                    // ready, delayed, reserved; a submitted one fails for its followers
 	VerbRelease                 // reserved: it is ready again, and its worker's word is not heard any more
 	VerbTouch                   // reserved: its time to run begins anew
 	VerbSet                     // any: its priority, its delay, its time to run
@@ -161,7 +160,7 @@ type TubeRow struct {
 type JobRow struct {
 	JobStats
 	TubeID   TubeID
-	Client   ClientID // who has reserved it, else zero
+	Client   ClientID // the client that has reserved it, or zero
 	Conn     uint64   // the number of that one's connection; zero: it has none
 	Since    Time     // when it entered its state, in core time
 	InState  Time     // how long ago that was
@@ -187,19 +186,18 @@ func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(OpFlow, name, x)
 // may or may not be there.
 func (o *Op) ListTubes(x *OperatorOp) { o.onOperator(OpTubes, nil, x) }
 
-// ListHead appends the first jobs of a tube in a state to x.Jobs, as they are now: ready
-// ones in the order in which they would be served, delayed ones in which they are due,
-// buried ones in which they were buried, which is that of a kick. There is no more than one
-// visit of them. x.Filter is not read.
+// ListHead appends the first jobs of a tube in a state to x.Jobs: ready jobs in serving order,
+// delayed ones in the order in which they are due, buried ones in the order of burial, which
+// is the order of a kick. One visit is all. x.Filter is not read.
 func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
 	o.onOperator(OpHead, name, x)
 	o.N = uint32(s)
 }
 
-// ListArrivals appends the jobs of a tube in a state, but Reserved, that x.Filter wants, in
-// the order in which they entered it, from x.Cursor on. Who enters meanwhile is behind
-// those that are there. If the job of the cursor has gone from there, its place is found by
-// its moment; of several of the same moment one may be shown again or left out then.
+// ListArrivals appends the jobs of a tube in a state, but not Reserved, that match x.Filter, in
+// the order in which they entered it, from x.Cursor on. Jobs that enter meanwhile come last. If
+// the job of the cursor has left, its place is found by its moment; of several jobs with the
+// same moment one may be shown twice or left out then.
 func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 	o.onOperator(OpList, name, x)
 	o.N = uint32(s)
@@ -210,9 +208,8 @@ func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 // shown exactly once, wherever it moves meanwhile.
 func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x) }
 
-// PickJobs is ScanJobs of jobs whose ids are known, in any tube. x.Cursor.At counts the ids
-// that the visits have come to; of those that this one has, x.Looked are of jobs that are
-// there.
+// PickJobs is like ScanJobs for jobs with known ids, in any tube. x.Cursor.At counts the ids
+// that the visits have reached, and x.Looked the ids of this visit with an existing job.
 func (o *Op) PickJobs(ids []JobID, x *OperatorOp) {
 	o.onOperator(OpPick, nil, x)
 	x.ids = ids
@@ -243,11 +240,10 @@ func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	x.Results = x.Results[:0]
 }
 
-// Sweep does x.Act, of which the verb is delete, kick or bury, to the jobs of a tube in a
-// state, but Reserved, that entered it by x.Filter.EnteredBy: the oldest first, a bounded
-// number a visit. StatusMore asks for the same once more. StatusUnfit: the verb does not
-// apply to the state. Reply: N, to how many jobs this visit has done it. x.Filter wants
-// nothing else.
+// Sweep applies x.Act, with the verb delete, kick or bury, to the jobs of a tube in a state,
+// but not Reserved, that entered it by x.Filter.EnteredBy: the oldest first, a bounded number a
+// visit. It reads nothing else of x.Filter. StatusMore asks for the same again. StatusUnfit:
+// the verb does not apply to the state. Reply: N, the number of jobs of this visit.
 func (o *Op) Sweep(name []byte, s State, x *OperatorOp) {
 	o.onOperator(OpSweep, name, x)
 	o.N = uint32(s)
@@ -263,15 +259,14 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 	o.Seq = expect
 }
 
-// PutCopies puts jobs into a tube, made if need be, that are like those of x.Jobs, with their
-// bodies, as these were at x.Seen: as old, with their counters, their priority, their time to
-// run and the rest of their delay, ready, delayed or buried as they are; one that is reserved
-// becomes ready. Each has the id of its own at its place in ids, at most 256, and waits from
-// now on. A job that was submitted is put as one in the background that nobody can join would
-// be. x.Results says of each what came of it: StatusOK or StatusOutOfMemory. The name has 1 to
-// 255 bytes: a record of a job that was put has room for no other. x.Act.Verb is the verb that has
-// read the jobs: after VerbTake they are moved, and no job is counted as put. Reply: Tube, N, how
-// many were put.
+// PutCopies puts copies of the jobs in x.Jobs into a tube, which is made if need be, with their
+// bodies as they were at x.Seen. A copy has the original's age, counters, priority, time to run
+// and remaining delay, and is ready, delayed or buried like it; a copy of a reserved job is
+// ready. It has the id at its place in ids, at most 256, and its wait begins now. A submitted
+// job becomes a background job that no client can join. x.Results has StatusOK or
+// StatusOutOfMemory for each. The name has 1 to 255 bytes, the most in a record of a put.
+// x.Act.Verb is the verb that has read the jobs: after VerbTake they are moved, and no job is
+// counted as put. Reply: Tube, N, the number of copies.
 func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {
 	o.onOperator(OpPutCopies, name, x)
 	x.ids = ids

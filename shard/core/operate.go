@@ -155,8 +155,8 @@ func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 	return StatusOK
 }
 
-// endJob ends a job by an operator's word: who waits for it is told that it failed, and a
-// submitted one that runs goes on unheard, as one that is cancelled.
+// endJob ends a job for an operator. Its followers are told that it failed. If a worker runs
+// it, the worker's reports go to no client, as after a cancel.
 func (c *Core) endJob(t *tube, i uint32, j *Job) {
 	if j.IsSubmitted() {
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
@@ -197,7 +197,8 @@ func (c *Core) fits(j *Job, a *Action) bool {
 		a.Changes&ChangeTTR != 0 && j.IsSubmitted():
 		return false
 	case a.Changes&ChangeBody != 0 && j.IsSubmitted():
-		// Who waits for it has sent another; who joins it by its body would not find it.
+		// Its followers have sent another body, and a submission that joins by body would not
+		// find it.
 		x := c.submissionOf(j)
 		return x.Followers == 0 && !x.Is(ByBody)
 	}
@@ -233,7 +234,7 @@ func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 	case moved:
 		c.match(t)
 	default:
-		c.serve(t) // it was ready before: nobody sleeps who is to be told of it
+		c.serve(t) // it was ready before: no sleeping worker must be woken for it
 	}
 }
 

@@ -6,9 +6,8 @@ import "sync/atomic"
 // shards without visiting them. Written only by the tube's owner, read by anyone. A
 // paused tube publishes none.
 //
-// The key is in two words, of which each has the low half of the id: words that were
-// not written together do not fit. It takes two stores, where a counter around
-// them would take four.
+// The key is in two words. Each has the low half of the id, so two words that were not written
+// together do not match. That takes two stores; a counter around them would take four.
 type Mirror struct {
 	word atomic.Uint64 // priority << 32 | low half of the id
 	id   atomic.Uint64
@@ -31,17 +30,17 @@ func (m *Mirror) stored() Key { return Key{uint32(m.word.Load() >> 32), JobID(m.
 // store publishes k; the tube's owner calls it.
 func (m *Mirror) store(k Key) {
 	if was := m.id.Load(); uint32(was) == uint32(k.ID) && was != uint64(k.ID) {
-		// The halves cannot tell the two ids apart. Who has read the old word and
-		// the new id reads another word then, or one with which the id is right.
+		// The halves cannot distinguish the two ids. A reader of the old word and the new id
+		// reads the word again, or a word that matches the id.
 		m.word.Store(uint64(uint32(k.ID) ^ 1))
 	}
 	m.id.Store(uint64(k.ID))
 	m.word.Store(uint64(k.Pri)<<32 | uint64(uint32(k.ID)))
 }
 
-// A Face is what of a tube may be looked at without owning its shard, by whoever
-// uses or watches it: its name and handles, which never change, and its best ready
-// key. A watch list of a router is one pointer to a Face an entry.
+// A Face is the part of a tube that a client which uses or watches it may read without owning
+// the shard: its name and handles, which never change, and its best ready key. An entry of a
+// router's watch list is a pointer to a Face.
 type Face struct {
 	name   string
 	id     TubeID
@@ -58,16 +57,16 @@ func (f *Face) ID() TubeID { return f.id }
 // Slot is the tube's slot, from which its shard follows.
 func (f *Face) Slot() uint16 { return f.slot }
 
-// Load is that of the tube's Mirror, which must have been asked for.
+// Load loads the tube's Mirror, which must have been asked for.
 func (f *Face) Load() (k Key, ok bool) { return f.mirror.Load() }
 
 // readyLogSize is how many entries a ReadyLog keeps: what is readied while a
 // reserve over several shards looks around, with plenty to spare. 12 KiB.
 const readyLogSize = 512
 
-// A ReadyLog tells which tubes of a shard have got a better ready job: whoever has
-// looked at the Faces of several shards, one after the other, sees in their logs
-// what he has missed meanwhile. The shard's owner adds to it, anyone reads it.
+// A ReadyLog lists the tubes of a shard that got a better ready job. A reader that reads the
+// Faces of several shards one after the other finds later changes in their logs. The shard's
+// owner appends to it, and any goroutine may read it.
 //
 // An entry is added whenever the published key of a tube appears or becomes
 // smaller, for whatever reason: a put, a release, a kick, the end of a delay, of a
@@ -77,8 +76,8 @@ const readyLogSize = 512
 // when it was read after a, and is k at b, then there is an entry for the tube, with
 // a key of k or less, that the log did not have at a and has at b.
 //
-// A tube whose keys nobody has asked for has no entries, which makes this free
-// for servers on which no client watches tubes of several shards.
+// A tube without a Mirror has no entries, so the log costs nothing on servers where no client
+// watches tubes of several shards.
 type ReadyLog struct {
 	head atomic.Uint64 // entries added so far
 	_    [56]byte
@@ -92,7 +91,7 @@ type readyEntry struct {
 	pri  atomic.Uint32
 }
 
-// Head is the number of entries so far, which is also that of the next one.
+// Head returns the number of entries so far, which is the number of the next one.
 func (l *ReadyLog) Head() uint64 { return l.head.Load() }
 
 // At is entry n, of those before Head: the tube and the key of its best job then.

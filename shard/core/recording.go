@@ -11,8 +11,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// What the core says for whoever keeps its jobs: a journal, or replicas. It only encodes,
-// into a buffer that it was given; when and where that goes is not its business.
+// The core encodes records of its changes for a journal or for replicas. It only appends them
+// to the buffer that it was given.
 //
 // It tells what came of an operation, not the operation: see the package's doc for why
 // nothing else could be replayed.
@@ -24,8 +24,8 @@ type recorder struct {
 	pauses  int64          // see record.Buffer
 }
 
-// RecordTo has the core append a record of every change that must outlive the
-// process to buf. Whoever reads buf keeps Apply out meanwhile.
+// RecordTo makes the core append a record of every change that must outlive the process to
+// buf. The reader of buf must keep Apply out meanwhile.
 func (c *Core) RecordTo(buf *record.Buffer) { c.buf, c.scratch = buf, new([]byte) }
 
 // Records reports whether an operation may append records.
@@ -205,17 +205,16 @@ func (c *Core) CopyPause(tube []byte) {
 	}
 }
 
-// Digest is a hash of what comes back of the core where its records are replayed: of its
-// jobs, in the order of their ids, and of the pauses of its tubes, as they are at the moment
-// now, when the time of day is ahead by so much. Two cores that hold the same have the same
-// digest, whatever they have been through and whoever has reserved what: a reserved job
-// counts as the ready one that it will be. Left out is what may change without a record: the
-// counters of a job, since when it is ready, and all clients. What was not recorded because a disk
-// was full (see record.Buffer) makes a difference until the job changes again. A flushed job that is not yet
-// reclaimed is gone for this core, and back in one that is replayed.
+// Digest returns a hash of the state that a replay of the core's records restores: of its jobs,
+// in the order of ids, and of the pauses of its tubes, as of the moment now, when the time of
+// day is ahead by ahead. Cores with the same state have the same digest, whatever their history
+// and reservations: a reserved job counts as ready. Not included is what changes without a
+// record: counters of a job, the moment since which it is ready, and clients. A change that was
+// not recorded because the disk was full (see record.Buffer) makes a difference until the job
+// changes again. A flushed job that is not collected yet is gone in this core, and present in
+// a replayed one.
 //
-// Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests, and
-// for who has time.
+// Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests.
 func (c *Core) Digest(now, ahead Time) uint64 {
 	var jobs []*Job
 	c.eachJob(func(j *Job) {

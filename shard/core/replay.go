@@ -9,28 +9,28 @@ import (
 	"polystalk/shard/slab"
 )
 
-// ErrMemory is the error of a replay for whose jobs there is no memory.
+// ErrMemory is the error of a replay when there is no memory for a job.
 var ErrMemory = errors.New("out of memory for the journal's jobs")
 
 // A Replay builds a core's state from records, in the order in which they
 // were written. The core must be new; it is used by nobody else before Done.
 //
-// A Replay may stay open: who follows another's records calls Settle once it has caught up,
-// and goes on with Apply for as long as it likes. Before the first Settle records only make
-// jobs, since most that a journal holds are gone again in the end; the orders and sums of
-// what is left are made by it, once for all jobs. From then on each Apply keeps them, so that
-// neither the next Settle nor Done depends on how many jobs there are:
+// A Replay may stay open: a follower calls Settle once it has caught up, and continues with
+// Apply for as long as it likes. Before the first Settle records only make jobs, since most jobs
+// of a journal are gone in the end; Settle then computes orders and sums once for the jobs that
+// are left. From then on each Apply keeps them up to date, so the cost of the next Settle and
+// of Done does not depend on the number of jobs:
 //
 //	Replay ─► Apply … ─► Done                              a start: Done does all of Settle
-//	Replay ─► Apply … ─► Settle ─► Apply, Settle … ─► Done  a follower, who may wait for long
+//	Replay ─► Apply … ─► Settle ─► Apply, Settle … ─► Done  a follower, which may wait for long
 type Replay struct {
 	// Ahead is by how much the time of day, which records tell, is ahead of the core's
 	// time; see timer.go. It may be set before any Apply.
 	Ahead Time
 
-	// Hear is called with each job that comes to be, and with each that is gone, from the
-	// first Settle on: what there is by then tells EachID. A job of which there is a copy
-	// is told of once more. Nil: nobody wants to know.
+	// Hear is called with each job that appears, and with each that is gone, from the first
+	// Settle on; EachID lists the jobs of that moment. A job that is there may be reported
+	// again. May be nil.
 	Hear func(id JobID, lives bool)
 
 	c       *Core
@@ -118,7 +118,7 @@ func (p *Replay) Apply(r *record.Record) error {
 	case record.Floor:
 		p.highID = max(p.highID, r.Bottom.HighID)
 	case record.Epoch:
-		p.Gap() // whoever has written so far has left them as they are
+		p.Gap() // the records so far leave them as they are
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	return nil
 }
 
-// tell tells who wants to know that a job is there, or is gone.
+// tell calls Hear, if it is set.
 func (p *Replay) tell(id uint64, lives bool) {
 	if p.settled && p.Hear != nil {
 		p.Hear(JobID(id), lives)
@@ -245,11 +245,11 @@ func (p *Replay) remove(t *tube, i uint32, j *Job) {
 	p.c.sums.arrived--
 }
 
-// Settle brings all that was applied so far into order, as of the moment now: jobs whose
-// delay is over are ready, pauses that are over end, tubes that nobody needs are forgotten.
-// The first time its cost is linear in jobs. Later it is linear in tubes, and in the jobs
-// that have become ready meanwhile, so a follower should call it now and then. If the core
-// records, which may begin later, the sums of its buffer are true from here on.
+// Settle orders all jobs that were applied so far, as of the moment now: jobs with a finished
+// delay are ready, finished pauses end, tubes without a use are forgotten. The first call has a
+// cost linear in jobs. Later calls are linear in tubes, and in the jobs that have become ready
+// meanwhile, so a follower should call it now and then. If the core records, which may begin
+// later, the sums of its buffer are exact from here on.
 func (p *Replay) Settle(now Time) {
 	c := p.c
 	c.advance(now)
@@ -323,8 +323,8 @@ func (p *Replay) rest(t *tube) {
 	c.dir = dir
 }
 
-// ripen makes the jobs ready whose delay is over: since it was, so that they take their
-// place among those that became so later.
+// ripen makes jobs with a finished delay ready, since the end of the delay, so that they come
+// before jobs that became ready later.
 func (p *Replay) ripen(t *tube) {
 	c := p.c
 	for t.delay.N > 0 && Time(t.delay.Top().A) <= c.now {

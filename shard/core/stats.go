@@ -241,7 +241,7 @@ type JobView struct {
 	Tube     string
 	State    State
 	Pri      uint32
-	Client   ClientID // who reserved it, else zero
+	Client   ClientID // the client that reserved it, or zero
 	Deadline Time     // zero when ready or buried
 	Since    Time     // when it entered its state
 	Moves    uint32   // how often it was reserved, released, buried, kicked, or has timed out

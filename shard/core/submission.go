@@ -19,7 +19,7 @@ type submissions struct {
 	unique        UniqueTable         // the jobs that can be joined
 	progresses    map[uint32]progress // by job.submission, of the few that have one
 	followers     []followerList      // by submission.followers; 0 is nobody
-	freeFollowers []uint32            // those of followers that no job has
+	freeFollowers []uint32            // unused entries of followers
 	mail          []*Mail             // to be posted once the shard is released
 	record        record.Submitted    // what submittedRecord returns
 
@@ -49,9 +49,9 @@ type SubmitOptions struct {
 	Wakeup int
 	// BuryFailed keeps a background job that its worker fails, buried.
 	BuryFailed bool
-	// Hash is that of unique ids, the core's alone. With a seed of its own clients cannot
-	// choose ids that all fall into one bucket, where each submission would look at all
-	// of them; nothing else depends on it. Nil: xxhash, without a seed.
+	// Hash hashes unique ids, for this core only. With a seed of its own, clients cannot choose
+	// ids that all fall into one bucket, where each submission would look at all of them.
+	// Nothing else depends on it. Nil: xxhash, without a seed.
 	Hash hash.Hash64
 }
 
@@ -103,8 +103,8 @@ func (c *Core) ttrOf(j *Job) uint32 {
 	return j.TTR()
 }
 
-// deadlineOf is when a reservation of j by cl that begins now runs out, in time awake. A job
-// that was put has its own time to run, whoever takes it.
+// deadlineOf returns the end of a reservation of j by cl that begins now, in time awake. A put
+// job has its own time to run, for any client.
 func (c *Core) deadlineOf(j *Job, t *tube, cl *client) Time {
 	if !j.IsSubmitted() {
 		return c.awake() + Time(j.TTR())*Second
@@ -141,10 +141,10 @@ func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
 // million jobs have the same.
 func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGroups, sum) }
 
-// uniqueGroups are into how many groups functions fall, each with a hash of its own for
-// the same unique id. So a question that names no function looks under so many hashes,
-// however many functions there are; and an id that each of very many functions has
-// makes no longer chain than that many would have jobs.
+// uniqueGroups is the number of groups of functions, each with a hash of its own for the same
+// unique id. So a question that names no function looks under this many hashes, for any number
+// of functions; and an id that very many functions have makes no longer chain than this many
+// jobs would.
 const uniqueGroups = 256
 
 // hashAmong is hashIn for the functions of a group.
@@ -266,7 +266,7 @@ func (g *submissions) unindex(n uint32, x *Submission) {
 	g.unique.Remove(g.jobs, n)
 }
 
-// freeSubmission forgets the submission of j, and who follows it.
+// freeSubmission frees the submission of j, and its followers.
 func (c *Core) freeSubmission(j *Job) {
 	g := c.submissions
 	x := c.submissionOf(j)
@@ -294,8 +294,8 @@ type submissionSums struct {
 	listed map[*follower]bool
 }
 
-// submissions checks what is known about submitted jobs: every record belongs to one
-// job, the index finds those that can be joined, and the lists of who follows whom agree.
+// submissions checks submitted jobs: every record belongs to one job, the index finds the jobs
+// that can be joined, and the lists of followers agree.
 func (k *checker) submissions() {
 	c, g := k.c, k.c.submissions
 	sums := submissionSums{listed: make(map[*follower]bool)}

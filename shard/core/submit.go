@@ -72,8 +72,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 	c.match(t)
 }
 
-// join adds a submission to a job that is there already, whose priority, body
-// and time stay as they are.
+// join adds a submission to an existing job, which keeps its priority, body and time to run.
 func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	j := c.jobs.At(i)
 	x := c.submissionOf(j)
@@ -132,9 +131,9 @@ func (c *Core) report(op *Op, r *Reply) {
 	c.buryFailed(t, i, j)
 }
 
-// loseWorker takes back a job whose worker has gone or has taken too long. It goes to the
-// tail of its priority, so that a job that kills its workers does not keep others from
-// being done; and fails if that was once too often.
+// loseWorker takes back a job when its worker has gone or has taken too long. The job goes to
+// the tail of its priority, so that a job that kills its workers does not block others. It
+// fails if it has lost its worker once too often.
 func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	g := c.submissions
 	lost := g.progressOf(j.Submission()).lost + 1
@@ -178,8 +177,8 @@ func (c *Core) unwanted(j *Job) bool {
 	return x.Is(Cancelled) || !x.Is(Background) && x.Followers == 0
 }
 
-// submissionDeleted tells the followers of a job that it is deleted: who deletes a job that
-// it has reserved has done it.
+// submissionDeleted tells the followers of a job that a worker has deleted it: a client that
+// deletes its reserved job has completed it.
 func (c *Core) submissionDeleted(j *Job) {
 	k := RelayFailed
 	if j.State == Reserved {
@@ -188,8 +187,8 @@ func (c *Core) submissionDeleted(j *Job) {
 	c.relay(j, c.submissionOf(j), k, nil, nil)
 }
 
-// submissionBuried tells the followers of a job that is buried that it has failed. From
-// then on it is kept whoever has gone, like one that was put.
+// submissionBuried tells the followers of a job that is buried that it has failed. From then on
+// the job is kept even if all followers leave, like a put job.
 func (c *Core) submissionBuried(t *tube, j *Job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
@@ -200,8 +199,8 @@ func (c *Core) submissionBuried(t *tube, j *Job) {
 	}
 }
 
-// conclude makes a job one that is over for its followers, though it is still there: who
-// submits the same begins anew.
+// conclude ends a job for its followers while it still exists: a submission with the same
+// unique id starts a new job.
 func (c *Core) conclude(j *Job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)

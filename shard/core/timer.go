@@ -12,8 +12,8 @@ const Second Time = 1e9
 // Never is later than every deadline.
 const Never Time = 1<<63 - 1
 
-// The core's time only goes on. It is that of the owner's Batch, of which three figures
-// belong together:
+// The core's time never steps back. It is the time of the owner's Batch, which has three
+// figures that belong together:
 //
 //	Now    goes on whatever the machine does. Delays and pauses end by it.
 //	Slept  how much of Now the machine was suspended. Times to run and waits end by
@@ -22,10 +22,10 @@ const Never Time = 1<<63 - 1
 //	Ahead  by how much the time of day is ahead of Now. It may be anything from one
 //	       moment to the next, since clocks are set.
 //
-// What a journal keeps across a restart is the time of day: a record of a deadline is
-// translated by the Ahead of the moment at which it is made, and translated back by
-// that of the moment at which it is read. So lengths of time count while the server
-// runs, and the time of day while it does not.
+// A journal keeps the time of day across a restart: a record of a deadline is translated by the
+// Ahead of the moment at which it is made, and translated back by the Ahead of the moment at
+// which it is read. So durations count while the server runs, and the time of day while it
+// does not.
 
 // DayOf is the time of day at the moment t.
 func DayOf(t, ahead Time) Time {
@@ -103,9 +103,9 @@ func (c *Core) dueAt(t *timer) Time {
 	return c.whenAwake(t.client.nextAt())
 }
 
-// rank orders what happens at the same moment: tubes first, so that a job
-// whose delay ends serves a client before that client's wait ends, then by
-// handle, so that the order does not depend on the heap's shape.
+// rank orders timers of the same moment. Tubes come first, so a job with a finished delay
+// serves a client before the client's wait ends. Then handles decide, so the order does not
+// depend on the heap's shape.
 func (t *timer) rank() uint64 {
 	switch {
 	case t.tube != nil:
@@ -243,11 +243,11 @@ const expireMax = 1024
 // when nothing is pending.
 func (c *Core) Next() Time { return c.timers.next() }
 
-// Expire does what is due at now: delayed jobs become ready, pauses end,
-// reservations run out, waits end, condemned jobs are reclaimed. It does them in
-// the order of their times, however late it is called, so a stall changes no
-// outcome: a client whose job became ready before its wait ended gets the job. It
-// does a bounded amount: when Next is still not after now, call it again.
+// Expire runs the timers that are due at now: delayed jobs become ready, pauses end,
+// reservations and waits run out, flushed jobs are collected. It runs them in the order of
+// their moments, however late it is called, so a stall changes no outcome: a client with a
+// job that became ready before its wait ended gets the job. It does a bounded amount of work:
+// when Next is still not after now, call it again.
 func (c *Core) Expire(now Time) {
 	c.advance(now)
 	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {

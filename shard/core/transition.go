@@ -9,14 +9,14 @@ import (
 // The operations of the job's life, one function each. Sources: protocol
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
 //
-// Their steps have one order. A job leaves a container and enters another; then what came
-// of it is recorded; then it is matched with who waits, and published if it is left; and
-// closeTube is last. The record comes before match, since who is given the job is told of
-// the commit on which it depends. A job that ends is recorded before it is freed, for the
-// record is made of it. After closeTube the tube may be gone, and after match the job may
-// be anybody's: neither is looked at again.
+// Their steps have one order. A job leaves a container and enters another; then the change is
+// recorded; then the job is matched with waiting clients, and published if it is left;
+// closeTube is last. The record comes before the match, since the client that gets the job is
+// told the commit on which it depends. A job that ends is recorded before it is freed, because
+// the record is made from it. After closeTube the tube may be gone, and after the match the job
+// may belong to any client: neither is read again.
 
-// applyPut adds a job, which waits, or goes to whoever waits for it.
+// applyPut adds a job, which waits, or goes to a waiting client.
 func (c *Core) applyPut(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	i, j := c.newJob(op)
@@ -70,8 +70,8 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 			return
 		}
 		if op.Multi {
-			// This answer ends the wait. It is closed, so no other shard can end it; those
-			// in whose queues the client still is find out, or are told by OpCancel.
+			// This answer ends the wait. It is closed, so no other shard can end it. Other shards
+			// with the client in a queue notice that, or are told by OpCancel.
 			c.unwait(cl)
 			cl.waiter.Take(op.Seq)
 		}
@@ -243,8 +243,8 @@ func (c *Core) applyKickJob(op *Op, r *Reply) {
 	c.kick(t, i)
 }
 
-// kick makes a buried or delayed job ready. Each is matched at once, so the
-// oldest goes to who waits first, as in the reference.
+// kick makes a buried or delayed job ready. Each job is matched at once, so the oldest goes to
+// the client that waits longest, as with beanstalkd.
 func (c *Core) kick(t *tube, i uint32) {
 	j := c.jobs.At(i)
 	c.leave(t, i, j)

@@ -225,7 +225,7 @@ func (c *Core) setPause(t *tube, until, length Time) {
 	t.pauseUntil, t.pauseFor = until, length
 }
 
-// unpause ends the pause of t, and gives its jobs to who waits for them.
+// unpause ends the pause of t, and serves waiting clients.
 func (c *Core) unpause(t *tube) {
 	c.setPause(t, 0, 0)
 	t.pauseKeeps = false

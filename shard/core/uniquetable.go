@@ -88,7 +88,7 @@ func (b *uniqueBucket) Chain() uint32 {
 	return 0
 }
 
-// Insert adds job n, whose record has its hash already.
+// Insert adds job n. Its record has the hash already.
 func (t *UniqueTable) Insert(jobs *slab.Pool[Submission], n uint32) {
 	if t.N == 0 {
 		t.chunks = [][]uniqueBucket{make([]uniqueBucket, uniqueMin)}

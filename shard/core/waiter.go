@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A Waiter is the one word that shards share about a client: who serves its
-// waiting reserve. The session arms it and hands the sequence number to every
-// shard it waits in; the shard that wins the compare-and-swap owns Msg until
-// the session has taken it back from its Home.
+// A Waiter is the one word about a client that shards share. It decides which shard serves the
+// client's waiting reserve. The session arms it and hands the sequence number to every shard it
+// waits in. The shard that wins the compare-and-swap owns Msg until the session has taken it
+// back from its Home.
 //
 // A wait in one shard is open at once. One in several shards is closed until the
 // client is in the queues of all of them: with a job from the first, it might get
@@ -197,9 +197,9 @@ func (c *Core) match(t *tube) {
 	}
 }
 
-// serve hands the ready jobs of t to those who wait for them, the most urgent job to whoever
-// came first, and publishes what is left. No tube keeps both a job to give and a client to
-// give it to, unless that one's wait is closed.
+// serve hands the ready jobs of t to waiting clients, the most urgent job to the client that
+// waits longest, and publishes what is left. No tube keeps both a job to give and a client to
+// give it to, unless the client's wait is closed.
 func (c *Core) serve(t *tube) {
 	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
 		cl := c.clientOf(i)

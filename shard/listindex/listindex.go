@@ -28,8 +28,7 @@ func (x *Index) bucket(hash uint64) uint64 {
 	return b
 }
 
-// splitFrom is the bucket of which bucket b was split off: its number without the
-// highest bit.
+// splitFrom returns the bucket that bucket b was split from: its number without the highest bit.
 func splitFrom(b uint64) uint64 { return b &^ (1 << (bits.Len64(b) - 1)) }
 
 // First is the first entry whose hash may be that one, -1 when there is none. The others

@@ -48,7 +48,7 @@ type Ring[T any] struct {
 
 type slot[T any] struct {
 	seq   atomic.Uint64
-	value T // owned by whoever seq names
+	value T // owned by the side that seq names
 }
 
 // New returns an empty ring for capacity values. It panics unless capacity is

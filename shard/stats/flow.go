@@ -13,7 +13,7 @@ const FlowBuckets = 32
 // The last bucket, for which there is none, takes the rest.
 func FlowBound(bucket int) (ns float64) { return flowUnit / 4.0 * float64(uint64(1)<<bucket) }
 
-// flowUnit is the nanoseconds of 2^-9 s: 10^9 / 2^9, of which the first bucket has a quarter.
+// flowUnit is 2^-9 s in nanoseconds, 10^9 / 2^9. The first bucket's bound is a quarter of it.
 const flowUnit = 1953125
 
 // FlowBucket is the bucket of a length of time in nanoseconds. A negative one, which a clock
@@ -64,8 +64,8 @@ type Flow struct {
 	carry *counts
 }
 
-// Waited counts a job that was reserved after so many nanoseconds, here and in the totals of
-// the core.
+// Waited counts a job that was reserved after ns nanoseconds, here and in the totals of the
+// core.
 func (f *Flow) Waited(all *Totals, ns int64) {
 	b, units := FlowBucket(ns), unitsOf(ns)
 	f.waits += units
@@ -76,8 +76,8 @@ func (f *Flow) Waited(all *Totals, ns int64) {
 	}
 }
 
-// Ran counts a reservation that has ended after so many nanoseconds, however it ended, here
-// and in the totals of the core.
+// Ran counts a reservation that has ended after ns nanoseconds, for any reason, here and in the
+// totals of the core.
 func (f *Flow) Ran(all *Totals, ns int64) {
 	b, units := FlowBucket(ns), unitsOf(ns)
 	f.runs += units
@@ -176,7 +176,7 @@ func (t *Times) Count() (n uint64) {
 	return n
 }
 
-// Add adds those of u, of another tube or core.
+// Add adds the counts of u, from another tube or core.
 func (t *Times) Add(u *Times) {
 	for b, n := range u.N {
 		t.N[b] += n
@@ -184,7 +184,7 @@ func (t *Times) Add(u *Times) {
 	t.Sum += u.Sum
 }
 
-// Sub takes those of u away, which were counted before in the same place.
+// Sub subtracts the counts of u, an earlier reading of the same place.
 func (t *Times) Sub(u *Times) {
 	for b, n := range u.N {
 		t.N[b] -= n
@@ -211,9 +211,9 @@ func (t *Times) Quantile(q float64) (ns float64, ok bool) {
 	return FlowBound(FlowBuckets - 2), true
 }
 
-// Totals are a Flow for all tubes of a core together, of which there are few.
+// Totals is like a Flow for all tubes of a core together. There are few, so it has 64 bits.
 type Totals struct {
-	waits, runs uint64 // as those of a Flow
+	waits, runs uint64 // as in a Flow
 	wait, run   [FlowBuckets]uint64
 	events      [Events]uint64
 }

@@ -26,7 +26,7 @@ func HistogramBound(bucket int) float64 { return math.Ldexp(1, 2*bucket) }
 // and so on, exactly, so that every scale by powers of two can be made of them.
 func HistogramSeconds(bucket int) float64 { return math.Ldexp(1, 2*(bucket-9)) }
 
-// histogramUnit is the nanoseconds of the first bucket's bound, of which it takes 512.
+// histogramUnit is 512 times the first bucket's bound, in nanoseconds.
 const histogramUnit = 1953125
 
 // Count counts a number.
@@ -39,7 +39,7 @@ func (h *Histogram) Took(d time.Duration) {
 	h.add((min(ns, 1<<50)*512+histogramUnit-1)/histogramUnit, ns)
 }
 
-// add counts v, whose part in the sum is given.
+// add counts v, and adds part to the sum.
 func (h *Histogram) add(v, part uint64) {
 	b := 0
 	if v > 1 {

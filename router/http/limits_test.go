@@ -300,6 +300,9 @@ func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
 // TestWholeBodiesAreSentInPieces: however they are cut, they are the same, and clients that do not
 // read cost no memory.
 func TestWholeBodiesAreSentInPieces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	const size = 16 << 20
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
 	octets := make([]byte, 3<<20)

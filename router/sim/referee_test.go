@@ -14,6 +14,10 @@ import (
 // TestConversations plays every conversation on simulated time, with one shard and with
 // many, and with parts of it late. Conversations about processes need a real server.
 func TestConversations(t *testing.T) {
+	shardCounts := []int{1, 1, 4, 16, 16, 256}
+	if testing.Short() {
+		shardCounts = []int{1, 16}
+	}
 	for _, p := range []*conversation.Protocol{conversation.Beanstalk, conversation.Gearman} {
 		all, err := conversation.All(p)
 		if err != nil {
@@ -24,7 +28,7 @@ func TestConversations(t *testing.T) {
 				continue
 			}
 			t.Run(c.Name, func(t *testing.T) {
-				for seed, shards := range []int{1, 1, 4, 16, 16, 256} {
+				for seed, shards := range shardCounts {
 					d := referee(t, uint64(seed+1), shards, c)
 					err := c.Play(d, conversation.Options{Version: versions[p], Host: "-"})
 					if err == nil {

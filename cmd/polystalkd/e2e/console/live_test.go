@@ -103,6 +103,9 @@ func TestConsoleFromAFolder(t *testing.T) {
 // TestFirstPageTakesFewRequests: those for the page and those for what it shows; how large the
 // page is, its package tests.
 func TestFirstPageTakesFewRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	s := serve(t)
 	s.fill()
 	f := newFront(t, s.base)

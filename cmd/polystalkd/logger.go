@@ -61,8 +61,8 @@ func (l *logger) Set(c *config.Config) {
 	l.format.json.Store(c.LogFormat == "json")
 }
 
-// Reopen opens the log file again after SIGHUP, since it may have been moved away.
-func (l *logger) Reopen() {
+// reopen opens the log file again after SIGHUP, since it may have been moved away.
+func (l *logger) reopen() {
 	if l.file == nil {
 		l.Info("ignored: there is no log file to open again", "signal", "SIGHUP")
 		return

@@ -105,7 +105,7 @@ func (w *watch) hangUp() {
 	notify(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), w.log.Logger)
 	defer notify(daemon.SdNotifyReady, w.log.Logger)
 	if w.c.Gearmand {
-		w.log.Reopen()
+		w.log.reopen()
 	}
 	switch {
 	case w.c.File != "":

@@ -9,8 +9,8 @@ import (
 // What Parse reports about a line that is no command. The first two have a reply
 // each, MsgBadFormat and MsgUnknownCommand; none of them ends a connection.
 var (
-	// ErrBadFormat: the arguments, or a NUL byte, make the line unusable.
-	ErrBadFormat = errors.New("beanstalk: bad format")
+	// errBadFormat: the arguments, or a NUL byte, make the line unusable.
+	errBadFormat = errors.New("beanstalk: bad format")
 	// ErrUnknownCommand: no command begins as the line does.
 	ErrUnknownCommand = errors.New("beanstalk: unknown command")
 	// ErrLineTooLong: MaxLine bytes hold no line end that counts.
@@ -83,14 +83,14 @@ func parseLine(cmd *Command, line []byte) error {
 	// The reference takes a NUL for the end of a C string, so it looks for one
 	// before it looks at the command.
 	if bytes.IndexByte(line, 0) >= 0 {
-		return ErrBadFormat
+		return errBadFormat
 	}
 	kind, args := match(line)
 	if kind == Unknown {
 		return ErrUnknownCommand
 	}
 	if !parseArgs(cmd, kind, args) {
-		return ErrBadFormat
+		return errBadFormat
 	}
 	cmd.Kind = kind
 	return nil

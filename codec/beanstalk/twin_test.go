@@ -83,12 +83,12 @@ func twinParse(b []byte) (cmd Command, n int, err error) {
 	}
 	line := string(b[:n-2])
 	if strings.Contains(line, "\x00") {
-		return cmd, n, ErrBadFormat
+		return cmd, n, errBadFormat
 	}
 	for _, c := range twinCommands {
 		if rest, ok := strings.CutPrefix(line, c.word); ok {
 			if !twinFields(&cmd, c.kind, c.args, rest) {
-				return Command{Kind: cmd.Kind}, n, ErrBadFormat
+				return Command{Kind: cmd.Kind}, n, errBadFormat
 			}
 			return cmd, n, nil
 		}

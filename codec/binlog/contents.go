@@ -17,7 +17,7 @@ type Contents struct {
 	HighestID uint64
 	// Damages are what was found and passed over, in order: torn ends of files,
 	// and with Salvage everything else.
-	Damages []Damage
+	Damages []damage
 
 	paths []string
 	jobs  []*entry // by order

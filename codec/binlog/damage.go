@@ -2,9 +2,9 @@ package binlog
 
 import "fmt"
 
-// A Damage is a place where a file does not hold what beanstalkd writes. As an
+// A damage is a place where a file does not hold what beanstalkd writes. As an
 // error it is what ended the reading.
-type Damage struct {
+type damage struct {
 	Path   string
 	Offset int64 // of the record, in bytes from the start of the file
 	Reason string
@@ -17,6 +17,6 @@ type Damage struct {
 	Skipped int64
 }
 
-func (d Damage) Error() string {
+func (d damage) Error() string {
 	return fmt.Sprintf("%s: offset %d: %s", d.Path, d.Offset, d.Reason)
 }

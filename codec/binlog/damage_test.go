@@ -55,7 +55,7 @@ func TestDamageNamesFileAndOffset(t *testing.T) {
 			second := after.append(records[0].append(log(version, full(1, 1, "one")), version), version)
 			dir := dirOf(t, log(version), second, log(version, full(4, 3, "four")))
 			_, err := ReadDir(dir, Options{})
-			d, ok := errors.AsType[Damage](err)
+			d, ok := errors.AsType[damage](err)
 			if !ok || d.Path != filepath.Join(dir, "binlog.2") || d.Offset != int64(len(good)) || d.Torn || !strings.Contains(d.Reason, reason) {
 				t.Errorf("version %d, %s: %v", version, reason, err)
 			}
@@ -83,7 +83,7 @@ func TestHeaderIsKnown(t *testing.T) {
 	} {
 		dir := dirOf(t, log(7), append([]byte(header), body...))
 		_, err := ReadDir(dir, Options{})
-		if d, ok := errors.AsType[Damage](err); !ok || d.Path != filepath.Join(dir, "binlog.2") || d.Offset != 0 || !strings.Contains(d.Reason, reason) {
+		if d, ok := errors.AsType[damage](err); !ok || d.Path != filepath.Join(dir, "binlog.2") || d.Offset != 0 || !strings.Contains(d.Reason, reason) {
 			t.Errorf("%q: %v", header, err)
 		}
 		c, jobs, err := jobsOf(dir, Options{Salvage: true})
@@ -133,7 +133,7 @@ func TestZerosBeforeDataAreDamage(t *testing.T) {
 	b = full(2, 1, "two").append(b, 7)
 	dir := dirOf(t, b)
 	_, err := ReadDir(dir, Options{})
-	if d, ok := errors.AsType[Damage](err); !ok || d.Offset != int64(len(one)) {
+	if d, ok := errors.AsType[damage](err); !ok || d.Offset != int64(len(one)) {
 		t.Error(err)
 	}
 	c, jobs, err := jobsOf(dir, Options{Salvage: true})
@@ -182,7 +182,7 @@ func TestTruncationAtEveryByte(t *testing.T) {
 				continue
 			}
 			short := i - last
-			switch d, ok := errors.AsType[Damage](err); {
+			switch d, ok := errors.AsType[damage](err); {
 			case i == 0:
 				if err != nil || len(c.Damages) != 1 || !c.Damages[0].Torn {
 					t.Errorf("an empty file: %v, %+v", err, c)

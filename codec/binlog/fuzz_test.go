@@ -28,7 +28,7 @@ func FuzzReadDir(f *testing.F) {
 		write(t, path, b)
 		c, err := ReadDir(dir, Options{Salvage: salvage})
 		if err != nil {
-			d, ok := errors.AsType[Damage](err)
+			d, ok := errors.AsType[damage](err)
 			if salvage || !ok || d.Path != path || d.Offset < 0 || d.Offset >= int64(len(b)) {
 				t.Fatalf("%v", err)
 			}

@@ -22,7 +22,7 @@ func (r *replay) file(s *scanner, i int) error {
 			r.damage(s, 0, s.size, "no header, only zeros", true)
 			return s.err
 		case !r.salvage:
-			return Damage{Path: s.path, Reason: bad}
+			return damage{Path: s.path, Reason: bad}
 		}
 		r.damage(s, 0, min(headerSize, s.size), bad, false)
 	}
@@ -53,7 +53,7 @@ func (r *replay) file(s *scanner, i int) error {
 			if s.err != nil {
 				return s.err
 			}
-			return Damage{Path: s.path, Offset: off, Reason: bad}
+			return damage{Path: s.path, Offset: off, Reason: bad}
 		}
 		next := r.resync(s, off)
 		r.damage(s, off, next, bad, false)
@@ -83,7 +83,7 @@ func (r *replay) resync(s *scanner, off int64) int64 {
 
 // damage notes what was passed over from off to next.
 func (r *replay) damage(s *scanner, off, next int64, reason string, torn bool) {
-	r.Damages = append(r.Damages, Damage{Path: s.path, Offset: off, Reason: reason, Torn: torn, Skipped: next - off})
+	r.Damages = append(r.Damages, damage{Path: s.path, Offset: off, Reason: reason, Torn: torn, Skipped: next - off})
 }
 
 // apply makes the change that rec of file i says; bad says why it cannot be

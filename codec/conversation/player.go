@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A Driver carries a conversation to one server: a simulated one, or a real one over a
+// A driver carries a conversation to one server: a simulated one, or a real one over a
 // socket. It begins without connections. One goroutine uses it.
-type Driver interface {
+type driver interface {
 	// Send writes b on the named connection, and opens it first if need be. It must not
 	// keep b.
 	Send(conn string, b []byte) error
@@ -49,7 +49,7 @@ type Options struct {
 // A player holds what arrived and was not yet expected.
 type player struct {
 	c      *Conversation
-	d      Driver
+	d      driver
 	o      Options
 	v      values
 	begun  time.Duration
@@ -58,7 +58,7 @@ type player struct {
 	exited bool              // the server was killed, or ended as it should
 }
 
-func newPlayer(c *Conversation, d Driver, o Options) *player {
+func newPlayer(c *Conversation, d driver, o Options) *player {
 	vars := map[string]string{"version": o.Version, "host": cmp.Or(o.Host, "127.0.0.1")}
 	return &player{
 		c: c, d: d, o: o, v: values{vars: vars, names: map[string]string{}, now: d.Now}, begun: d.Uptime(),
@@ -68,7 +68,7 @@ func newPlayer(c *Conversation, d Driver, o Options) *player {
 
 // Play runs the conversation. The error names file and line, what arrived and what was
 // expected. Bytes that no step expects are an error too, and so is a dead server.
-func (c *Conversation) Play(d Driver, o Options) error {
+func (c *Conversation) Play(d driver, o Options) error {
 	p := newPlayer(c, d, o)
 	for i := 0; i < len(c.Steps); {
 		n, err := p.step(c.Steps[i:])

@@ -8,7 +8,7 @@ import (
 // rewrite plays the conversation and returns its lines with the expectations that the
 // server fulfilled, wherever expectations or a ? stood before. A line that still matches
 // stays as it was written, so that placeholders survive.
-func (c *Conversation) rewrite(d Driver, o Options) (string, error) {
+func (c *Conversation) rewrite(d driver, o Options) (string, error) {
 	p := newPlayer(c, d, o)
 	var out []string
 	for i := 0; i < len(c.Steps); {

@@ -44,7 +44,7 @@ func TestHotMessagesDoNotAllocate(t *testing.T) {
 func replies() map[string]func() {
 	dst := make([]byte, 0, 4096)
 	h := Handle{"H:host", 123456789}
-	handle, function, unique := h.AppendTo(nil), []byte("mail.outgoing"), []byte("123e4567")
+	handle, function, unique := h.appendTo(nil), []byte("mail.outgoing"), []byte("123e4567")
 	data := make([]byte, 100)
 	job := &Assignment{Handle: h, Function: "mail.outgoing", Unique: unique, Size: len(data)}
 	status := new(FunctionStatus)

@@ -99,15 +99,15 @@ func ValidPrefix(s string) bool {
 	return true
 }
 
-// AppendTo appends the handle as it stands on the wire.
-func (h Handle) AppendTo(dst []byte) []byte {
+// appendTo appends the handle as it stands on the wire.
+func (h Handle) appendTo(dst []byte) []byte {
 	dst = append(dst, h.Prefix...)
 	dst = append(dst, ':')
 	return strconv.AppendUint(dst, h.ID, 10)
 }
 
 // String is for logs; the wire has AppendTo.
-func (h Handle) String() string { return string(h.AppendTo(nil)) }
+func (h Handle) String() string { return string(h.appendTo(nil)) }
 
 // size is the number of bytes that AppendTo appends.
 func (h Handle) size() int {
@@ -143,12 +143,12 @@ const (
 
 // The priorities of the three queues in a tube, where smaller is more urgent.
 const (
-	PriHigh   = 0
-	PriNormal = 1024 // what beanstalkd clients use unless told otherwise
-	PriLow    = 1<<32 - 1
+	priHigh   = 0
+	priNormal = 1024 // what beanstalkd clients use unless told otherwise
+	priLow    = 1<<32 - 1
 )
 
 // Pri returns the tube priority of a job that was submitted with p.
 func (p Priority) Pri() uint32 {
-	return [NumPriorities]uint32{PriHigh, PriNormal, PriLow}[p]
+	return [NumPriorities]uint32{priHigh, priNormal, priLow}[p]
 }

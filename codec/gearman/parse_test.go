@@ -308,7 +308,7 @@ func TestHandles(t *testing.T) {
 	for _, id := range []uint64{1, 9, 10, 99, 100, 1<<64 - 1} {
 		for _, prefix := range []string{"", "H:lap", strings.Repeat("p", MaxPrefix)} {
 			h := Handle{prefix, id}
-			b := h.AppendTo(nil)
+			b := h.appendTo(nil)
 			if got, ok := ParseHandle(prefix, b); !ok || got != id || len(b) != h.size() || len(b) > MaxHandle || h.String() != string(b) {
 				t.Errorf("ParseHandle(%q) = %d, %v", b, got, ok)
 			}

@@ -43,11 +43,11 @@ func AppendQuoted(dst, name []byte) []byte {
 	return append(dst, '"')
 }
 
-// AppendListed appends a name, or a unique, as gearmand's own lists show it: as it
+// appendListed appends a name, or a unique, as gearmand's own lists show it: as it
 // is. But one with a control byte, which a program that reads lines could take for
 // the end of this one or of a column, is shown as AppendQuoted has it; and so is
 // one that is itself such a name in its quotes, so that no two look the same.
-func AppendListed(dst []byte, name string) []byte {
+func appendListed(dst []byte, name string) []byte {
 	if breaksLines(name) {
 		return AppendQuoted(dst, []byte(name))
 	}

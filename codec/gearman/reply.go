@@ -50,7 +50,7 @@ func AppendNoJob(dst []byte) []byte { return appendHeader(dst, magicResponse, No
 // AppendJobCreated appends the reply to a submission.
 func AppendJobCreated(dst []byte, h Handle) []byte {
 	dst = appendHeader(dst, magicResponse, JobCreated, h.size())
-	return h.AppendTo(dst)
+	return h.appendTo(dst)
 }
 
 // AppendError appends an ERROR packet; body is one of the Error constants.
@@ -90,7 +90,7 @@ func AppendAssignHead(dst []byte, grab Type, a *Assignment) []byte {
 	}
 	start := len(dst)
 	dst = appendHeader(dst, magicResponse, t, 0)
-	dst = a.Handle.AppendTo(dst)
+	dst = a.Handle.appendTo(dst)
 	dst = append(dst, 0)
 	dst = append(dst, a.Function...)
 	dst = append(dst, 0)
@@ -110,7 +110,7 @@ func AppendAssignHead(dst []byte, grab Type, a *Assignment) []byte {
 // of the data after it.
 func AppendWorkHead(dst []byte, t Type, h Handle, size int) []byte {
 	dst = appendHeader(dst, magicResponse, t, h.size()+1+size)
-	dst = h.AppendTo(dst)
+	dst = h.appendTo(dst)
 	return append(dst, 0)
 }
 
@@ -119,7 +119,7 @@ func AppendWorkHead(dst []byte, t Type, h Handle, size int) []byte {
 // know its job again and waits for ever.
 func AppendWorkFail(dst []byte, h Handle) []byte {
 	dst = appendHeader(dst, magicResponse, WorkFail, h.size())
-	return h.AppendTo(dst)
+	return h.appendTo(dst)
 }
 
 // A JobStatus is what can be asked about a job; an unknown job has the zero value.
@@ -218,7 +218,7 @@ func AppendWorkersHead(dst []byte, fd uint64, address string, id []byte) []byte 
 // AppendWorkersFunction appends the name of a function to a connection's line of the
 // reply to workers.
 func AppendWorkersFunction(dst []byte, name string) []byte {
-	return AppendListed(append(dst, ' '), name)
+	return appendListed(append(dst, ' '), name)
 }
 
 // MsgWorkersEnd ends a connection's line of the reply to workers.
@@ -259,7 +259,7 @@ type FunctionStatus struct {
 // AppendStatusLine appends a function's line of the reply to status: all jobs,
 // running jobs, workers.
 func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
-	dst = AppendListed(dst, function)
+	dst = appendListed(dst, function)
 	dst = appendNumber(dst, '\t', s.Waiting[High]+s.Waiting[Normal]+s.Waiting[Low]+s.Running)
 	dst = appendNumber(dst, '\t', s.Running)
 	dst = appendNumber(dst, '\t', s.Workers)
@@ -269,7 +269,7 @@ func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 // AppendPriorityStatusLine appends a function's line of the reply to
 // prioritystatus: waiting jobs by priority, workers.
 func AppendPriorityStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
-	dst = AppendListed(dst, function)
+	dst = appendListed(dst, function)
 	for _, n := range s.Waiting {
 		dst = appendNumber(dst, '\t', n)
 	}
@@ -282,7 +282,7 @@ func AppendPriorityStatusLine(dst []byte, function string, s *FunctionStatus) []
 // after it, is always 0: gearmand keeps cancelled and abandoned jobs until a worker
 // meets them, polystalk does not.
 func AppendJobLine(dst []byte, h Handle, lost uint32, background bool) []byte {
-	dst = h.AppendTo(dst)
+	dst = h.appendTo(dst)
 	dst = appendNumber(dst, '\t', uint64(lost))
 	dst = append(dst, "\t0\t"...)
 	if background {
@@ -297,7 +297,7 @@ func AppendUniqueLine(dst []byte, unique string) []byte {
 	if unique == "." {
 		dst = append(dst, `"."`...)
 	} else {
-		dst = AppendListed(dst, unique)
+		dst = appendListed(dst, unique)
 	}
 	return append(dst, '\n')
 }

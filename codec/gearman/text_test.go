@@ -50,7 +50,7 @@ func FuzzListedIsUnique(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		shown := string(AppendListed(nil, name))
+		shown := string(appendListed(nil, name))
 		if strings.ContainsAny(shown, "\n\r\t\x00") {
 			t.Fatalf("%q is shown as %q", name, shown)
 		}
@@ -61,7 +61,7 @@ func FuzzListedIsUnique(f *testing.F) {
 		if got, ok := AppendUnquoted(nil, []byte(shown)); !ok || string(got) != name {
 			t.Fatalf("%q is shown as %q, which is %q", name, shown, got)
 		}
-		if again := string(AppendListed(nil, shown)); again == shown {
+		if again := string(appendListed(nil, shown)); again == shown {
 			t.Fatalf("%q and %q are both shown as %q", name, shown, shown)
 		}
 	})

@@ -45,7 +45,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= b*0.002 } // three signif
 func TestLatencies(t *testing.T) {
 	var a, b Recorder
 	for us := int64(1); us <= 10000; us++ {
-		[]*Recorder{&a, &b}[us%2].Record(us*1000, 1)
+		[]*Recorder{&a, &b}[us%2].record(us*1000, 1)
 	}
 	text, err := b.encode()
 	if err != nil {
@@ -57,8 +57,8 @@ func TestLatencies(t *testing.T) {
 	if l := a.Take(); l.Count != 10000 || !near(l.P50, 5000) || !near(l.P99, 9900) || !near(l.P999, 9990) || !near(l.Max, 10000) {
 		t.Errorf("%+v", l)
 	}
-	a.Record(-5, 1)
-	a.Record(math.MaxInt64, 2)
+	a.record(-5, 1)
+	a.record(math.MaxInt64, 2)
 	if l := a.Take(); l.Count != 3 || !near(l.Max, float64(longest)/1e3) {
 		t.Errorf("out of bounds: %+v", l)
 	}
@@ -170,7 +170,7 @@ func TestGrowthComparesTheFirstAndTheLastTenth(t *testing.T) {
 		}
 		m.add(at)
 	}
-	if g := m.growth(0); g == nil || *g != (Growth{1e6, 250_000}) {
+	if g := m.growth(0); g == nil || *g != (growth{1e6, 250_000}) {
 		t.Errorf("%+v", g)
 	}
 }
@@ -180,7 +180,7 @@ func TestProcessesAreMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cpus := AllowedCPUs()
+	cpus := allowedCPUs()
 	cmd := exec.Command(self, "burn")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -216,9 +216,9 @@ func TestProcessesAreMeasured(t *testing.T) {
 }
 
 func TestParseLoad(t *testing.T) {
-	base := NewLoad()
+	base := newLoad()
 	base.Conns, base.ServerCPUs = 7, []int{0}
-	l, err := beanstalkd.ParseLoad("many-tubes depth=16 tubes=300 duration=3s name=mine server-cpus=3,0-1", base)
+	l, err := beanstalkd.parseLoad("many-tubes depth=16 tubes=300 duration=3s name=mine server-cpus=3,0-1", base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestParseLoad(t *testing.T) {
 		l.Duration != 3*time.Second || !slices.Equal(l.ServerCPUs, []int{0, 1, 3}) || l.Processes != 1 {
 		t.Errorf("%+v", l)
 	}
-	if l, err := beanstalkd.ParseLoad("big-bodies depth=2", NewLoad()); err != nil || l.Body != 60000 || l.Conns != 8 || l.Name != "big-bodies depth=2" {
+	if l, err := beanstalkd.parseLoad("big-bodies depth=2", newLoad()); err != nil || l.Body != 60000 || l.Conns != 8 || l.Name != "big-bodies depth=2" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for in, want := range map[string]string{
@@ -245,7 +245,7 @@ func TestParseLoad(t *testing.T) {
 		"wakeup depth=2":            "depth is 1",
 		"one-tube body=8":           "16 bytes or more",
 	} {
-		if _, err := beanstalkd.ParseLoad(in, NewLoad()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := beanstalkd.parseLoad(in, newLoad()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", in, err, want)
 		}
 	}
@@ -307,20 +307,20 @@ func TestCommandLine(t *testing.T) {
 
 func TestReportsOfProcessesAddUp(t *testing.T) {
 	var a, b Recorder
-	a.Record(1000, 300)
-	b.Record(5000, 100)
+	a.record(1000, 300)
+	b.record(5000, 100)
 	one, _ := a.encode()
 	two, _ := b.encode()
 	r := &Run{Load: "x"}
-	err := r.add([]*Report{
-		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Latency: one, ExcludedCPU: 100 * time.Millisecond, Growth: &Growth{1, 2}},
-		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Latency: two, Growth: &Growth{1, 2}},
+	err := r.add([]*report{
+		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Latency: one, ExcludedCPU: 100 * time.Millisecond, Growth: &growth{1, 2}},
+		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Latency: two, Growth: &growth{1, 2}},
 	}, 900*time.Millisecond)
 	if err != nil || r.Ops != 400 || r.Seconds != 2 || r.OpsRate != 200 || r.CPU != 2000 || r.Busy != 0.4 || r.LoadCPU != 1000 ||
-		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) || *r.Growth != (Growth{2, 4}) {
+		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) || *r.Growth != (growth{2, 4}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if new(Run).add([]*Report{{Wall: time.Second}}, 0) == nil {
+	if new(Run).add([]*report{{Wall: time.Second}}, 0) == nil {
 		t.Error("a run without operations passed")
 	}
 }
@@ -394,7 +394,7 @@ func TestReportShowsTableServersAndVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Document{Machine: thisMachine(), Command: "-x", Servers: targets, Runs: runs, Summary: summarizeRuns(runs, "ref"),
+	d := &document{Machine: thisMachine(), Command: "-x", Servers: targets, Runs: runs, Summary: summarizeRuns(runs, "ref"),
 		Verdicts: a.judge(runs, targets), Loads: []Load{{Name: "cycle", Workload: "cycle", ServerCPUs: []int{0, 1}}}, protocol: beanstalkd}
 	text := string(d.markdown("chart.svg"))
 	for _, want := range []string{"`beanstalkd`, version 1.12", "](chart.svg)", "| cycle | ref |", "|  | new | 250 | 2 | 4.000 | 0.500 |",
@@ -480,7 +480,7 @@ func TestComparisonEndToEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var d Document
+			var d document
 			if err := json.Unmarshal(text, &d); err != nil {
 				t.Fatal(err)
 			}

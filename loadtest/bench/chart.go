@@ -21,7 +21,7 @@ const (
 
 // chart draws an SVG with a row for each load and two panels: the CPU per operation and the
 // throughput of each server relative to the first one, on a logarithmic scale around 1.
-func chart(sums []Summary, targets []Target) []byte {
+func chart(sums []summary, targets []Target) []byte {
 	var loads []string
 	ratios := map[side]map[string]float64{}
 	for _, s := range sums {

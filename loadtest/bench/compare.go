@@ -33,11 +33,11 @@ type Run struct {
 	RSSBefore int64   `json:"rss_before_bytes"` // before the load connected
 	RSSAfter  int64   `json:"rss_after_bytes"`  // at the end of the measured phase
 	Memory    *Memory `json:"memory,omitempty"`
-	Growth    *Growth `json:"growth,omitempty"`
+	Growth    *growth `json:"growth,omitempty"`
 }
 
 // add combines the reports of all processes. cpu is what the server used meanwhile.
-func (r *Run) add(reports []*Report, cpu time.Duration) error {
+func (r *Run) add(reports []*report, cpu time.Duration) error {
 	var rec Recorder
 	var wall, load time.Duration
 	for _, rep := range reports {
@@ -51,7 +51,7 @@ func (r *Run) add(reports []*Report, cpu time.Duration) error {
 		}
 		if g := rep.Growth; g != nil {
 			if r.Growth == nil {
-				r.Growth = new(Growth)
+				r.Growth = new(growth)
 			}
 			r.Growth.Early, r.Growth.Late = r.Growth.Early+g.Early, r.Growth.Late+g.Late
 		}
@@ -232,8 +232,8 @@ func proceed(all []*process) {
 }
 
 // next reads the next message of each process.
-func next(all []*process) ([]*Report, error) {
-	var reports []*Report
+func next(all []*process) ([]*report, error) {
+	var reports []*report
 	for i, w := range all {
 		var m message
 		if err := w.dec.Decode(&m); err != nil {

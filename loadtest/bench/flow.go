@@ -168,7 +168,7 @@ func (w *flow) consume(a *cycler, l *lane, delivery *Recorder) error {
 				stopped = true
 				continue
 			}
-			delivery.Record(a.at-int64(stamp), 1)
+			delivery.record(a.at-int64(stamp), 1)
 			w.sum.Add(-r.num)
 			if n := w.reserved.Add(1); n%int64(a.depth) == 0 {
 				select {

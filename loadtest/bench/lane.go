@@ -88,7 +88,7 @@ func (l *lane) answered(from, at int64) {
 
 func (l *lane) flush() {
 	if l.same > 0 {
-		l.rec.Record(l.value, l.same)
+		l.rec.record(l.value, l.same)
 		l.same = 0
 	}
 }
@@ -113,8 +113,8 @@ type Recorder struct {
 	h  *hdrhistogram.Histogram
 }
 
-// Record counts n latencies of v nanoseconds.
-func (r *Recorder) Record(v, n int64) {
+// record counts n latencies of v nanoseconds.
+func (r *Recorder) record(v, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.h == nil {

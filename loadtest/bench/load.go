@@ -41,13 +41,13 @@ type Load struct {
 	line string // as given
 }
 
-// NewLoad returns a Load with the defaults that all workloads share.
-func NewLoad() Load {
+// newLoad returns a Load with the defaults that all workloads share.
+func newLoad() Load {
 	return Load{Processes: 1, Duration: 2 * time.Second, Warmup: 300 * time.Millisecond, Settle: 10 * time.Second}
 }
 
-// Flags adds a flag for each setting of l. The same names serve in a load's one-line form.
-func (l *Load) Flags(fs *flag.FlagSet) {
+// flags adds a flag for each setting of l. The same names serve in a load's one-line form.
+func (l *Load) flags(fs *flag.FlagSet) {
 	fs.IntVar(&l.Conns, "conns", l.Conns, "connections over all processes (default 50)")
 	fs.IntVar(&l.Depth, "depth", l.Depth, "commands in flight per connection (default 1)")
 	fs.IntVar(&l.Body, "body", l.Body, "bytes of a body (default 64)")
@@ -98,9 +98,9 @@ func parseCPUs(s string) ([]int, error) {
 	return slices.Compact(cpus), nil
 }
 
-// ParseLoad reads a load's one-line form, "workload key=value ...", over the settings of
+// parseLoad reads a load's one-line form, "workload key=value ...", over the settings of
 // base, and fills in the workload's defaults. The key name sets the label.
-func (p *Protocol) ParseLoad(line string, base Load) (Load, error) {
+func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
 		return Load{}, errors.New("a load needs the name of a workload, such as 'cycle conns=50 depth=16'")
@@ -109,7 +109,7 @@ func (p *Protocol) ParseLoad(line string, base Load) (Load, error) {
 	l.Workload, l.line = fields[0], line
 	fs := flag.NewFlagSet(line, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	l.Flags(fs)
+	l.flags(fs)
 	label := fields[0]
 	for _, f := range fields[1:] {
 		key, v, ok := strings.Cut(f, "=")

@@ -60,9 +60,9 @@ var smallLoads = map[string][]string{
 
 func small(t *testing.T, p *Protocol, line string) Load {
 	t.Helper()
-	base := NewLoad()
+	base := newLoad()
 	base.Duration, base.Warmup = 20*time.Second, 10*time.Millisecond
-	l, err := p.ParseLoad(line, base)
+	l, err := p.parseLoad(line, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +70,11 @@ func small(t *testing.T, p *Protocol, line string) Load {
 }
 
 // drive runs a load in this process.
-func drive(t *testing.T, p Plan) (*Report, error) {
+func drive(t *testing.T, p Plan) (*report, error) {
 	t.Helper()
-	var out *Report
+	var out *report
 	p.Run = "test"
-	return out, Drive(t.Context(), p, func(rep *Report) error { out = rep; return nil })
+	return out, Drive(t.Context(), p, func(rep *report) error { out = rep; return nil })
 }
 
 func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
@@ -92,8 +92,8 @@ func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 					addr, left = a, func() string { return strings.TrimSuffix(strconv.Itoa(f.left())+" jobs", "0 jobs") }
 				}
 				l := small(t, protocols[name], line)
-				var rep *Report
-				err := Drive(t.Context(), Plan{Load: l, Addr: addr, Run: "test", ServerPID: os.Getpid()}, func(r *Report) error { rep = r; return nil })
+				var rep *report
+				err := Drive(t.Context(), Plan{Load: l, Addr: addr, Run: "test", ServerPID: os.Getpid()}, func(r *report) error { rep = r; return nil })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -279,7 +279,7 @@ func TestCancelEndsARunThatWaits(t *testing.T) {
 		}
 		return reply
 	})
-	err := Drive(ctx, Plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: addr, Run: "test"}, func(*Report) error { return nil })
+	err := Drive(ctx, Plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: addr, Run: "test"}, func(*report) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("error %v, want that the context is canceled", err)
 	}

@@ -62,9 +62,9 @@ func (w *memory) run(ph *phase) error {
 	return nil
 }
 
-// A Growth is how fast jobs were submitted while their queue was short and when it had
+// A growth is how fast jobs were submitted while their queue was short and when it had
 // grown: the rates over the first and over the last tenth of them, per second.
-type Growth struct {
+type growth struct {
 	Early float64 `json:"early_per_second"`
 	Late  float64 `json:"late_per_second"`
 }
@@ -92,11 +92,11 @@ func (m *milestones) add(at int64) {
 }
 
 // growth returns the rates since start, or nil if there were too few jobs.
-func (m *milestones) growth(start int64) *Growth {
+func (m *milestones) growth(start int64) *growth {
 	last, tenth := len(m.times)-1, len(m.times)/10
 	if tenth == 0 {
 		return nil
 	}
 	rate := func(from, to int64) float64 { return float64(tenth*growthStep) * 1e9 / float64(max(1, to-from)) }
-	return &Growth{Early: rate(start, m.times[tenth-1]), Late: rate(m.times[last-tenth], m.times[last])}
+	return &growth{Early: rate(start, m.times[tenth-1]), Late: rate(m.times[last-tenth], m.times[last])}
 }

@@ -30,7 +30,7 @@ func NewSpawner() Spawner {
 // process; the caller waits for cmd.
 func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
-		cpus = AllowedCPUs()
+		cpus = allowedCPUs()
 	}
 	done := make(chan error)
 	s <- func() {

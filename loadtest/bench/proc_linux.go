@@ -65,8 +65,8 @@ var allowed = func() (cpus []int) {
 	return cpus
 }()
 
-// AllowedCPUs lists the cores that this process may use.
-func AllowedCPUs() []int { return allowed }
+// allowedCPUs lists the cores that this process may use.
+func allowedCPUs() []int { return allowed }
 
 // endWithParent makes the kernel kill the child when the thread that starts it ends.
 func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

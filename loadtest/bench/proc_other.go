@@ -26,8 +26,8 @@ func RSS(int) (int64, error) { return 0, nil }
 
 func setAffinity([]int) error { return errNotLinux }
 
-// AllowedCPUs lists no cores: there is no pinning here.
-func AllowedCPUs() []int { return nil }
+// allowedCPUs lists no cores: there is no pinning here.
+func allowedCPUs() []int { return nil }
 
 func endWithParent(*exec.Cmd) {}
 

@@ -16,23 +16,23 @@ import (
 	"time"
 )
 
-// A Document is everything that a session found, as -json writes it.
-type Document struct {
+// A document is everything that a session found, as -json writes it.
+type document struct {
 	Started  time.Time `json:"started"`
 	Took     string    `json:"took"`
-	Machine  Machine   `json:"machine"`
+	Machine  machine   `json:"machine"`
 	Command  string    `json:"command"` // this program's arguments
 	Servers  []Target  `json:"servers"`
 	Loads    []Load    `json:"loads"`
-	Summary  []Summary `json:"summary"`
-	Verdicts []Verdict `json:"assertions,omitempty"`
+	Summary  []summary `json:"summary"`
+	Verdicts []verdict `json:"assertions,omitempty"`
 	Runs     []Run     `json:"runs"`
 
 	protocol *Protocol
 }
 
-// A Machine is what figures depend on and may be published: no host name.
-type Machine struct {
+// A machine is what figures depend on and may be published: no host name.
+type machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	CPU   string `json:"cpu,omitempty"`
@@ -40,8 +40,8 @@ type Machine struct {
 	Go    string `json:"go"` // of the load tester
 }
 
-func thisMachine() Machine {
-	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
+func thisMachine() machine {
+	m := machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.OS += " " + strings.TrimSpace(string(release))
 	}
@@ -62,7 +62,7 @@ type files struct{ json, markdown, chart string }
 func (f files) useStdout() bool { return f.json == "-" || f.markdown == "-" }
 
 // write writes all that is asked for; a failure of one does not keep the others.
-func (f files) write(d *Document) error {
+func (f files) write(d *document) error {
 	var errs []error
 	put := func(path string, text []byte, err error) {
 		switch {
@@ -89,7 +89,7 @@ func (f files) write(d *Document) error {
 
 // markdown returns what a reader needs to judge and to repeat the figures. chart is the path
 // of the chart, seen from there; empty: there is none.
-func (d *Document) markdown(chart string) []byte {
+func (d *document) markdown(chart string) []byte {
 	b := new(bytes.Buffer)
 	fmt.Fprintf(b, "# Load test results\n\nWritten by `go run ./loadtest`; do not edit.\n\n")
 	fmt.Fprintf(b, "%s, %s/%s, %d cores of %s, load tester built with %s. Took %s.\n\n", d.Started.UTC().Format("2006-01-02 15:04 UTC"),
@@ -155,15 +155,15 @@ var columns = []column{
 }
 
 // rows returns the table: a header, then one row per load and server.
-func rows(sums []Summary) [][]string {
-	known := func(s Summary, metric string) bool {
+func rows(sums []summary) [][]string {
+	known := func(s summary, metric string) bool {
 		if metric == "kept" { // a server may well keep nothing
 			metric = "bytes"
 		}
 		return s.Median[metric] != 0
 	}
 	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
-		return !slices.ContainsFunc(sums, func(s Summary) bool { return known(s, c.metric) })
+		return !slices.ContainsFunc(sums, func(s summary) bool { return known(s, c.metric) })
 	})
 	head := []string{"load", "server"}
 	for _, c := range shown {
@@ -192,7 +192,7 @@ func rows(sums []Summary) [][]string {
 }
 
 // writeTable writes the table in columns for a terminal.
-func writeTable(w io.Writer, sums []Summary) error {
+func writeTable(w io.Writer, sums []summary) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows(sums) {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))

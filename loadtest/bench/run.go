@@ -102,7 +102,7 @@ func (p *Plan) share(n int) int { return (n + p.Load.Processes - 1 - p.Process) 
 type env struct {
 	Plan
 	memory *Memory // set by a workload about memory
-	growth *Growth // set by a workload with a queue that grows
+	growth *growth // set by a workload with a queue that grows
 
 	mu    sync.Mutex
 	links map[*link]bool
@@ -313,8 +313,8 @@ func (ph *phase) rest(d time.Duration) error {
 	})
 }
 
-// A Report is what one process measured.
-type Report struct {
+// A report is what one process measured.
+type report struct {
 	Ops         int64
 	Wall        time.Duration // without excluded time
 	Unsent      int64         // arrivals of an open loop that were due and not sent
@@ -322,7 +322,7 @@ type Report struct {
 	LoadCPU     time.Duration // CPU of this load process
 	Latency     []byte        // encoded histogram
 	Memory      *Memory
-	Growth      *Growth
+	Growth      *growth
 }
 
 // grace is how long after the end of a phase the last replies may come before the run
@@ -331,7 +331,7 @@ const grace = 20 * time.Second
 
 // Drive runs one process's part of a load. It calls tell with nil when the server is ready
 // and warm, and with the report after the measured phase; tell may delay what follows.
-func Drive(ctx context.Context, p Plan, tell func(*Report) error) error {
+func Drive(ctx context.Context, p Plan, tell func(*report) error) error {
 	proto := protocols[p.Load.Protocol]
 	e := &env{Plan: p, links: map[*link]bool{}, names: map[string]bool{}, ended: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })()
@@ -372,7 +372,7 @@ func (e *env) first(err error) error { return cmp.Or(e.failure(), err) }
 
 // measure runs w for the duration of l, or until the phase has its count if that is sooner;
 // if it is endless, until w ends by itself.
-func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*Report, error) {
+func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*report, error) {
 	ph := &phase{env: e, ctx: ctx, rec: new(Recorder)}
 	if e.Latencies != nil {
 		ph.rec = e.Latencies
@@ -396,7 +396,7 @@ func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*R
 	if err := w.run(ph); err != nil || e.failure() != nil {
 		return nil, e.first(err)
 	}
-	rep := &Report{Wall: time.Duration(Now()-ph.started) - ph.excludedWall, ExcludedCPU: ph.excludedCPU, Memory: e.memory, Growth: e.growth}
+	rep := &report{Wall: time.Duration(Now()-ph.started) - ph.excludedWall, ExcludedCPU: ph.excludedCPU, Memory: e.memory, Growth: e.growth}
 	after, err := CPU(os.Getpid())
 	if err != nil {
 		return nil, err
@@ -412,13 +412,13 @@ func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*R
 
 // A message is what a load process tells its coordinator.
 type message struct {
-	Report *Report
+	Report *report
 	Error  string
 }
 
-// Worker is a load process. It reads its plan from in and goes through the stages of Drive,
+// worker is a load process. It reads its plan from in and goes through the stages of Drive,
 // waiting for a line of in after each. It ends when the coordinator does.
-func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
+func worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	var p Plan
 	if err := dec.Decode(&p); err != nil {
@@ -437,7 +437,7 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 			step <- struct{}{}
 		}
 	}()
-	err := Drive(ctx, p, func(rep *Report) error {
+	err := Drive(ctx, p, func(rep *report) error {
 		if err := enc.Encode(message{Report: rep}); err != nil {
 			return err
 		}
@@ -457,13 +457,13 @@ func Worker(ctx context.Context, in io.Reader, out io.Writer) error {
 // Beside runs a load in this process, until ctx ends, beside what a caller measures. line is
 // its one-line form. The latencies go to rec.
 func Beside(ctx context.Context, protocol, addr, line string, rec *Recorder) error {
-	base := NewLoad()
+	base := newLoad()
 	base.Duration, base.Warmup = 24*time.Hour, 0
-	l, err := protocols[protocol].ParseLoad(line, base)
+	l, err := protocols[protocol].parseLoad(line, base)
 	if err != nil {
 		return err
 	}
-	err = Drive(ctx, Plan{Load: l, Addr: addr, Run: "beside", Throwaway: true, Latencies: rec}, func(*Report) error { return nil })
+	err = Drive(ctx, Plan{Load: l, Addr: addr, Run: "beside", Throwaway: true, Latencies: rec}, func(*report) error { return nil })
 	if ctx.Err() != nil {
 		return nil
 	}

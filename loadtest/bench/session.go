@@ -39,7 +39,7 @@ func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	d := &Document{Started: started, Took: time.Since(started).Round(time.Second).String(), Machine: thisMachine(),
+	d := &document{Started: started, Took: time.Since(started).Round(time.Second).String(), Machine: thisMachine(),
 		Command: s.command, Servers: s.targets, Loads: s.loads, Summary: sums, Runs: runs, protocol: s.protocol}
 	for _, a := range s.asserts {
 		d.Verdicts = append(d.Verdicts, a.judge(runs, s.targets)...)
@@ -67,7 +67,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	var pid int
 	var quiet, floor, bench bool
 	var loads, asserts, servers []string
-	base := NewLoad()
+	base := newLoad()
 	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&protocol, "protocol", beanstalkd.name, "`name` of the protocol: "+strings.Join(sortedKeys(protocols), " or "))
@@ -88,7 +88,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", list(&asserts))
 	fs.Func("load", "a `workload` with settings of its own, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
 	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
-	base.Flags(fs)
+	base.flags(fs)
 	fs.Usage = func() { usage(fs) }
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	if len(s.targets) == 0 {
 		addr = cmp.Or(addr, s.protocol.addr)
 		s.targets = []Target{{Name: addr, Command: "running at " + addr, addr: addr, pid: pid}}
-	} else if cpus := AllowedCPUs(); len(cpus) > 1 { // the server on the first core, the load on the second
+	} else if cpus := allowedCPUs(); len(cpus) > 1 { // the server on the first core, the load on the second
 		if base.ServerCPUs == nil {
 			base.ServerCPUs = cpus[:1]
 		}
@@ -166,7 +166,7 @@ func (s *session) parseLoads(lines []string, base Load, only string) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	for _, line := range lines {
-		l, err := s.protocol.ParseLoad(line, base)
+		l, err := s.protocol.parseLoad(line, base)
 		switch {
 		case err != nil:
 			return err
@@ -211,14 +211,14 @@ func quoted(args []string) string {
 // Main runs the load tester, a load process of it, or the server that answers constants.
 func Main(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "worker" {
-		return Worker(ctx, os.Stdin, os.Stdout)
+		return worker(ctx, os.Stdin, os.Stdout)
 	}
 	if len(args) == 0 || args[0] != "floor" {
 		return Session(ctx, args, os.Stdout, os.Stderr)
 	}
 	fs := flag.NewFlagSet("loadtest floor", flag.ContinueOnError)
 	addr := fs.String("addr", "127.0.0.1:11300", "listen `address`")
-	loops := fs.Int("loops", max(1, len(AllowedCPUs())), "event loops")
+	loops := fs.Int("loops", max(1, len(allowedCPUs())), "event loops")
 	body := fs.Int("body", 64, "`bytes` of the body of every reserved job")
 	if err := fs.Parse(args[1:]); err != nil {
 		return err

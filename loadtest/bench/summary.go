@@ -40,9 +40,9 @@ var metrics = []metric{
 	}, true},
 }
 
-func (r *Run) growth() Growth {
+func (r *Run) growth() growth {
 	if r.Growth == nil {
-		return Growth{}
+		return growth{}
 	}
 	return *r.Growth
 }
@@ -60,8 +60,8 @@ func sides(runs []Run) (all []side) {
 	return all
 }
 
-// A Summary is the median over the rounds of one load against one server.
-type Summary struct {
+// A summary is the median over the rounds of one load against one server.
+type summary struct {
 	Load   string             `json:"load"`
 	Server string             `json:"server"`
 	Rounds int                `json:"rounds"`
@@ -71,10 +71,10 @@ type Summary struct {
 	Ratio map[string]float64 `json:"ratio_to_baseline"`
 }
 
-func summarizeRuns(runs []Run, baseline string) []Summary {
-	var out []Summary
+func summarizeRuns(runs []Run, baseline string) []summary {
+	var out []summary
 	for _, at := range sides(runs) {
-		s := Summary{Load: at.load, Server: at.server, Median: map[string]float64{}, Ratio: map[string]float64{}}
+		s := summary{Load: at.load, Server: at.server, Median: map[string]float64{}, Ratio: map[string]float64{}}
 		for _, m := range metrics {
 			values := figures(runs, m, at)
 			s.Rounds = len(values)
@@ -168,8 +168,8 @@ func parseAssertion(s string) (assertion, error) {
 	return a, nil
 }
 
-// A Verdict is an assertion applied to one load and server.
-type Verdict struct {
+// A verdict is an assertion applied to one load and server.
+type verdict struct {
 	Assertion string  `json:"assertion"`
 	Load      string  `json:"load"`
 	Server    string  `json:"server"`
@@ -178,14 +178,14 @@ type Verdict struct {
 	Holds     bool    `json:"holds"`
 }
 
-func (v Verdict) measured() string {
+func (v verdict) measured() string {
 	if !v.Known {
 		return "–"
 	}
 	return strconv.FormatFloat(v.Value, 'g', 3, 64)
 }
 
-func (v Verdict) word() string {
+func (v verdict) word() string {
 	switch {
 	case !v.Known:
 		return "not measured"
@@ -196,14 +196,14 @@ func (v Verdict) word() string {
 	}
 }
 
-func (v Verdict) String() string {
+func (v verdict) String() string {
 	return fmt.Sprintf("%-12s %s  (%s, %s: %s)", v.word(), v.Assertion, v.Load, v.Server, v.measured())
 }
 
 // judge applies a to all that it is about. If that is nothing, it returns one verdict that
 // is not known.
-func (a assertion) judge(runs []Run, targets []Target) []Verdict {
-	var out []Verdict
+func (a assertion) judge(runs []Run, targets []Target) []verdict {
+	var out []verdict
 	for _, at := range sides(runs) {
 		i := slices.IndexFunc(targets, func(t Target) bool { return t.Name == at.server })
 		other := a.server != "" && a.server != at.server
@@ -211,14 +211,14 @@ func (a assertion) judge(runs []Run, targets []Target) []Verdict {
 		if a.load != "" && a.load != at.load || other || implied {
 			continue
 		}
-		v := Verdict{Assertion: a.text, Load: at.load, Server: at.server}
+		v := verdict{Assertion: a.text, Load: at.load, Server: at.server}
 		if v.Value, v.Known = a.value(runs, at, targets[0].Name); v.Known {
 			v.Holds = a.holds(v.Value)
 		}
 		out = append(out, v)
 	}
 	if len(out) == 0 {
-		out = []Verdict{{Assertion: a.text, Load: a.load, Server: a.server}}
+		out = []verdict{{Assertion: a.text, Load: a.load, Server: a.server}}
 	}
 	return out
 }
@@ -256,7 +256,7 @@ func (a assertion) holds(v float64) bool {
 
 // failures turns verdicts into an error. What was not measured is a failure too: a check
 // that checks nothing must not pass.
-func failures(verdicts []Verdict) error {
+func failures(verdicts []verdict) error {
 	var errs []error
 	for _, v := range verdicts {
 		if !v.Holds {

@@ -20,16 +20,16 @@ type Sessions struct {
 	tokens *Tokens
 
 	mu   sync.Mutex
-	open map[Digest]*session // by the digest of the id, so that the time of a look-up reveals nothing
+	open map[digest]*session // by the digest of the id, so that the time of a look-up reveals nothing
 }
 
 type session struct {
-	token Digest // that began it
+	token digest // that began it
 	used  time.Time
 }
 
 // NewSessions returns no sessions yet, for the holders of tokens.
-func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[Digest]*session)} }
+func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[digest]*session)} }
 
 // Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the one
 // that was idle for longest ends. It returns false for an unknown token.
@@ -50,9 +50,9 @@ func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bo
 
 // makeRoom makes room for another session of a token. It also ends all sessions that were idle for
 // too long, since their browsers are gone. The caller must hold mu.
-func (s *Sessions) makeRoom(token Digest, now time.Time) {
+func (s *Sessions) makeRoom(token digest, now time.Time) {
 	held := 0
-	var oldest Digest
+	var oldest digest
 	var used time.Time
 	for d, v := range s.open {
 		switch {

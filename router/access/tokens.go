@@ -11,16 +11,16 @@ import (
 	"sync/atomic"
 )
 
-// A Digest is the SHA-256 of a token.
-type Digest [sha256.Size]byte
+// A digest is the SHA-256 of a token.
+type digest [sha256.Size]byte
 
 // DigestOf returns the digest of a token.
-func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
+func DigestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
 // A holder is a line of the file.
 type holder struct {
 	grant  Grant
-	digest Digest
+	digest digest
 }
 
 // Tokens are the tokens of a file, as of its last read without an error. All methods may be
@@ -75,7 +75,7 @@ func (t *Tokens) Prepare() (put func(), err error) {
 func parseTokens(text string) ([]holder, error) {
 	var list []holder
 	names := make(map[string]int)
-	digests := make(map[Digest]int)
+	digests := make(map[digest]int)
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -135,7 +135,7 @@ func padded(text string) string { return text[:min(len(text), 2*sha256.Size)] }
 func (t *Tokens) Find(token string) (Grant, bool) { return t.find(DigestOf(token)) }
 
 // find compares all digests, for constant time.
-func (t *Tokens) find(d Digest) (Grant, bool) {
+func (t *Tokens) find(d digest) (Grant, bool) {
 	list := *t.holders.Load()
 	at := -1
 	for i := range list {

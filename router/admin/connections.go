@@ -100,8 +100,8 @@ func (c *Connection) StoppedBy() []string {
 	return names
 }
 
-// A ConnectionPart is a page of the list of connections.
-type ConnectionPart struct {
+// A connectionPart is a page of the list of connections.
+type connectionPart struct {
 	Rows   []Connection
 	Looked int    // connections that were looked at
 	Next   uint64 // the list goes on above that number; zero: this is the end
@@ -116,11 +116,11 @@ func noConnection(number uint64) error {
 // Connections lists connections with numbers above a number, in their order, which is the
 // order of their arrival. A connection that is open from the first page to the last is on
 // exactly one page. A page may be shorter than the limit.
-func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *ConnectionPart, err error) {
+func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *connectionPart, err error) {
 	if err := o.Ready(); err != nil {
 		return nil, err
 	}
-	p = &ConnectionPart{At: time.Now(), Rows: []Connection{}}
+	p = &connectionPart{At: time.Now(), Rows: []Connection{}}
 	for more := true; more; {
 		start := time.Now()
 		rows, looked, next, err := o.nextConnections(ctx, q, above)

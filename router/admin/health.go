@@ -40,7 +40,7 @@ func check(name string, good bool, detail string) wire.Check {
 func (o *Operator) Alive() *wire.Health {
 	life := o.opts.Life
 	h := &wire.Health{Status: ok, State: life.Phase().String()}
-	if why := life.Failure(); why != "" && !life.Restarts() {
+	if why := life.Failure(); why != "" && !life.restarts() {
 		h.Status, h.Checks = fail, []wire.Check{check("not-failed", false, "the server ends: "+why)}
 		return h
 	}

@@ -101,7 +101,7 @@ func (o *Operator) MaxJobSize() uint32 { return o.opts.MaxJobSize() }
 // Ready returns nil if the server runs operations.
 func (o *Operator) Ready() error {
 	switch life := o.opts.Life; {
-	case life.Restarts():
+	case life.restarts():
 		return wire.Following.With("", "this server leads no more, and begins anew", "try again: another server leads; GET /api/v1/cluster names it")
 	case life.Failure() != "":
 		return wire.Stopping.Problem("the journal has failed: " + life.Failure())

@@ -85,8 +85,8 @@ func (l *Life) Failure() string {
 	return ""
 }
 
-// Restarts reports whether the process starts again because of the failure.
-func (l *Life) Restarts() bool {
+// restarts reports whether the process starts again because of the failure.
+func (l *Life) restarts() bool {
 	f := l.failure.Load()
 	return f != nil && f.restarts
 }

@@ -29,16 +29,16 @@ type Sample struct {
 	Shards      []shard.Counters
 	Loops       int
 	Sums        *session.Sums
-	Commands    []Protocol
+	Commands    []protocol
 	Connections int // the connection limit
 
 	Journal  *commit.Stats // nil: there is none
 	Pressure commit.Pressure
 }
 
-// A Protocol counts the well-formed commands of a protocol by kind, and the errors that it
+// A protocol counts the well-formed commands of a protocol by kind, and the errors that it
 // has replied with. Kinds and errors without a name are left out.
-type Protocol struct {
+type protocol struct {
 	Name     string
 	Kinds    []Count
 	Errors   []Count
@@ -126,7 +126,7 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	}
 	commands, errors := v.Sums.Commands, v.Sums.Errors
 	for _, f := range o.opts.Fronts {
-		p := Protocol{Name: f.Name()}
+		p := protocol{Name: f.Name()}
 		p.Kinds, commands = counted(f.Kinds(), commands)
 		p.Errors, errors = counted(f.Errors(), errors)
 		for _, s := range v.Sums.Fronts {

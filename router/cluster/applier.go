@@ -10,7 +10,7 @@ import (
 
 // A Replica is the state that the log makes. One goroutine uses it.
 type Replica interface {
-	// Apply applies a record of another server, in the order of the log.
+	// apply applies a record of another server, in the order of the log.
 	Apply(rec *record.Record) error
 	// Settle orders what was applied. It is called now and then.
 	Settle()
@@ -46,7 +46,7 @@ type applier struct {
 var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("this server does not lead any more")}
 
 // do applies a range of entries.
-func (a *applier) do(p *Apply) error {
+func (a *applier) do(p *apply) error {
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		if err := a.entry(e, p.Own); err != nil {

@@ -32,7 +32,7 @@ var ErrRemoved = errors.New("this server was removed from the cluster: to have i
 
 func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 	o.Vote, o.Members = state.Vote(), state.Members()
-	m, err := NewMachine(*o)
+	m, err := newMachine(*o)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (e *engine) use(p *Proposals) { e.proposals, e.applier.proposals = p, p }
 // receive passes on a message from a peer. Invalid messages are ignored; an error is raft's.
 func (e *engine) receive(msg Message) (err error) {
 	defer e.recovered(&err)
-	_ = e.machine.Receive(msg)
+	_ = e.machine.receive(msg)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (e *engine) recovered(err *error) {
 // change is applier.change, on the goroutine of the Machine.
 func (e *engine) change(entry *Entry, next *Members) (err error) {
 	defer e.recovered(&err)
-	if err := e.machine.ApplyChange(entry, next); err != nil {
+	if err := e.machine.applyChange(entry, next); err != nil {
 		return err
 	}
 	if next.Find(e.self) == nil {
@@ -105,7 +105,7 @@ func (e *engine) change(entry *Entry, next *Members) (err error) {
 
 // turn proposes what is queued, and collects work until the Machine has none. It publishes the term
 // and the lease, and then sends messages.
-func (e *engine) turn(appends []*Append, applies []*Apply) (_ []*Append, _ []*Apply, err error) {
+func (e *engine) turn(appends []*Append, applies []*apply) (_ []*Append, _ []*apply, err error) {
 	defer e.recovered(&err)
 	for {
 		e.propose()
@@ -154,7 +154,7 @@ func (e *engine) propose() {
 // publish makes the term and the lease visible to other goroutines.
 func (e *engine) publish() {
 	e.leading.Store(e.machine.Leads())
-	e.leaseUntil.Store(int64(e.machine.LeaseUntil()))
+	e.leaseUntil.Store(int64(e.machine.leaseUntil()))
 }
 
 // leased reports whether no other node can lead at a time.

@@ -31,18 +31,18 @@ const (
 	applyingMax  = 4 << 20 // bytes of entries being applied
 )
 
-// A Role is the state of a node in raft.
-type Role uint8
+// A role is the state of a node in raft.
+type role uint8
 
 // The roles.
 const (
-	Following Role = iota
+	Following role = iota
 	Campaigning
 	Leading
 )
 
 // String returns the role's name.
-func (r Role) String() string { return [...]string{"follower", "candidate", "leader"}[r] }
+func (r role) String() string { return [...]string{"follower", "candidate", "leader"}[r] }
 
 // Options are the initial state of a Machine.
 type Options struct {
@@ -71,7 +71,7 @@ type Machine struct {
 	store        *storage
 	tick         time.Duration
 	now          time.Duration // of the last call
-	role         Role          // after the last Ready, like leader and vote
+	role         role          // after the last Ready, like leader and vote
 	leader       uint64
 	vote         Vote
 	last         uint64 // while Leading: index of the last entry
@@ -90,15 +90,15 @@ type Machine struct {
 // hand-over.
 var ErrNotLeader = errors.New("this server does not lead")
 
-// ErrBusy is the error of a change while another is not applied, or at the beginning of a lead.
-var ErrBusy = errors.New("another change of the servers is not done: ask again in a moment")
+// errBusy is the error of a change while another is not applied, or at the beginning of a lead.
+var errBusy = errors.New("another change of the servers is not done: ask again in a moment")
 
 // ErrSelf is the error of a leader that should remove itself: the others might never hear that the
 // removal is committed, and wait for its vote.
 var ErrSelf = errors.New("this server leads: hand over first, and let the next leader remove it")
 
-// NewMachine returns a Machine that continues from its log and its vote.
-func NewMachine(o Options) (*Machine, error) {
+// newMachine returns a Machine that continues from its log and its vote.
+func newMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
 		return nil, fmt.Errorf("%x is no id of a server", o.ID)
 	}
@@ -163,14 +163,14 @@ func (m *Machine) Tick(now time.Duration) {
 	case m.transferring > 0:
 		m.transferring--
 	default:
-		_ = m.Transfer(m.Successor()) // the voter that was told to campaign does not lead
+		_ = m.Transfer(m.successor()) // the voter that was told to campaign does not lead
 	}
 }
 
-// Receive takes a message from a peer. The error is for a message that no peer sends and for a
+// receive takes a message from a peer. The error is for a message that no peer sends and for a
 // sender that is no member; either changes nothing.
-func (m *Machine) Receive(msg Message) error {
-	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.From()) || msg.From() == m.id {
+func (m *Machine) receive(msg Message) error {
+	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.from()) || msg.from() == m.id {
 		return fmt.Errorf("no server sends %v", msg)
 	}
 	if msg.asksForVote() && m.quiet > 0 {
@@ -188,7 +188,7 @@ func (m *Machine) Receive(msg Message) error {
 		return fmt.Errorf("%v: %w", msg, err)
 	}
 	if msg.isFromLeader() {
-		if s := m.raft.BasicStatus(); s.Lead == msg.From() && s.GetTerm() == msg.pb.GetTerm() {
+		if s := m.raft.BasicStatus(); s.Lead == msg.from() && s.GetTerm() == msg.pb.GetTerm() {
 			m.quiet = electionTicks
 		}
 	}
@@ -242,7 +242,7 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 	case m.role != Leading:
 		return 0, ErrNotLeader
 	case m.change > m.store.applied:
-		return 0, ErrBusy
+		return 0, errBusy
 	case c.Kind == Remove && c.Member.ID == m.id:
 		return 0, ErrSelf
 	}
@@ -264,7 +264,7 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 
 // Transfer hands over to another voter. The node refuses proposals meanwhile, for one timeout at
 // most. It tells the voter to campaign when the voter has the whole log, which ends the lease (see
-// Ready). If the voter does not get that far, the node goes on leading.
+// ready). If the voter does not get that far, the node goes on leading.
 func (m *Machine) Transfer(to uint64) error {
 	if m.role != Leading {
 		return ErrNotLeader
@@ -282,9 +282,9 @@ func (m *Machine) Transferring() bool {
 	return m.raft.BasicStatus().LeadTransferee != 0 || m.lease.off
 }
 
-// Successor returns the voter that could take over soonest: it has answered recently, and has most
+// successor returns the voter that could take over soonest: it has answered recently, and has most
 // of the log. Zero: there is none.
-func (m *Machine) Successor() (best uint64) {
+func (m *Machine) successor() (best uint64) {
 	var most uint64
 	m.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
 		if id != m.id && kind == raft.ProgressTypePeer && p.RecentActive && p.Match >= most {
@@ -294,12 +294,12 @@ func (m *Machine) Successor() (best uint64) {
 	return best
 }
 
-// LeaseUntil returns the time, on the clock of Tick, until which no other node can lead. Zero:
+// leaseUntil returns the time, on the clock of Tick, until which no other node can lead. Zero:
 // there is no lease.
-func (m *Machine) LeaseUntil() time.Duration { return m.lease.until }
+func (m *Machine) leaseUntil() time.Duration { return m.lease.until }
 
-// Unreachable says that messages to a node were lost.
-func (m *Machine) Unreachable(id uint64) { m.raft.ReportUnreachable(id) }
+// unreachable says that messages to a node were lost.
+func (m *Machine) unreachable(id uint64) { m.raft.ReportUnreachable(id) }
 
 // Fetching says that a node has begun to fetch the journal from this one. It gets no messages until
 // Fetched.
@@ -335,9 +335,9 @@ func (m *Machine) Applied() uint64 { return m.store.applied }
 // Members returns the members after the last applied change.
 func (m *Machine) Members() *Members { return m.store.members }
 
-// ApplyChange makes raft follow a committed change. next is Members().After(the change), and must
+// applyChange makes raft follow a committed change. next is Members().After(the change), and must
 // be on this disk: a node that forgets the others may take itself for a majority.
-func (m *Machine) ApplyChange(e *Entry, next *Members) error {
+func (m *Machine) applyChange(e *Entry, next *Members) error {
 	_, cc, err := parseChange(e.Data)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ type Message struct{ pb *raftpb.Message }
 // To returns the receiver.
 func (m Message) To() uint64 { return m.pb.GetTo() }
 
-// From returns the sender.
-func (m Message) From() uint64 { return m.pb.GetFrom() }
+// from returns the sender.
+func (m Message) from() uint64 { return m.pb.GetFrom() }
 
 // Encode returns the message as bytes, which the caller owns.
 func (m Message) Encode() ([]byte, error) { return proto.Marshal(m.pb) }

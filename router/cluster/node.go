@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/commit"
 )
 
-// A Transport sends messages to other nodes.
-type Transport interface {
+// A transport sends messages to other nodes.
+type transport interface {
 	// Send takes over a message and does not block. It reports false if the message is lost.
 	Send(to uint64, message []byte) bool
 }
@@ -22,7 +22,7 @@ type NodeOptions struct {
 	Log       Log
 	Replica   Replica
 	Proposals *Proposals // of the replica's journal
-	Transport Transport
+	Transport transport
 	// Acknowledge hears that all commits of a leading replica up to n are committed.
 	Acknowledge func(n uint64) error
 
@@ -58,7 +58,7 @@ type Node struct {
 
 	inbox   *queue[event]
 	appends *queue[*Append]
-	applies *queue[*Apply]
+	applies *queue[*apply]
 	quit    chan struct{}
 	ended   sync.Once
 	running sync.WaitGroup
@@ -86,7 +86,7 @@ func StartNode(o NodeOptions) (*Node, error) {
 		quit: make(chan struct{}), changed: make(chan struct{}),
 	}
 	n.inbox = newQueue[event](inboxMax, make(chan struct{}, 1))
-	n.appends, n.applies = newQueue[*Append](0, nil), newQueue[*Apply](0, nil)
+	n.appends, n.applies = newQueue[*Append](0, nil), newQueue[*apply](0, nil)
 	self := o.State.Identity().Node
 	e, err := newEngine(&Options{ID: self, Log: o.Log, Timeout: o.Timeout, Logger: o.Logger}, o.State, o.Replica)
 	if err != nil {
@@ -151,7 +151,7 @@ func (n *Node) handle(e event) {
 	case e.call != nil:
 		e.call()
 	case e.peer.pb != nil:
-		n.figures.hear(e.peer.From(), n.now())
+		n.figures.hear(e.peer.from(), n.now())
 		n.end(n.engine.receive(e.peer))
 	default:
 		n.end(n.engine.done(e.done))
@@ -224,25 +224,25 @@ func (n *Node) send(m Message) {
 		return
 	}
 	to := m.To()
-	n.later(func() { n.engine.machine.Unreachable(to) })
+	n.later(func() { n.engine.machine.unreachable(to) })
 }
 
 // later calls f on the Machine's goroutine and does not block, so that the same goroutine can call
 // it.
 func (n *Node) later(f func()) { n.inbox.push(event{call: f}) }
 
-// Receive takes a message that the Transport has received from a node. It blocks while the inbox is
+// receive takes a message that the Transport has received from a node. It blocks while the inbox is
 // full. It drops what is not a message of that node.
 func (n *Node) Receive(from uint64, message []byte) {
 	m, err := Decode(message)
-	if err != nil || m.From() != from {
+	if err != nil || m.from() != from {
 		return
 	}
 	n.inbox.put(event{peer: m})
 }
 
-// Unreachable says that messages to a node were lost.
-func (n *Node) Unreachable(id uint64) { n.later(func() { n.engine.machine.Unreachable(id) }) }
+// unreachable says that messages to a node were lost.
+func (n *Node) Unreachable(id uint64) { n.later(func() { n.engine.machine.unreachable(id) }) }
 
 // Fetching says that a node has begun to fetch the journal from this one.
 func (n *Node) Fetching(id uint64) { n.later(func() { n.engine.machine.Fetching(id) }) }
@@ -281,7 +281,7 @@ func (n *Node) watchDisk() {
 		n.end(errSlowDisk)
 	case !n.handing:
 		n.handing = true
-		if m.Transfer(m.Successor()) != nil {
+		if m.Transfer(m.successor()) != nil {
 			n.end(errSlowDisk)
 		}
 	}

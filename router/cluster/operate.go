@@ -66,7 +66,7 @@ func (n *Node) Change(ctx context.Context, c Change) error {
 			return uncertain(err)
 		}
 		switch {
-		case errors.Is(refused, ErrBusy):
+		case errors.Is(refused, errBusy):
 			if err := n.pause(ctx); err != nil {
 				return err
 			}
@@ -112,8 +112,8 @@ func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 	}
 }
 
-// ErrNoSuccessor is the error of a hand-over when no voter can be reached.
-var ErrNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
+// errNoSuccessor is the error of a hand-over when no voter can be reached.
+var errNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
 
 // ErrBehind is the error of a hand-over to a voter that lacks too much of the log.
 var ErrBehind = errors.New("the server has not caught up with the log within the timeout of elections, so it cannot take over")
@@ -128,7 +128,7 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 		err := n.do(ctx, func(m *Machine) {
 			next := to
 			if to == 0 {
-				next = m.Successor()
+				next = m.successor()
 			}
 			switch {
 			case tried && (m.Leads() == 0 || m.Transferring()):
@@ -137,7 +137,7 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 			case tried && to != 0:
 				refused = ErrBehind
 			case next == 0 && !tried:
-				refused = ErrNoSuccessor
+				refused = errNoSuccessor
 			case next == 0: // one may answer again
 			default:
 				refused = m.Transfer(next)

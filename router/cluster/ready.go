@@ -8,17 +8,17 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A Ready is work that a Machine wants done. The Appends of all Readys are done in order, and so
+// A ready is work that a Machine wants done. The Appends of all Readys are done in order, and so
 // are the Applys; everything else has no order.
-type Ready struct {
-	Role   Role
+type ready struct {
+	Role   role
 	Term   uint64
 	Leader uint64 // zero: none is known
 	Commit uint64
 
 	Send   []Message // to send now
 	Append *Append   // or nil
-	Apply  *Apply    // or nil
+	Apply  *apply    // or nil
 	Fetch  *Fetch    // or nil
 }
 
@@ -32,15 +32,15 @@ type Append struct {
 	After []Message
 }
 
-// An Apply is a range of committed entries.
-type Apply struct {
+// An apply is a range of committed entries.
+type apply struct {
 	Entries []Entry
 	Own     uint64 // the term in which this node leads; zero: it does not
 	after   Message
 }
 
 // Done returns the message for Machine.Done when all entries are applied.
-func (a *Apply) Done() Message { return a.after }
+func (a *apply) Done() Message { return a.after }
 
 // A Fetch says that this node needs the leader's journal, and restarts with it.
 type Fetch struct {
@@ -48,8 +48,8 @@ type Fetch struct {
 	Index, Term uint64 // the journal has at least this entry
 }
 
-// Ready returns work to do now. It reports false if there is none.
-func (m *Machine) Ready() (r Ready, ok bool) {
+// ready returns work to do now. It reports false if there is none.
+func (m *Machine) Ready() (r ready, ok bool) {
 	held := m.holding.release(m.store.applied)
 	if !m.raft.HasReady() && m.fetch == nil && len(held) == 0 {
 		return r, false
@@ -59,7 +59,7 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		m.become(s)
 	}
 	s := m.raft.BasicStatus()
-	r = Ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Send: held, Fetch: m.fetch}
+	r = ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Send: held, Fetch: m.fetch}
 	m.fetch = nil
 	m.noteOwn(rd.Entries)
 	for _, state := range rd.ReadStates {
@@ -70,7 +70,7 @@ func (m *Machine) Ready() (r Ready, ok bool) {
 		case raft.LocalAppendThread:
 			r.Append = m.toAppend(msg, r.Commit)
 		case raft.LocalApplyThread:
-			r.Apply = &Apply{Entries: fromRaft(msg.GetEntries()), Own: m.Leads(), after: Message{msg.GetResponses()[0]}}
+			r.Apply = &apply{Entries: fromRaft(msg.GetEntries()), Own: m.Leads(), after: Message{msg.GetResponses()[0]}}
 		default:
 			switch msg.GetType() {
 			case raftpb.MsgSnap:

@@ -230,7 +230,7 @@ func (s *simNode) send(m Message) {
 	if to == nil || to.misses(s.id) || w.cut[[2]uint64{s.id, m.To()}] || !w.calm && w.rng.IntN(w.loss) == 0 {
 		if w.rng.IntN(3) == 0 {
 			w.in(5, s.alive(func() error {
-				return s.after(s.hand.Do(func(mm *Machine) { mm.Unreachable(m.To()) }))
+				return s.after(s.hand.Do(func(mm *Machine) { mm.unreachable(m.To()) }))
 			}))
 		}
 		return

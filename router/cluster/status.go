@@ -11,7 +11,7 @@ import (
 // A Status describes a node for operators.
 type Status struct {
 	Identity        Identity
-	Role            Role
+	Role            role
 	Term, Leader    uint64
 	Leads           bool          // with its replica: it serves
 	Lease           time.Duration // that is left; zero: it has none
@@ -89,7 +89,7 @@ func (n *Node) noteProgress() {
 		n.figures.leased = false
 		return
 	}
-	held := now < m.LeaseUntil()
+	held := now < m.leaseUntil()
 	if n.figures.leased && !held {
 		n.figures.lapses++
 	}
@@ -122,7 +122,7 @@ func (n *Node) status(m *Machine) Status {
 	v, _ := n.View()
 	s := Status{
 		Identity: n.opts.State.Identity(), Role: m.role, Term: b.GetTerm(), Leader: m.leader, Leads: v.Leads,
-		Lease: max(0, m.LeaseUntil()-now), Commit: b.GetCommit(), Applied: b.Applied,
+		Lease: max(0, m.leaseUntil()-now), Commit: b.GetCommit(), Applied: b.Applied,
 		First: m.store.log.First(), Last: m.store.log.Last(), Members: m.Members(),
 		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
 	}

@@ -12,7 +12,7 @@ type Stepper struct {
 	engine  *engine
 	now     func() time.Duration
 	appends []*Append
-	applies []*Apply
+	applies []*apply
 }
 
 // StepperOptions are a Stepper's parts and callbacks.
@@ -70,7 +70,7 @@ func (s *Stepper) Tick() error {
 	return s.turn()
 }
 
-// Receive takes a message from another node.
+// receive takes a message from another node.
 func (s *Stepper) Receive(msg Message) error {
 	if err := s.engine.receive(msg); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (s *Stepper) Write(n int) error {
 	return s.turn()
 }
 
-// Apply does the oldest Apply.
+// apply does the oldest Apply.
 func (s *Stepper) Apply() error {
 	p := s.applies[0]
 	s.applies = s.applies[1:]

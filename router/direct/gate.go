@@ -12,8 +12,8 @@ import (
 // ErrFull means that the disk has no room for a change. Nothing was changed.
 var ErrFull = errors.New("the disk is full")
 
-// ErrFailed means that the journal has failed: it acknowledges nothing any more.
-var ErrFailed = errors.New("the journal has failed")
+// errFailed means that the journal has failed: it acknowledges nothing any more.
+var errFailed = errors.New("the journal has failed")
 
 // Goroutines wait for the journal at a Gate: until their change is durable, or until there is
 // room for one. The zero value is ready for use.
@@ -67,7 +67,7 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	}()
 	for !ready() { // the bell is in the list already, so no Wake is missed
 		if g.failed.Load() {
-			return ErrFailed
+			return errFailed
 		}
 		select {
 		case <-bell:

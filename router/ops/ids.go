@@ -17,13 +17,13 @@ const (
 	regionIDs   = PageIDs * regionPages
 )
 
-// IDs gives out job ids 1, 2, 3 … over the whole server, and knows the shard of each job, so
+// iDs gives out job ids 1, 2, 3 … over the whole server, and knows the shard of each job, so
 // that a command that names a job visits one shard. It takes two bytes per live job if ids are
 // dense. It drops a page whose ids are all finished, and a region with its last page.
 //
 // Every id that was given out is finished exactly once: when its job is deleted, or when no
 // job was made. So a page can count its finished ids.
-type IDs struct {
+type iDs struct {
 	last    atomic.Uint64
 	_       [56]byte // every put writes last, every command reads regions
 	regions atomic.Pointer[[]atomic.Pointer[idRegion]]
@@ -51,8 +51,8 @@ func idPlace(id uint64) (word, shift uint64) {
 }
 
 // newIDs returns IDs that have given out none.
-func newIDs() *IDs {
-	m := new(IDs)
+func newIDs() *iDs {
+	m := new(iDs)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
 	// There is no job 0: its page must not wait for it.
 	m.Finish(0)
@@ -60,27 +60,27 @@ func newIDs() *IDs {
 }
 
 // Take gives out n consecutive ids, and returns the first. The caller must note or finish each.
-func (m *IDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
+func (m *iDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
 
 // GiveBack takes back n ids from first on, the last that Take gave out. It returns false if
 // other ids were taken since.
-func (m *IDs) GiveBack(first core.JobID, n int) bool {
+func (m *iDs) GiveBack(first core.JobID, n int) bool {
 	before := uint64(first) - 1
 	return m.last.CompareAndSwap(before+uint64(n), before)
 }
 
 // Note notes the shard of an id that was given out, before any client can know the job.
-func (m *IDs) Note(jid core.JobID, sh int) {
+func (m *iDs) Note(jid core.JobID, sh int) {
 	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 }
 
 // Last returns the highest id that was given out; zero: none.
-func (m *IDs) Last() core.JobID { return core.JobID(m.last.Load()) }
+func (m *iDs) Last() core.JobID { return core.JobID(m.last.Load()) }
 
-// Find returns the index of the shard of a live job; ok is false if there is no such job.
-func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
+// find returns the index of the shard of a live job; ok is false if there is no such job.
+func (m *iDs) find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
 	p := m.livePage(id)
 	if p == nil {
@@ -92,23 +92,23 @@ func (m *IDs) Find(jid core.JobID) (sh int, ok bool) {
 }
 
 // Finish forgets an id for ever: its job is deleted, or was never made.
-func (m *IDs) Finish(jid core.JobID) {
+func (m *iDs) Finish(jid core.JobID) {
 	m.clear(jid)
 	m.count(uint64(jid)/PageIDs, 1)
 }
 
 // Forget undoes Note on a follower, where the leader gives out and finishes ids. Resume, which
 // counts finished ids, must come before any other use.
-func (m *IDs) Forget(jid core.JobID) { m.clear(jid) }
+func (m *iDs) Forget(jid core.JobID) { m.clear(jid) }
 
 // clear is the part of Finish that other goroutines see at once; count must follow.
-func (m *IDs) clear(jid core.JobID) {
+func (m *iDs) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))
 	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
 }
 
 // count counts n cleared ids of a page.
-func (m *IDs) count(page uint64, n uint32) {
+func (m *iDs) count(page uint64, n uint32) {
 	switch done := m.page(page * PageIDs).finished.Add(n); {
 	case done < PageIDs:
 		return
@@ -128,7 +128,7 @@ func (m *IDs) count(page uint64, n uint32) {
 
 // Resume goes on after the highest id that was ever given out. All ids up to it are finished,
 // except those that were noted. No other goroutine may use the ids meanwhile.
-func (m *IDs) Resume(high uint64) {
+func (m *iDs) Resume(high uint64) {
 	m.last.Store(high)
 	for n := uint64(0); n <= high/regionIDs; n++ {
 		rs := *m.regions.Load()
@@ -150,7 +150,7 @@ func (m *IDs) Resume(high uint64) {
 
 // resumeRegion counts the finished ids in the region that starts at first. It reports whether
 // all are.
-func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
+func (m *iDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	pages := uint32(0)
 	for k := range r.pages {
 		at := first + uint64(k)*PageIDs
@@ -187,7 +187,7 @@ func (m *IDs) resumeRegion(r *idRegion, first, high uint64) bool {
 }
 
 // livePage returns the page of an id; nil: all of its ids are finished, or none was given out.
-func (m *IDs) livePage(id uint64) *idPage {
+func (m *iDs) livePage(id uint64) *idPage {
 	rs := *m.regions.Load()
 	if id/regionIDs >= uint64(len(rs)) {
 		return nil
@@ -201,7 +201,7 @@ func (m *IDs) livePage(id uint64) *idPage {
 
 // page returns the page of an id that was given out and is not finished, so the page and its
 // region stay meanwhile.
-func (m *IDs) page(id uint64) *idPage {
+func (m *iDs) page(id uint64) *idPage {
 	if p := m.livePage(id); p != nil {
 		return p
 	}
@@ -211,7 +211,7 @@ func (m *IDs) page(id uint64) *idPage {
 }
 
 // region returns the region of an id, as page does.
-func (m *IDs) region(id uint64) *idRegion {
+func (m *iDs) region(id uint64) *idRegion {
 	n := id / regionIDs
 	if rs := *m.regions.Load(); n < uint64(len(rs)) {
 		if r := rs[n].Load(); r != nil {
@@ -243,7 +243,7 @@ func (m *IDs) region(id uint64) *idRegion {
 // another page, so that cores that delete jobs of the same page need not write its counter in
 // turns. IDs keeps the page as long. Not safe for concurrent use.
 type Finisher struct {
-	ids     *IDs
+	ids     *iDs
 	pending [2]pendingCount // by page: one may end when the next begins
 	adds    uint64
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // pages counts the pages and regions in memory.
-func (m *IDs) pages() (pages, regions int) {
+func (m *iDs) pages() (pages, regions int) {
 	rs := *m.regions.Load()
 	for i := range rs {
 		r := rs[i].Load()
@@ -27,8 +27,8 @@ func (m *IDs) pages() (pages, regions int) {
 }
 
 // next gives out an id for a job of a shard.
-func next(m *IDs, sh int) core.JobID {
-	n := Numbers{m, sh}
+func next(m *iDs, sh int) core.JobID {
+	n := numbers{m, sh}
 	return n.NextID()
 }
 
@@ -47,11 +47,11 @@ func TestIDsDropPagesAndRegions(t *testing.T) {
 		t.Errorf("%d pages in %d regions, want one each for two survivors and the last id", pages, regions)
 	}
 	for _, id := range survivors {
-		if sh, ok := m.Find(id); !ok || sh != 7 {
+		if sh, ok := m.find(id); !ok || sh != 7 {
 			t.Errorf("survivor %d: shard %d, %v", id, sh, ok)
 		}
 		m.Finish(id)
-		if _, ok := m.Find(id); ok {
+		if _, ok := m.find(id); ok {
 			t.Errorf("%d is found after its end", id)
 		}
 	}
@@ -74,11 +74,11 @@ func TestIDsAreSharedByManyLoops(t *testing.T) {
 			var mine []core.JobID
 			for range each {
 				id := next(m, g)
-				if sh, ok := m.Find(id); !ok || sh != g {
+				if sh, ok := m.find(id); !ok || sh != g {
 					t.Errorf("id %d: shard %d, %v; want %d", id, sh, ok, g)
 					return
 				}
-				m.Find(core.JobID(rng.Uint64N(uint64(id) + 100)))
+				m.find(core.JobID(rng.Uint64N(uint64(id) + 100)))
 				if mine = append(mine, id); len(mine) > 100 {
 					n := rng.IntN(len(mine))
 					m.Finish(mine[n])
@@ -101,11 +101,11 @@ func TestIDsAreSharedByManyLoops(t *testing.T) {
 		t.Errorf("%d ids given out, want %d", got, loops*each)
 	}
 	found := 0
-	if _, ok := m.Find(1<<64 - 1); ok {
+	if _, ok := m.find(1<<64 - 1); ok {
 		t.Error("found the largest id")
 	}
 	for id := range core.JobID(loops*each + 1) {
-		sh, ok := m.Find(id)
+		sh, ok := m.find(id)
 		if g, lives := kept[id]; ok != lives || ok && sh != g {
 			t.Fatalf("id %d: shard %d, %v; want %d, %v", id, sh, ok, g, lives)
 		}
@@ -187,7 +187,7 @@ func TestIDsThatAreFollowed(t *testing.T) {
 		t.Errorf("the next id is %d, want %d", id, high+1)
 	}
 	for id, want := range live {
-		if sh, ok := m.Find(id); !ok || sh != want {
+		if sh, ok := m.find(id); !ok || sh != want {
 			t.Fatalf("id %d: shard %d, %v; want %d", id, sh, ok, want)
 		}
 		m.Finish(id)

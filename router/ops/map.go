@@ -11,9 +11,9 @@ import (
 type Map struct {
 	shards  []*shard.Shard
 	mask    uint64 // the bits of a slot that choose the shard
-	ids     *IDs
+	ids     *iDs
 	tubes   *Tubes
-	numbers []Numbers // by shard
+	numbers []numbers // by shard
 	freed   func(core.Large)
 }
 
@@ -30,9 +30,9 @@ type MapOptions struct {
 // and OfSlot.
 func NewMap(o MapOptions) *Map {
 	m := &Map{mask: uint64(o.Shards - 1), ids: newIDs(), tubes: newTubes(o.Naming), freed: o.BodyFreed}
-	m.numbers = make([]Numbers, o.Shards)
+	m.numbers = make([]numbers, o.Shards)
 	for i := range m.numbers {
-		m.numbers[i] = Numbers{m.ids, i}
+		m.numbers[i] = numbers{m.ids, i}
 	}
 	return m
 }
@@ -80,13 +80,13 @@ func (m *Map) ofFace(f *core.Face) int { return m.OfSlot(f.Slot()) }
 
 // OfJob returns the index of the shard in which a job lives; ok is false if there is no such
 // job.
-func (m *Map) OfJob(id core.JobID) (i int, ok bool) { return m.ids.Find(id) }
+func (m *Map) OfJob(id core.JobID) (i int, ok bool) { return m.ids.find(id) }
 
-// IDs returns the ids of jobs.
-func (m *Map) IDs() *IDs { return m.ids }
+// iDs returns the ids of jobs.
+func (m *Map) IDs() *iDs { return m.ids }
 
-// Numbers returns the source of ids for jobs of a shard.
-func (m *Map) Numbers(i int) *Numbers { return &m.numbers[i] }
+// numbers returns the source of ids for jobs of a shard.
+func (m *Map) Numbers(i int) *numbers { return &m.numbers[i] }
 
 // Finisher returns a Finisher for one owner: one per loop and one per shard.
 func (m *Map) Finisher() Finisher { return Finisher{ids: m.ids} }
@@ -104,15 +104,15 @@ type Tube struct {
 // TubeOf returns the tube of a face.
 func (m *Map) TubeOf(f *core.Face) Tube { return Tube{f.Name(), m.ofFace(f), f.ID()} }
 
-// Numbers gives out ids for jobs of one shard, one at a time. It implements core.Numbers; the
+// numbers gives out ids for jobs of one shard, one at a time. It implements core.Numbers; the
 // shard's owner may call it.
-type Numbers struct {
-	ids   *IDs
+type numbers struct {
+	ids   *iDs
 	shard int
 }
 
 // NextID gives out an id and notes its shard.
-func (n *Numbers) NextID() core.JobID {
+func (n *numbers) NextID() core.JobID {
 	id := n.ids.Take(1)
 	n.ids.Note(id, n.shard)
 	return id

@@ -28,7 +28,7 @@ type Tubes struct {
 	n atomic.Int64 // names.n, for readers without mu
 
 	mu      sync.Mutex // guards all fields below
-	names   NameList
+	names   nameList
 	foreign int                 // how many names are foreign
 	at      map[string]int      // positions
 	most    int                 // the largest number of names since at was made
@@ -124,7 +124,7 @@ func (t *Tubes) shrink() {
 }
 
 // Names returns the names as they are now, and whether some are foreign: see Naming.
-func (t *Tubes) Names() (names *NameList, foreign bool) {
+func (t *Tubes) Names() (names *nameList, foreign bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.names.snapshot(), t.foreign > 0
@@ -166,11 +166,11 @@ func (t *Tubes) Check() error {
 	return nil
 }
 
-// A NameList is the names of tubes in the order of list-tubes. It has blocks, and a snapshot
+// A nameList is the names of tubes in the order of list-tubes. It has blocks, and a snapshot
 // only copies their addresses: a block of a snapshot is copied before it changes. So neither
 // waits for the other, however long the list is. A snapshot never changes, and any goroutine
 // may read it.
-type NameList struct {
+type nameList struct {
 	blocks []*nameBlock
 	n      int
 	taken  uint64 // snapshots
@@ -185,16 +185,16 @@ type nameBlock struct {
 const nameBlockLen = 256
 
 // Len returns the number of names.
-func (l *NameList) Len() int { return l.n }
+func (l *nameList) Len() int { return l.n }
 
 // At returns name i, from 0 on.
-func (l *NameList) At(i int) string { return l.blocks[i/nameBlockLen].names[i%nameBlockLen] }
+func (l *nameList) At(i int) string { return l.blocks[i/nameBlockLen].names[i%nameBlockLen] }
 
 // ShownBytes returns the length of all names in a list of tubes; see Naming.
-func (l *NameList) ShownBytes() int { return l.shown }
+func (l *nameList) ShownBytes() int { return l.shown }
 
 // All returns the names in their order.
-func (l *NameList) All() iter.Seq[string] {
+func (l *nameList) All() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range l.n {
 			if !yield(l.At(i)) {
@@ -205,7 +205,7 @@ func (l *NameList) All() iter.Seq[string] {
 }
 
 // place returns where to write name i.
-func (l *NameList) place(i int) *string {
+func (l *nameList) place(i int) *string {
 	b := &l.blocks[i/nameBlockLen]
 	if (*b).taken != l.taken {
 		c := **b
@@ -215,7 +215,7 @@ func (l *NameList) place(i int) *string {
 	return &(*b).names[i%nameBlockLen]
 }
 
-func (l *NameList) add(name string) {
+func (l *nameList) add(name string) {
 	if l.n == len(l.blocks)*nameBlockLen {
 		l.blocks = append(l.blocks, &nameBlock{taken: l.taken})
 	}
@@ -224,7 +224,7 @@ func (l *NameList) add(name string) {
 }
 
 // remove moves the last name to the place of name i.
-func (l *NameList) remove(i int) {
+func (l *nameList) remove(i int) {
 	l.n--
 	last := l.place(l.n)
 	*l.place(i) = *last
@@ -236,7 +236,7 @@ func (l *NameList) remove(i int) {
 }
 
 // snapshot returns the list as it is now, only to be read.
-func (l *NameList) snapshot() *NameList {
+func (l *nameList) snapshot() *nameList {
 	s := *l
 	s.blocks = append([]*nameBlock(nil), l.blocks...)
 	l.taken++

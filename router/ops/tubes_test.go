@@ -33,7 +33,7 @@ func TestTubesAreAsANaiveList(t *testing.T) {
 	d := newTubes(plain)
 	var model []string
 	type pair struct {
-		got  *NameList
+		got  *nameList
 		want []string
 	}
 	var taken []pair

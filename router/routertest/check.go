@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// An Inspected connection shows what it knows of the shards. Connections of both protocols do.
-type Inspected interface {
+// An inspected connection shows what it knows of the shards. Connections of both protocols do.
+type inspected interface {
 	// Handles returns how the shards know the client.
 	Handles() *ops.Handles
 	// Used returns the tube that it uses, if any.
@@ -79,7 +79,7 @@ func (k *drivenChecker) fail(format string, args ...any) {
 }
 
 // Inspect returns what a session knows of the shards.
-func Inspect(s *session.Session) Inspected { return s.Protocol().(Inspected) }
+func Inspect(s *session.Session) inspected { return s.Protocol().(inspected) }
 
 // session checks a session by itself.
 func (k *drivenChecker) session(s *session.Session) {

@@ -123,13 +123,13 @@ func (dl *Loop) GoOn() {
 }
 
 // Open makes a session for a new beanstalkd connection.
-func (dl *Loop) Open(c session.Conn) *Session { return dl.OpenFront(dl.d.Server.Fronts()[0], c) }
+func (dl *Loop) Open(c session.Conn) *Session { return dl.openFront(dl.d.Server.Fronts()[0], c) }
 
 // OpenGearman makes a session for a new Gearman connection.
-func (dl *Loop) OpenGearman(c session.Conn) *Session { return dl.OpenFront(dl.d.Server.Fronts()[1], c) }
+func (dl *Loop) OpenGearman(c session.Conn) *Session { return dl.openFront(dl.d.Server.Fronts()[1], c) }
 
-// OpenFront makes a session for a new connection of any protocol.
-func (dl *Loop) OpenFront(f session.Front, c session.Conn) *Session {
+// openFront makes a session for a new connection of any protocol.
+func (dl *Loop) openFront(f session.Front, c session.Conn) *Session {
 	s := &Session{dl.Loop.Open(f, c), dl.d}
 	dl.d.sessions[s] = struct{}{}
 	return s

@@ -65,8 +65,8 @@ type sharedPart struct {
 	counted bool // no job has it
 }
 
-// NewAccount makes an empty account with a bound in bytes.
-func NewAccount(bound int64) *Account {
+// newAccount makes an empty account with a bound in bytes.
+func newAccount(bound int64) *Account {
 	a := &Account{high: make(chan struct{}, 1), shared: make(map[*byte]*sharedPart)}
 	a.bound.Store(bound)
 	return a

@@ -24,7 +24,7 @@ func TestCapsFallWhileHalfOfTheBoundIsUsed(t *testing.T) {
 // TestHighIsTold once for any number of additions, not within the bound, and not when
 // memory is given back.
 func TestHighIsTold(t *testing.T) {
-	a := NewAccount(1000)
+	a := newAccount(1000)
 	told := func(want bool) {
 		t.Helper()
 		select {
@@ -50,7 +50,7 @@ func TestHighIsTold(t *testing.T) {
 
 // TestRetainedPartsCountOnce: however many read a part, and only while no job has it.
 func TestRetainedPartsCountOnce(t *testing.T) {
-	a := NewAccount(1 << 30)
+	a := newAccount(1 << 30)
 	p, alone := make([]byte, 1000), make([]byte, 2000)
 	wants := func(sum int64, parts int) {
 		t.Helper()

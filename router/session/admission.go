@@ -47,11 +47,11 @@ const (
 	NoPlace                       // the next command's large body waits for others
 )
 
-// A Verdict says what becomes of a command.
-type Verdict uint8
+// A verdict says what becomes of a command.
+type verdict uint8
 
 const (
-	Run    Verdict = iota // it may go on
+	Run    verdict = iota // it may go on
 	Wait                  // the session was stopped; the command is to be parsed again
 	Refuse                // it is to be answered with the Reason, and its body skipped
 )
@@ -74,7 +74,7 @@ type Need struct {
 }
 
 // Admit decides whether the parsed command may run now.
-func (s *Session) Admit(n Need) (Verdict, Reason) {
+func (s *Session) Admit(n Need) (verdict, Reason) {
 	h := s.loop.host
 	if n.Submits && h.Draining.Load() {
 		return s.refuse(Draining)
@@ -97,7 +97,7 @@ func (s *Session) Admit(n Need) (Verdict, Reason) {
 	return Run, 0
 }
 
-func (s *Session) refuse(why Reason) (Verdict, Reason) {
+func (s *Session) refuse(why Reason) (verdict, Reason) {
 	s.freePlace()
 	return Refuse, why
 }
@@ -162,7 +162,7 @@ const (
 
 // admitPart decides whether n more bytes of the body may be received. size is the size of
 // the whole body; both include the names that are recorded with it.
-func (s *Session) admitPart(n, size int) Verdict {
+func (s *Session) admitPart(n, size int) verdict {
 	need := int64(int(s.body.got) + n + HeadMax)
 	if need <= s.room.claim.Bytes() {
 		return Run
@@ -201,7 +201,7 @@ func (s *Session) Unadmitted(r *core.Reply) bool {
 // Readmit decides about the operation that was Unadmitted. Run: run it again where it was.
 // Wait: it was put off again. Refuse: it is given up with its body, and must be answered
 // unless the session is Broken.
-func (s *Session) Readmit() Verdict {
+func (s *Session) Readmit() verdict {
 	p := commit.Full
 	if s.end != broken {
 		p = s.claimRoom(s.room.joining)
@@ -303,7 +303,7 @@ func (b *bodyPlaces) admit(now core.Time) (admitted []*Session) {
 
 // claimPlace gives the session's large body a place, or stops the session until there is
 // one. The body keeps its place, or waits for one, until freePlace.
-func (s *Session) claimPlace(size int) Verdict {
+func (s *Session) claimPlace(size int) verdict {
 	b := &s.loop.host.bodies
 	s.body.listed = true
 	b.mu.Lock()

@@ -7,28 +7,28 @@ import (
 	"polystalk/shard/core"
 )
 
-// A View is a session's state for checks and tests.
-type View struct {
+// A view is a session's state for checks and tests.
+type view struct {
 	Life             string
 	Stops            Stops
 	Held, Usage      int // bytes of held input, and of all that the account has of it
 	Pieces           core.Large
 	Queued, Deferred bool
 	HasPlace         bool // its body has a place, or waits for one
-	Roles            Roles
+	Roles            roles
 }
 
-// View returns the session's state. The caller must hold the loop.
-func (s *Session) View() View {
-	return View{
+// view returns the session's state. The caller must hold the loop.
+func (s *Session) View() view {
+	return view{
 		Life: s.life.String(), Stops: s.stops, Held: s.held(), Usage: s.usage.bytes,
 		Pieces: s.body.pieces, Queued: s.queued, Deferred: s.Deferred(), HasPlace: s.body.listed,
 		Roles: s.roles,
 	}
 }
 
-// A LoopView is a loop's state for checks and tests.
-type LoopView struct {
+// A loopView is a loop's state for checks and tests.
+type loopView struct {
 	Queued     int   // sessions that go on in a later turn
 	Corked     int   // sessions with replies that are kept back, or were
 	Holders    int   // sessions that keep something
@@ -36,16 +36,16 @@ type LoopView struct {
 	Unfinished int64 // operations left in shards and turns put off
 }
 
-// View returns the loop's state. The caller must hold it.
-func (l *Loop) View() LoopView {
-	return LoopView{
+// view returns the loop's state. The caller must hold it.
+func (l *Loop) View() loopView {
+	return loopView{
 		Queued: l.queue.len(), Corked: len(l.corks.list), Holders: len(l.holders.list),
 		Untold: l.holders.change, Unfinished: l.unfinished.Load(),
 	}
 }
 
-// Protocol returns the session's protocol.
-func (s *Session) Protocol() Protocol { return s.proto }
+// protocol returns the session's protocol.
+func (s *Session) Protocol() protocol { return s.proto }
 
 // HeldInput returns the input that is held. It is the session's.
 func (s *Session) HeldInput() []byte {

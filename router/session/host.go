@@ -63,7 +63,7 @@ const (
 // NewHost makes a Host with a bound on connection memory, in bytes, in its account. The
 // exported fields are to be set.
 func NewHost(bound int64) *Host {
-	h := &Host{Account: NewAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
+	h := &Host{Account: newAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
 	h.connectionMemory.Store(bound)
 	h.loops.Store(new([]*Loop))
 	h.fronts.Store(new([]Front))

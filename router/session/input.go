@@ -219,7 +219,7 @@ func (s *Session) StartBody(size, tail int) {
 // the body is to be recorded, with names bytes of names, the log must have room: on Wait
 // the session was stopped until it has, and on Refuse the rest, BodyLeft bytes, must be
 // skipped.
-func (s *Session) Collect(p []byte, names int, recorded bool) (n int, v Verdict) {
+func (s *Session) Collect(p []byte, names int, recorded bool) (n int, v verdict) {
 	b := &s.body
 	n = min(len(p), s.BodyLeft())
 	if recorded && s.loop.host.Journal != nil {

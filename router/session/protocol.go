@@ -23,10 +23,10 @@ import (
 //     opened, served and announced.
 //  7. In cmd/imports_test.go: a law that keeps protocols from knowing each other.
 
-// A Protocol turns the bytes of one connection into operations, and replies into bytes. The
+// A protocol turns the bytes of one connection into operations, and replies into bytes. The
 // Session that it embeds calls it; all calls are made with the loop held, and all but
 // Replied with no shard owned.
-type Protocol interface {
+type protocol interface {
 	// Input runs the commands at the front of b, one after the other while
 	// Session.MayParse says so, and returns how many bytes it used. b is the session's
 	// again when it returns; unused bytes come again, with those that follow.
@@ -66,9 +66,9 @@ type Front interface {
 	Open(l *Loop, c Conn) *Session
 }
 
-// A Starter is a Protocol that has something to do when its session is new, before any
+// A starter is a Protocol that has something to do when its session is new, before any
 // input. It is called in a turn.
-type Starter interface{ Start() }
+type starter interface{ Start() }
 
 // A Conn is what a session needs of its connection. Only the loop's holder calls it.
 type Conn interface {
@@ -90,9 +90,9 @@ type Conn interface {
 	Resume() bool
 }
 
-// A Parter is a Conn that can be closed in the middle of a request without the client
+// A parter is a Conn that can be closed in the middle of a request without the client
 // losing the reply that says why.
-type Parter interface {
+type parter interface {
 	// Part is Close for a client that may be in the middle of a request.
 	Part()
 }

@@ -10,7 +10,7 @@ import (
 // the bytes come out as they went in, and an empty queue costs nothing.
 func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	acct := NewAccount(1 << 40)
+	acct := newAccount(1 << 40)
 	shared := bytes.Repeat([]byte("shared "), 3000)
 	for round := range 300 {
 		q := &SendQueue{Account: acct}
@@ -71,7 +71,7 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 // TestSmallRepliesShareBlocks: what is counted is about what was added, also when
 // shared bodies come in between.
 func TestSmallRepliesShareBlocks(t *testing.T) {
-	a := NewAccount(1 << 40)
+	a := newAccount(1 << 40)
 	q := &SendQueue{Account: a}
 	body := make([]byte, 1000)
 	const n = 2000

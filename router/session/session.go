@@ -43,12 +43,12 @@ const (
 	broken            // it is closed as soon as no operation is under way
 )
 
-// Roles are what a session counts as in the server's statistics, until it is gone.
-type Roles uint8
+// roles are what a session counts as in the server's statistics, until it is gone.
+type roles uint8
 
 // The roles. A session keeps them, except waiting and sleeping.
 const (
-	Producer Roles = 1 << iota // it has put a job
+	Producer roles = 1 << iota // it has put a job
 	Worker                     // it has reserved a job, or tried to
 	Sleeper                    // it works for functions, and sleeps until there is a job
 	waits                      // its reserve waits, or did when the session was closed
@@ -59,12 +59,12 @@ const (
 type Session struct {
 	loop  *Loop
 	conn  Conn
-	proto Protocol
+	proto protocol
 
 	life     life
 	end      ending
 	stops    Stops
-	roles    Roles
+	roles    roles
 	queued   bool  // in the loop's queue for a later turn
 	large    bool  // the loop has a large body for it to send; see SendLarge
 	front    uint8 // index of its Front in Host.fronts
@@ -79,7 +79,7 @@ type Session struct {
 }
 
 // Init makes the session that p embeds the session of a connection on the loop.
-func (s *Session) Init(l *Loop, c Conn, p Protocol) {
+func (s *Session) Init(l *Loop, c Conn, p protocol) {
 	s.loop, s.conn, s.proto = l, c, p
 }
 
@@ -131,7 +131,7 @@ func (s *Session) HalfClosed() bool { return s.end >= halfClosed }
 func (s *Session) Stopped() bool { return s.stops != 0 || s.life != ready || s.end >= quitting }
 
 // AddRole counts the session in a role.
-func (s *Session) AddRole(r Roles) {
+func (s *Session) AddRole(r roles) {
 	if s.roles&r == 0 {
 		s.roles |= r
 		s.loop.countRole(r, 1)
@@ -139,7 +139,7 @@ func (s *Session) AddRole(r Roles) {
 }
 
 // DropRole ends a role.
-func (s *Session) DropRole(r Roles) {
+func (s *Session) DropRole(r roles) {
 	if s.roles&r != 0 {
 		s.roles &^= r
 		s.loop.countRole(r, -1)
@@ -307,7 +307,7 @@ func (s *Session) closeConn() {
 		s.conn.Drop()
 		return
 	case refused:
-		if p, ok := s.conn.(Parter); ok {
+		if p, ok := s.conn.(parter); ok {
 			p.Part()
 			return
 		}
@@ -319,7 +319,7 @@ func (s *Session) closeConn() {
 // connection less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
-	for _, r := range [...]Roles{Producer, Worker, Sleeper, waits} {
+	for _, r := range [...]roles{Producer, Worker, Sleeper, waits} {
 		s.DropRole(r)
 	}
 	l := s.loop

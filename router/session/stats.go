@@ -78,7 +78,7 @@ type frontCounts struct {
 }
 
 // countRole counts one session more, or fewer, in a role.
-func (l *Loop) countRole(r Roles, n int64) {
+func (l *Loop) countRole(r roles, n int64) {
 	switch r {
 	case Producer:
 		l.counts.producers.Add(n)
@@ -209,7 +209,7 @@ type Snapshot struct {
 
 	Life  string // Ready, busy, Waiting or closing
 	Stops Stops
-	Roles Roles
+	Roles roles
 
 	Open core.Time // its age
 	Last int       // the kind of its last command, as it was counted; -1: there was none
@@ -233,27 +233,27 @@ type Client struct {
 	Used     string   // the tube into which it puts
 	Watched  []string // the first tubes that it watches, or functions that it works for
 	Watching int      // how many those are in all
-	Places   []Place
+	Places   []place
 }
 
-// A Place is a client as one shard knows it.
-type Place struct {
+// A place is a client as one shard knows it.
+type place struct {
 	Shard  int
 	Client core.ClientID
 	Held   uint32 // jobs that it has reserved there, as last heard: too high after a timeout
 }
 
 // PlacesOf returns the places of the client with these handles.
-func PlacesOf(h *ops.Handles) (list []Place) {
+func PlacesOf(h *ops.Handles) (list []place) {
 	for i := range h.Len() {
 		k := h.At(i)
-		list = append(list, Place{k.Shard(), k.Client, k.Held})
+		list = append(list, place{k.Shard(), k.Client, k.Held})
 	}
 	return list
 }
 
-// A Teller is a Protocol that tells operators of its client. The caller must hold the loop.
-type Teller interface {
+// A teller is a Protocol that tells operators of its client. The caller must hold the loop.
+type teller interface {
 	// Tell fills a Client in, with the names of at most names tubes.
 	Tell(c *Client, names int)
 	// Knows reports whether the client uses or watches the tube, or works for the function.
@@ -281,8 +281,8 @@ func (s *Session) Snapshot(names int) Snapshot {
 	return p
 }
 
-// Teller tells of the session's client, nil if its protocol does not.
-func (s *Session) Teller() Teller {
-	t, _ := s.proto.(Teller)
+// teller tells of the session's client, nil if its protocol does not.
+func (s *Session) Teller() teller {
+	t, _ := s.proto.(teller)
 	return t
 }

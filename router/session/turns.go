@@ -139,7 +139,7 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 	l.stamp()
 	s := f.Open(l, c)
 	l.enroll(s, f)
-	if st, ok := s.proto.(Starter); ok {
+	if st, ok := s.proto.(starter); ok {
 		l.turn(s, func(s *Session) {
 			st.Start()
 			s.Run()

@@ -32,7 +32,7 @@ func TestChaosKeepsEveryJobInOnePlace(t *testing.T) {
 }
 
 type chaos struct {
-	w     *World
+	w     *world
 	rng   *rand.Rand
 	live  []*chaosConn // sockets that may still get replies
 	dead  []*chaosConn // gone with commands unanswered
@@ -52,7 +52,7 @@ type chaos struct {
 
 // A chaosConn is a client that remembers what it asked.
 type chaosConn struct {
-	k     *Sock
+	k     *sock
 	asked []question
 	told  map[uint64]bool // ids that were reserved for it
 	quit  bool
@@ -74,9 +74,9 @@ func newChaosWith(seed uint64, j *router.Journal) *chaos {
 }
 
 // newChaosIn is newChaos in a world that there is.
-func newChaosIn(w *World, seed uint64) *chaos { return newChaosOf(w, rand.New(rand.NewPCG(seed, 3))) }
+func newChaosIn(w *world, seed uint64) *chaos { return newChaosOf(w, rand.New(rand.NewPCG(seed, 3))) }
 
-func newChaosOf(w *World, rng *rand.Rand) *chaos {
+func newChaosOf(w *world, rng *rand.Rand) *chaos {
 	c := &chaos{
 		w: w, rng: rng, names: []string{"default"},
 		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},
@@ -119,7 +119,7 @@ func (c *chaos) run(n int) error {
 func (c *chaos) step() error {
 	switch r := c.rng.IntN(100); {
 	case r < 62:
-		c.w.Late()
+		c.w.late()
 	case r < 88:
 		c.ask()
 	case r < 90:
@@ -140,7 +140,7 @@ func (c *chaos) step() error {
 		}
 	case r < 99:
 		// Time passes and timers are late.
-		c.w.Jump(time.Duration(c.rng.IntN(700)) * time.Millisecond)
+		c.w.jump(time.Duration(c.rng.IntN(700)) * time.Millisecond)
 	default:
 		return c.rest()
 	}
@@ -165,7 +165,7 @@ func (c *chaos) any() *chaosConn {
 // vanish ends a client in one way or another.
 func (c *chaos) vanish(cn *chaosConn) {
 	if c.rng.IntN(2) == 0 {
-		cn.k.HalfClose()
+		cn.k.halfClose()
 		return
 	}
 	cn.k.Abort()
@@ -414,7 +414,7 @@ func (c *chaos) meet(body string, id uint64) error {
 
 // rest lets all things happen and checks what must be so then.
 func (c *chaos) rest() error {
-	if err := c.w.Rest(); err != nil {
+	if err := c.w.rest(); err != nil {
 		return err
 	}
 	if err := c.settle(); err != nil {
@@ -442,7 +442,7 @@ func (c *chaos) settle() error {
 				return fmt.Errorf("closed with %d commands unanswered, the first %q", n, cn.asked[0].line)
 			}
 			continue
-		case cn.k.Waiting():
+		case cn.k.waiting():
 			if len(cn.asked) == 0 || !strings.HasPrefix(cn.asked[0].line, "reserve") {
 				return errors.New("a client waits without a reserve")
 			}

@@ -34,7 +34,7 @@ const bagMax = 200
 type Cluster struct {
 	seed   uint64
 	rng    *rand.Rand
-	w      *World
+	w      *world
 	now    time.Duration
 	all    []*member
 	bag    []parcel
@@ -130,7 +130,7 @@ func (m *member) start() (err error) {
 	if m.d, err = routertest.New(cfg, m.c.w.Now); err != nil {
 		return err
 	}
-	m.d.SetDay(m.c.w.Day)
+	m.d.SetDay(m.c.w.day)
 	if m.state, err = cluster.OpenState(m.disk); err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func (k *clusterChaos) run(n int) error {
 		if err == nil {
 			err = k.c.mischief()
 		}
-		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || !k.c.serves.alive()) {
+		if errors.Is(err, errDown) || err == nil && (k.w.Down() != nil || !k.c.serves.alive()) {
 			err = k.fallOver()
 		}
 		if err != nil {
@@ -137,7 +137,7 @@ func (k *clusterChaos) run(n int) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, ErrDown) && k.w.Down() == nil {
+		if !errors.Is(err, errDown) && k.w.Down() == nil {
 			return fmt.Errorf("in the end, life %d: %w", k.lives, err)
 		}
 		if err := k.fallOver(); err != nil {
@@ -189,7 +189,7 @@ func (k *clusterChaos) fallOver() error {
 	if k.c.serves.alive() {
 		k.c.serves.stop()
 	}
-	if err := k.w.Reboot(); err != nil {
+	if err := k.w.reboot(); err != nil {
 		return err
 	}
 	k.lives++
@@ -264,7 +264,7 @@ func (c *Cluster) compare() error {
 			return err
 		}
 		if !c.serves.alive() {
-			return fmt.Errorf("%w: %w", ErrDown, errOver)
+			return fmt.Errorf("%w: %w", errDown, errOver)
 		}
 	}
 	if !c.even() {

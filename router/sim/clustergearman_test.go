@@ -10,7 +10,7 @@ import (
 // A clusterGear is a client of the other protocol: it submits background jobs whenever, and works
 // while the world is at rest.
 type clusterGear struct {
-	k       *Sock // nil: it is not there
+	k       *sock // nil: it is not there
 	asked   []string
 	doubts  *chaosConn // all requests, for the check of jobs that may be there or gone
 	often   int        // percentage of steps that submit
@@ -28,7 +28,7 @@ func (k *clusterChaos) submit() error {
 		k.dead = append(k.dead, g.doubts)
 	}
 	if g.k == nil {
-		g.k = k.w.OpenGearman()
+		g.k = k.w.openGearman()
 	}
 	k.puts++
 	body := fmt.Sprintf("background-%d ", k.puts)
@@ -71,7 +71,7 @@ func (k *clusterChaos) hearGear() error {
 }
 
 // gearPackets takes what has come whole.
-func gearPackets(k *Sock, take func(*gearPacket) error) error {
+func gearPackets(k *sock, take func(*gearPacket) error) error {
 	var m gearman.Message
 	for len(k.Got) > 0 {
 		n, fault := gearman.ParseReply(&m, k.Got, 1<<30)
@@ -95,11 +95,11 @@ func gearPackets(k *Sock, take func(*gearPacket) error) error {
 
 // work has a worker do some jobs, one after the other, while the world is at rest.
 func (k *clusterChaos) work() error {
-	worker := k.w.OpenGearman()
+	worker := k.w.openGearman()
 	worker.Send(packet(gearman.CanDo, "background"))
 	for more := k.rng.IntN(k.gear.most); more > 0; more-- {
 		worker.Send(packet(gearman.GrabJob))
-		if err := k.w.Rest(); err != nil {
+		if err := k.w.rest(); err != nil {
 			return err
 		}
 		err := gearPackets(worker, func(p *gearPacket) error {
@@ -123,6 +123,6 @@ func (k *clusterChaos) work() error {
 			return err
 		}
 	}
-	worker.HalfClose()
-	return k.w.Rest()
+	worker.halfClose()
+	return k.w.rest()
 }

@@ -99,7 +99,7 @@ const (
 
 // A gearConn is a client, a worker and an administrator.
 type gearConn struct {
-	k       *Sock
+	k       *sock
 	bias    bias
 	asked   []gearAsk
 	reports bool // the last report asked may be refused and no answer follows yet
@@ -228,7 +228,7 @@ func (c *gearChaos) step() error {
 	switch r := c.rng.IntN(100); {
 	case r < 60:
 		for range 1 + c.rng.IntN(10) {
-			c.w.Late()
+			c.w.late()
 			if err := c.w.D.CheckOutboxes(); err != nil {
 				return err
 			}
@@ -287,12 +287,12 @@ func (c *gearChaos) pass() {
 			d = time.Duration(c.rng.IntN(1500)) * time.Microsecond
 		}
 	}
-	c.w.Jump(d)
+	c.w.jump(d)
 }
 
 func (c *gearChaos) join() *gearConn {
 	cn := &gearConn{
-		k: c.w.OpenGearman(), bias: bias(c.rng.IntN(int(numBiases))),
+		k: c.w.openGearman(), bias: bias(c.rng.IntN(int(numBiases))),
 		able: map[string]bool{}, timed: map[string]bool{}, blind: map[string]bool{}, waits: map[uint64]*gearWait{},
 		told: map[uint64]bool{}, holds: map[uint64]gearHold{}, got: map[int]uint32{},
 	}
@@ -329,7 +329,7 @@ func (c *gearChaos) goOn(cn *gearConn) {
 // part ends a client in one way or another.
 func (c *gearChaos) part(cn *gearConn) {
 	if c.rng.IntN(2) == 0 {
-		cn.k.HalfClose()
+		cn.k.halfClose()
 	} else {
 		cn.k.Abort()
 	}

@@ -16,18 +16,18 @@ import (
 // rest lets all things happen, also what loops have kept back, and checks what
 // must be so then.
 func (c *gearChaos) rest() error {
-	if err := c.w.Rest(); err != nil {
+	if err := c.w.rest(); err != nil {
 		return err
 	}
 	if c.operatorClient != nil && c.operatorClient.flushed {
 		c.operatorClient.flushed = false
-		if err := c.w.Pass(20 * time.Millisecond); err != nil {
+		if err := c.w.pass(20 * time.Millisecond); err != nil {
 			return err
 		}
 	}
 	if slices.ContainsFunc(c.w.loops, func(l *loop) bool { return len(l.later) > 0 }) {
 		c.seen["kept back"]++
-		if err := c.w.Pass(5 * time.Millisecond); err != nil {
+		if err := c.w.pass(5 * time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -261,7 +261,7 @@ func (c *gearChaos) probe() error {
 	}
 	nojobs := c.seen["NO_JOB"]
 	c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
-	if err := c.w.Rest(); err != nil {
+	if err := c.w.rest(); err != nil {
 		return err
 	}
 	if err := c.listen(cn); err != nil {
@@ -299,7 +299,7 @@ func (c *gearChaos) state(id uint64) core.State {
 // dropAll forgets the functions of a world that is empty, and checks that nothing
 // is left.
 func (c *gearChaos) dropAll() error {
-	k := c.w.OpenGearman()
+	k := c.w.openGearman()
 	n := 0
 	for _, sh := range c.w.D.Shards() {
 		for t := range sh.Tubes() {
@@ -309,8 +309,8 @@ func (c *gearChaos) dropAll() error {
 			}
 		}
 	}
-	k.HalfClose()
-	if err := c.w.Rest(); err != nil {
+	k.halfClose()
+	if err := c.w.rest(); err != nil {
 		return err
 	}
 	if want := strings.Repeat(gearman.MsgOK, n); string(k.Got) != want || !k.Ended {

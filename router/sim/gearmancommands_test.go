@@ -37,7 +37,7 @@ func (c *gearChaos) gearAsk() {
 		cn.k.Send(b[:len(b)-1-c.rng.IntN(20)])
 		c.part(cn)
 		if !cn.k.broken {
-			cn.k.HalfClose()
+			cn.k.halfClose()
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (c *gearChaos) submit(cn *gearConn, fn string) {
 	c.home[q.body] = fn
 	switch q.t {
 	case gearman.SubmitJobEpoch:
-		at := c.w.Day()/core.Second + core.Time(c.rng.IntN(3))
+		at := c.w.day()/core.Second + core.Time(c.rng.IntN(3))
 		c.say(cn, q, fn, q.unique, fmt.Sprint(at), q.body)
 	case gearman.SubmitReduceJob, gearman.SubmitReduceJobBG:
 		c.say(cn, q, fn, q.unique, "reducer", "", q.body)

@@ -52,7 +52,7 @@ func TestOverlappingHistoriesAreLinearizable(t *testing.T) {
 
 // An overlap is a history of commands that overlap. Time is counted in steps.
 type overlap struct {
-	w     *World
+	w     *world
 	rng   *rand.Rand
 	conns []*overlapConn
 	names []string
@@ -77,7 +77,7 @@ type timed struct {
 }
 
 type overlapConn struct {
-	k     *Sock
+	k     *sock
 	n     int
 	watch []bool
 	use   int
@@ -127,7 +127,7 @@ func (h *overlap) open() {
 	}
 	b.WriteString("ignore default\r\n")
 	c.k.Send(b.Bytes())
-	if err := h.w.Rest(); err != nil {
+	if err := h.w.rest(); err != nil {
 		panic(err)
 	}
 	c.k.Got = nil
@@ -144,7 +144,7 @@ func (h *overlap) run() error {
 			if h.rng.IntN(40) == 0 {
 				h.jump()
 			}
-			h.w.Late()
+			h.w.late()
 			if err := h.hear(); err != nil {
 				return err
 			}
@@ -159,7 +159,7 @@ func (h *overlap) run() error {
 // rest lets everything happen that is under way or due.
 func (h *overlap) rest() error {
 	h.step++
-	if err := h.w.Pass(0); err != nil {
+	if err := h.w.pass(0); err != nil {
 		return err
 	}
 	if err := h.hear(); err != nil {
@@ -178,7 +178,7 @@ func (h *overlap) rest() error {
 		return true
 	})
 	for _, c := range h.conns {
-		if c.tell && !c.k.Waiting() {
+		if c.tell && !c.k.waiting() {
 			return fmt.Errorf("client %d: %q is not answered", c.n, c.line)
 		}
 		if c.tell && c.lost != nil {
@@ -194,7 +194,7 @@ func (h *overlap) rest() error {
 
 // jump lets time pass that nobody notices yet.
 func (h *overlap) jump() {
-	h.w.Jump(time.Duration(1+h.rng.IntN(1500)) * time.Millisecond)
+	h.w.jump(time.Duration(1+h.rng.IntN(1500)) * time.Millisecond)
 	h.due()
 }
 

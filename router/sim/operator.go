@@ -10,14 +10,14 @@ import (
 	"polystalk/router/direct"
 )
 
-// An Operator looks at a world's server and acts on it beside the clients: what package
+// An operator looks at a world's server and acts on it beside the clients: what package
 // admin does for operators, and direct's visits themselves. Each task runs visit by visit;
 // between two visits, and while a shard is owned by somebody else, everybody else goes on.
 // The order follows from the world's seed.
-type Operator struct {
+type operator struct {
 	Admin *admin.Operator
 
-	w     *World
+	w     *world
 	tasks []*task
 	runs  *task // the one that runs now
 	err   error // the first that a task has ended with
@@ -33,16 +33,16 @@ type task struct {
 // errStopped unwinds a task when its world ends.
 var errStopped = errors.New("sim: the world has ended")
 
-// NewOperator adds an operator to a world that has none.
-func (w *World) NewOperator() *Operator {
-	o := &Operator{w: w}
-	o.Admin = w.D.NewOperator(o.Turn)
+// newOperator adds an operator to a world that has none.
+func (w *world) newOperator() *operator {
+	o := &operator{w: w}
+	o.Admin = w.D.NewOperator(o.turn)
 	w.operator = o
 	return o
 }
 
 // Begin begins a task, with a caller of its own. An error of it ends the world's history.
-func (o *Operator) Begin(f func(c *direct.Caller) error) {
+func (o *operator) Begin(f func(c *direct.Caller) error) {
 	t := new(task)
 	t.next, t.stop = iter.Pull(iter.Seq[struct{}](func(yield func(struct{}) bool) {
 		t.yield = yield
@@ -51,26 +51,26 @@ func (o *Operator) Begin(f func(c *direct.Caller) error) {
 				panic(r)
 			}
 		}()
-		if err := f(o.w.D.NewCaller(o.Turn)); err != nil && o.err == nil {
+		if err := f(o.w.D.NewCaller(o.turn)); err != nil && o.err == nil {
 			o.err = err
 		}
 	}))
 	o.tasks = append(o.tasks, t)
 }
 
-// Turn lets others go on. It is for the task that runs.
-func (o *Operator) Turn() {
+// turn lets others go on. It is for the task that runs.
+func (o *operator) turn() {
 	t := o.runs
 	if !t.yield(struct{}{}) {
 		panic(errStopped)
 	}
 }
 
-// Busy is how many tasks are under way.
-func (o *Operator) Busy() int { return len(o.tasks) }
+// busy is how many tasks are under way.
+func (o *operator) busy() int { return len(o.tasks) }
 
 // goOn has a task go on until it gives way again.
-func (o *Operator) goOn(i int) {
+func (o *operator) goOn(i int) {
 	t := o.tasks[i]
 	o.runs = t
 	_, more := t.next()
@@ -81,7 +81,7 @@ func (o *Operator) goOn(i int) {
 }
 
 // end stops all tasks where they are.
-func (o *Operator) end() {
+func (o *operator) end() {
 	for _, t := range o.tasks {
 		t.stop()
 	}
@@ -89,7 +89,7 @@ func (o *Operator) end() {
 }
 
 // fault is the error of a task.
-func (w *World) fault() error {
+func (w *world) fault() error {
 	if w.down != nil {
 		return w.down
 	}

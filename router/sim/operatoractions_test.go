@@ -58,7 +58,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 // A operatorClient is an operator, and what is known of what he looks at and does.
 type operatorClient struct {
 	c     *gearChaos
-	o     *Operator
+	o     *operator
 	rng   *rand.Rand
 	n     int
 	acted map[uint64]int // acts on a job that have begun or ended
@@ -81,14 +81,14 @@ var operatorTasks = []struct {
 }
 
 func newOperatorClient(c *gearChaos, seed uint64) *operatorClient {
-	b := &operatorClient{c: c, o: c.w.NewOperator(), rng: rand.New(rand.NewPCG(seed, 9)), acted: map[uint64]int{}}
+	b := &operatorClient{c: c, o: c.w.newOperator(), rng: rand.New(rand.NewPCG(seed, 9)), acted: map[uint64]int{}}
 	c.w.watch = b.observe
 	return b
 }
 
 // step begins a task now and then.
 func (b *operatorClient) step() error {
-	if b.o.Busy() < 3 && b.rng.IntN(8) == 0 {
+	if b.o.busy() < 3 && b.rng.IntN(8) == 0 {
 		what := operatorTasks[b.rng.IntN(len(operatorTasks))]
 		b.o.Begin(func(c *direct.Caller) error {
 			if err := what.do(b, c); err != nil {
@@ -258,7 +258,7 @@ func (b *operatorClient) sweep(c *direct.Caller) error {
 		r := c.Do(b.c.w.D.ShardOf(name))
 		done += uint64(r.N)
 		if more = r.Status == core.StatusMore; more {
-			b.o.Turn()
+			b.o.turn()
 		}
 	}
 	b.c.seen["swept"] += int(done)
@@ -366,7 +366,7 @@ func (b *operatorClient) edit(*direct.Caller) error {
 	e := &admin.Edit{Action: b.action(), Expect: version}
 	e.Verb = core.VerbSet
 	for range b.rng.IntN(6) {
-		b.o.Turn()
+		b.o.turn()
 	}
 	if acted != b.acted[id] {
 		view.present = nil

@@ -10,8 +10,8 @@ import (
 )
 
 // sock returns a socket that has a session, which may be closing, or nil.
-func (b *operatorClient) sock() *Sock {
-	var open []*Sock
+func (b *operatorClient) sock() *sock {
+	var open []*sock
 	for _, k := range b.c.w.socks {
 		if !k.s.Gone() {
 			open = append(open, k)
@@ -33,7 +33,7 @@ func (b *operatorClient) kill(*direct.Caller) error {
 	if k.broken || k.Ended {
 		b.c.seen["killed while it closed"]++
 	}
-	number := k.Doom()
+	number := k.doom()
 	err := b.o.Admin.KillConnection(context.Background(), number)
 	switch {
 	case err != nil: // it has gone by itself, or this machine is so busy that real time was up
@@ -51,7 +51,7 @@ func (b *operatorClient) kill(*direct.Caller) error {
 // connections shows each that is there all the time exactly once, in the order of their
 // numbers, and none twice.
 func (b *operatorClient) connections(*direct.Caller) error {
-	var present []*Sock
+	var present []*sock
 	for _, k := range b.c.w.socks {
 		if !k.s.Gone() {
 			present = append(present, k)
@@ -78,7 +78,7 @@ func (b *operatorClient) connections(*direct.Caller) error {
 		}
 		above, more = p.Next, p.Next != 0
 		for more && b.rng.IntN(2) == 0 {
-			b.o.Turn()
+			b.o.turn()
 		}
 	}
 	b.c.seen["connected"] += len(shown)

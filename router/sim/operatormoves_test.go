@@ -117,7 +117,7 @@ func (b *operatorClient) flush(c *direct.Caller) error {
 		return b.flushPast(f, in)
 	}
 	for slices.Contains(w.owned, w.D.Shards()[w.D.ShardOf(name)]) {
-		b.o.Turn() // so that it is done at once
+		b.o.turn() // so that it is done at once
 	}
 	// What is due has happened then: a visit does a bounded part of it.
 	overdue := func(j core.JobView) bool { return j.Tube == name && j.Deadline != 0 && j.Deadline <= w.now }
@@ -167,7 +167,7 @@ func (b *operatorClient) flushPast(f *admin.Flush, in func(*core.JobView) bool) 
 	}
 	f.AsOf = n.AsOf
 	for range b.rng.IntN(10) {
-		b.o.Turn()
+		b.o.turn()
 	}
 	would := b.doom(&core.Action{Verb: core.VerbDelete}, func(j *core.JobView) bool {
 		due := j.Deadline != 0 && j.Deadline <= f.AsOf && j.Tube == f.Tube // nobody has noticed yet

@@ -120,7 +120,7 @@ func (b *operatorClient) look(q *admin.JobQuery, f func(*admin.JobRow) error) er
 		}
 		at = p.Next
 		for at != nil && b.rng.IntN(2) == 0 {
-			b.o.Turn()
+			b.o.turn()
 		}
 	}
 	return nil
@@ -255,7 +255,7 @@ func (b *operatorClient) holders(c *direct.Caller) error {
 		for i := range x.Jobs {
 			shown[x.Jobs[i].ID]++
 		}
-		b.o.Turn()
+		b.o.turn()
 		return true
 	})
 	b.c.seen["held"] += len(shown)
@@ -279,7 +279,7 @@ func (b *operatorClient) tubes(c *direct.Caller) error {
 		for i := range x.Tubes {
 			shown[x.Tubes[i].Name]++
 		}
-		b.o.Turn()
+		b.o.turn()
 		return true
 	})
 	b.c.seen["tubes"] += len(shown)

@@ -49,10 +49,10 @@ var versions = map[*conversation.Protocol]string{conversation.Gearman: "2.0.0"}
 
 // A simReferee is a conversation.Driver for a World.
 type simReferee struct {
-	w       *World
+	w       *world
 	gearman bool
-	conns   map[string]*Sock
-	asks    *Sock // stands for the connection with which another driver asks for stats
+	conns   map[string]*sock
+	asks    *sock // stands for the connection with which another driver asks for stats
 }
 
 // referee makes a world with the conversation's flags.
@@ -79,15 +79,15 @@ func referee(t *testing.T, seed uint64, shards int, c *conversation.Conversation
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &simReferee{w: w, gearman: c.Protocol == conversation.Gearman, conns: map[string]*Sock{}}
+	return &simReferee{w: w, gearman: c.Protocol == conversation.Gearman, conns: map[string]*sock{}}
 }
 
-func (d *simReferee) conn(name string) *Sock {
+func (d *simReferee) conn(name string) *sock {
 	k := d.conns[name]
 	if k == nil {
 		open := d.w.Open
 		if d.gearman {
-			open = d.w.OpenGearman
+			open = d.w.openGearman
 		}
 		k = open()
 		d.conns[name] = k
@@ -98,9 +98,9 @@ func (d *simReferee) conn(name string) *Sock {
 // rest lets parts be late and then all of them happen.
 func (d *simReferee) rest() error {
 	for range d.w.rng.IntN(30) {
-		d.w.Late()
+		d.w.late()
 	}
-	return d.w.Rest()
+	return d.w.rest()
 }
 
 // Send implements conversation.Driver.
@@ -119,7 +119,7 @@ func (d *simReferee) Recv(conn string, wait bool) ([]byte, error) {
 		if !d.gearman || !wait || len(k.Got) > 0 || k.Ended {
 			break
 		}
-		if err := d.w.Pass(100 * time.Millisecond); err != nil {
+		if err := d.w.pass(100 * time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -138,12 +138,12 @@ func (d *simReferee) Act(conn, action string) error {
 	case "open":
 		return d.rest()
 	case "halfclose":
-		k.HalfClose()
+		k.halfClose()
 		return d.rest()
 	case "rst":
 		k.Abort()
 	default:
-		k.HalfClose()
+		k.halfClose()
 	}
 	delete(d.conns, conn)
 	if err := d.rest(); err != nil {
@@ -160,14 +160,14 @@ func (d *simReferee) Advance(t time.Duration) error {
 	if err := d.rest(); err != nil {
 		return err
 	}
-	return d.w.Pass(t)
+	return d.w.pass(t)
 }
 
 // Now implements conversation.Driver.
 func (d *simReferee) Now() time.Time { return d.w.noted() }
 
 // Uptime implements conversation.Driver.
-func (d *simReferee) Uptime() time.Duration { return time.Duration(d.w.Now() - Epoch) }
+func (d *simReferee) Uptime() time.Duration { return time.Duration(d.w.Now() - epoch) }
 
 // Await implements conversation.Driver.
 func (d *simReferee) Await(string, string) error {
@@ -191,10 +191,10 @@ func (d *simReferee) end() error {
 		return err
 	}
 	for _, k := range d.conns {
-		k.HalfClose()
+		k.halfClose()
 	}
 	if d.asks != nil {
-		d.asks.HalfClose()
+		d.asks.halfClose()
 	}
 	return empty(d.w)
 }

@@ -9,12 +9,12 @@ import (
 	"polystalk/shard/core"
 )
 
-// ErrDown is returned when the world's machine has stopped: the journal's disk does nothing
+// errDown is returned when the world's machine has stopped: the journal's disk does nothing
 // more, or fails. Boot makes the world go on.
-var ErrDown = errors.New("sim: the machine has stopped")
+var errDown = errors.New("sim: the machine has stopped")
 
 // boot makes the server, with what its journal holds.
-func (w *World) boot() error {
+func (w *world) boot() error {
 	if err := w.serve(); err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (w *World) boot() error {
 }
 
 // serve makes the server that the clients have: whichever leads, if there are several.
-func (w *World) serve() (err error) {
+func (w *world) serve() (err error) {
 	if w.lead != nil {
 		w.D, w.journal, err = w.lead()
 	} else if w.D, err = w.newServer(); err == nil && w.cfg.Journal != nil {
@@ -48,21 +48,21 @@ func (w *World) serve() (err error) {
 }
 
 // newServer makes one that has the world's time.
-func (w *World) newServer() (*routertest.Driven, error) {
+func (w *world) newServer() (*routertest.Driven, error) {
 	d, err := routertest.New(w.cfg, w.Now)
 	if err == nil {
-		d.SetDay(w.Day)
+		d.SetDay(w.day)
 	}
 	return d, err
 }
 
 // noted is the time that journals note.
-func (w *World) noted() time.Time { return time.Unix(0, int64(w.Day())) }
+func (w *world) noted() time.Time { return time.Unix(0, int64(w.day())) }
 
-// Reboot ends the process, as by kill -9 or with its machine, and begins another one on what
+// reboot ends the process, as by kill -9 or with its machine, and begins another one on what
 // the journal's disk has. All connections break; input and output in flight is lost. It returns
 // the error of reading the journal; the machine is then down again.
-func (w *World) Reboot() error {
+func (w *world) reboot() error {
 	for _, k := range w.socks {
 		k.broken, k.sent = true, nil
 	}
@@ -77,17 +77,17 @@ func (w *World) Reboot() error {
 }
 
 // Down is ErrDown with its reason once the machine has stopped, else nil.
-func (w *World) Down() error { return w.down }
+func (w *world) Down() error { return w.down }
 
 // stopped notes that the machine has stopped, if err says so.
-func (w *World) stopped(err error) {
+func (w *world) stopped(err error) {
 	if err != nil && w.down == nil {
-		w.down = fmt.Errorf("%w: %w", ErrDown, err)
+		w.down = fmt.Errorf("%w: %w", errDown, err)
 	}
 }
 
 // keep does one thing that a journal's goroutines would.
-func (w *World) keep() {
+func (w *world) keep() {
 	switch {
 	case w.down != nil:
 	case w.rng.IntN(2) == 0:
@@ -98,7 +98,7 @@ func (w *World) keep() {
 }
 
 // toKeep is what the journal's goroutines would do before the world comes to rest.
-func (w *World) toKeep() (todo []func()) {
+func (w *world) toKeep() (todo []func()) {
 	if w.journal == nil {
 		return nil
 	}
@@ -112,4 +112,4 @@ func (w *World) toKeep() (todo []func()) {
 }
 
 // tendUnasked does what a journal's keeper does now and then, without a request.
-func (w *World) tendUnasked() { w.stopped(w.journal.Tend()) }
+func (w *world) tendUnasked() { w.stopped(w.journal.Tend()) }

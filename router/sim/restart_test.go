@@ -77,7 +77,7 @@ func (k *keptChaos) run(n int) error {
 	for k.steps < n {
 		k.steps++
 		err := k.step()
-		if errors.Is(err, ErrDown) || err == nil && (k.w.Down() != nil || k.rng.IntN(300) == 0) {
+		if errors.Is(err, errDown) || err == nil && (k.w.Down() != nil || k.rng.IntN(300) == 0) {
 			err = k.crash()
 		}
 		if err != nil {
@@ -113,11 +113,11 @@ func (k *keptChaos) crash() error {
 			k.disk.Kill()
 		}
 		k.arm()
-		err := k.w.Reboot()
+		err := k.w.reboot()
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrDown) || !k.disk.Dead {
+		if !errors.Is(err, errDown) || !k.disk.Dead {
 			return err
 		}
 		k.restarts++
@@ -153,7 +153,7 @@ func (k *keptChaos) comesBackAsItWas() error {
 		return fmt.Errorf("the shards' digests are %x after a restart, were %x", after, before)
 	}
 	// A pause keeps a tube, and is longer by as much as the clock was set between two lives.
-	if err := k.w.Pass(10_000 * time.Hour); err != nil {
+	if err := k.w.pass(10_000 * time.Hour); err != nil {
 		return err
 	}
 	return empty(k.w)

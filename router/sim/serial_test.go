@@ -68,19 +68,19 @@ func TestSerialHistoriesMatchTheTwin(t *testing.T) {
 
 // A serial is a history of commands that do not overlap.
 type serial struct {
-	w              *World
-	twin           *Twin
+	w              *world
+	twin           *twin
 	rng            *rand.Rand
 	conns          []*serialConn
 	names          []string
 	trace          []string
 	puts           int
 	cmds           map[string]int
-	operatorClient *Operator // nil: there is none
+	operatorClient *operator // nil: there is none
 }
 
 type serialConn struct {
-	k    *Sock
+	k    *sock
 	twin *twinClient
 	name string
 }
@@ -95,7 +95,7 @@ func newSerial(seed uint64) *serial {
 	if rng.IntN(2) == 0 {
 		w.D.HoldAtMost(1000 + rng.IntN(2000)) // above four lines, or half a line is never resumed
 	}
-	s := &serial{w: w, twin: NewTwin(), rng: rng, names: []string{"default"}, cmds: map[string]int{}}
+	s := &serial{w: w, twin: newTwin(), rng: rng, names: []string{"default"}, cmds: map[string]int{}}
 	for i := range rng.IntN(6) {
 		s.names = append(s.names, fmt.Sprintf("tube-%d", i))
 	}
@@ -140,10 +140,10 @@ func (s *serial) step() error {
 		d += time.Duration(s.rng.IntN(300)) * time.Millisecond
 	}
 	s.note("+ %v", d)
-	if err := s.w.Pass(d); err != nil {
+	if err := s.w.pass(d); err != nil {
 		return err
 	}
-	s.twin.Pass(s.w.Now())
+	s.twin.pass(s.w.Now())
 	if err := s.compare(); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *serial) step() error {
 	if c == nil {
 		return s.settle()
 	}
-	if c.k.Waiting() || s.rng.IntN(25) == 0 {
+	if c.k.waiting() || s.rng.IntN(25) == 0 {
 		// It can only go, or wait on.
 		if s.rng.IntN(4) == 0 {
 			s.leave(c)
@@ -196,7 +196,7 @@ func (s *serial) leave(c *serialConn) {
 		c.k.Abort()
 	} else {
 		s.note("%s half-closes", c.name)
-		c.k.HalfClose()
+		c.k.halfClose()
 		if slices.Contains(s.twin.waiting, c.twin) {
 			c.twin.told += "TIMED_OUT\r\n"
 		}
@@ -224,9 +224,9 @@ func (s *serial) spread(c *serialConn) bool {
 // settle lets the command's parts be late, comes to rest and compares.
 func (s *serial) settle() error {
 	for range s.rng.IntN(60) {
-		s.w.Late()
+		s.w.late()
 	}
-	if err := s.w.Rest(); err != nil {
+	if err := s.w.rest(); err != nil {
 		return err
 	}
 	if err := s.compare(); err != nil {
@@ -247,7 +247,7 @@ func (s *serial) compare() error {
 			s.note("%s< %q", c.name, c.k.Got)
 		}
 		c.k.Got, c.twin.told = c.k.Got[:0], ""
-		if got, want := c.k.Waiting(), slices.Contains(s.twin.waiting, c.twin); got != want {
+		if got, want := c.k.waiting(), slices.Contains(s.twin.waiting, c.twin); got != want {
 			return fmt.Errorf("%s waits: %v, want %v", c.name, got, want)
 		}
 	}
@@ -260,9 +260,9 @@ func (s *serial) stats(c *serialConn) error {
 	want := s.twin.gauges()
 	c.k.Send([]byte("stats\r\n"))
 	for range s.rng.IntN(60) {
-		s.w.Late()
+		s.w.late()
 	}
-	if err := s.w.Rest(); err != nil {
+	if err := s.w.rest(); err != nil {
 		return err
 	}
 	got := strings.Split(string(c.k.Got), "\n")
@@ -355,19 +355,19 @@ func (s *serial) leaveAll() error {
 		if s.rng.IntN(2) == 0 {
 			c.k.Abort()
 		} else {
-			c.k.HalfClose()
+			c.k.halfClose()
 		}
 	}
 	for range s.rng.IntN(200) {
-		s.w.Late()
+		s.w.late()
 	}
 	return empty(s.w)
 }
 
 // empty checks that a world without clients keeps jobs and nothing else, and
 // not even tubes once they are deleted.
-func empty(w *World) error {
-	if err := w.Rest(); err != nil {
+func empty(w *world) error {
+	if err := w.rest(); err != nil {
 		return err
 	}
 	for _, sh := range w.D.Shards() {
@@ -388,8 +388,8 @@ func empty(w *World) error {
 	for _, id := range ids {
 		k.Send(fmt.Appendf(nil, "delete %d\r\n", id))
 	}
-	k.HalfClose()
-	if err := w.Rest(); err != nil {
+	k.halfClose()
+	if err := w.rest(); err != nil {
 		return err
 	}
 	if want := strings.Repeat("DELETED\r\n", len(ids)); string(k.Got) != want || !k.Ended {

@@ -21,7 +21,7 @@ func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 	did := map[string]int{}
 	seeds(t, 200, func(seed uint64) error {
 		s := newSerial(seed)
-		s.operatorClient = s.w.NewOperator()
+		s.operatorClient = s.w.newOperator()
 		s.cmds = did
 		return s.run(150)
 	})
@@ -68,7 +68,7 @@ func (s *serial) operate() error {
 		got, wrong = s.act(c, core.JobID(id), &a)
 		return nil
 	})
-	want := s.twin.Operate(id, word, &a)
+	want := s.twin.operate(id, word, &a)
 	if err := s.settle(); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (s *serial) act(c *direct.Caller, id core.JobID, a *core.Action) (why strin
 	return "", err
 }
 
-// Operate does what an operator wants to a job, and says why not.
-func (t *Twin) Operate(id uint64, verb string, a *core.Action) (why string) {
+// operate does what an operator wants to a job, and says why not.
+func (t *twin) operate(id uint64, verb string, a *core.Action) (why string) {
 	j := t.find(id)
 	switch {
 	case j == nil:

@@ -10,11 +10,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Twin is the whole server done naively: one list of jobs, sorted whenever
+// A twin is the whole server done naively: one list of jobs, sorted whenever
 // an order is needed, no shards, no timers. It takes one command at a time,
 // in words, and notes what each client is told.
 // Source: beanstalkd doc/protocol.txt.
-type Twin struct {
+type twin struct {
 	now     core.Time
 	jobs    []*twinJob
 	tubes   []*twinTube
@@ -58,12 +58,12 @@ type twinClient struct {
 	producer, worker bool
 }
 
-// NewTwin makes an empty server at Epoch.
-func NewTwin() *Twin {
-	return &Twin{now: Epoch, tubes: []*twinTube{{name: "default"}}}
+// newTwin makes an empty server at Epoch.
+func newTwin() *twin {
+	return &twin{now: epoch, tubes: []*twinTube{{name: "default"}}}
 }
 
-func (t *Twin) join() *twinClient {
+func (t *twin) join() *twinClient {
 	c := &twinClient{use: t.tubes[0], watch: []*twinTube{t.tubes[0]}}
 	t.clients = append(t.clients, c)
 	return c
@@ -72,7 +72,7 @@ func (t *Twin) join() *twinClient {
 // leave is a client's end. Its jobs are ready again, then its watch list is
 // emptied, the last entry taking each first one's place, then its used tube
 // goes.
-func (t *Twin) leave(c *twinClient) {
+func (t *twin) leave(c *twinClient) {
 	c.gone = true
 	t.unwait(c)
 	held := t.where(func(j *twinJob) bool { return j.holder == c })
@@ -87,7 +87,7 @@ func (t *Twin) leave(c *twinClient) {
 	t.sweep()
 }
 
-func (c *twinClient) ignore(i int, t *Twin) {
+func (c *twinClient) ignore(i int, t *twin) {
 	n := len(c.watch) - 1
 	c.watch[i] = c.watch[n]
 	c.watch = c.watch[:n]
@@ -95,7 +95,7 @@ func (c *twinClient) ignore(i int, t *Twin) {
 }
 
 // sweep forgets the tubes that nobody needs; the last takes the place.
-func (t *Twin) sweep() {
+func (t *twin) sweep() {
 	for i := 1; i < len(t.tubes); i++ {
 		q := t.tubes[i]
 		needs := func(c *twinClient) bool { return c.use == q || slices.Contains(c.watch, q) }
@@ -109,7 +109,7 @@ func (t *Twin) sweep() {
 	}
 }
 
-func (t *Twin) tube(name string) *twinTube {
+func (t *twin) tube(name string) *twinTube {
 	for _, q := range t.tubes {
 		if q.name == name {
 			return q
@@ -118,7 +118,7 @@ func (t *Twin) tube(name string) *twinTube {
 	return nil
 }
 
-func (t *Twin) open(name string) *twinTube {
+func (t *twin) open(name string) *twinTube {
 	if q := t.tube(name); q != nil {
 		return q
 	}
@@ -127,7 +127,7 @@ func (t *Twin) open(name string) *twinTube {
 	return q
 }
 
-func (t *Twin) where(keep func(*twinJob) bool) (list []*twinJob) {
+func (t *twin) where(keep func(*twinJob) bool) (list []*twinJob) {
 	for _, j := range t.jobs {
 		if keep(j) {
 			list = append(list, j)
@@ -137,7 +137,7 @@ func (t *Twin) where(keep func(*twinJob) bool) (list []*twinJob) {
 }
 
 // in is the jobs of a tube in a state, the next one first.
-func (t *Twin) in(q *twinTube, state string) []*twinJob {
+func (t *twin) in(q *twinTube, state string) []*twinJob {
 	list := t.where(func(j *twinJob) bool { return j.tube == q && j.state == state })
 	slices.SortFunc(list, func(a, b *twinJob) int {
 		switch state {
@@ -151,7 +151,7 @@ func (t *Twin) in(q *twinTube, state string) []*twinJob {
 	return list
 }
 
-func (t *Twin) find(id uint64) *twinJob {
+func (t *twin) find(id uint64) *twinJob {
 	for _, j := range t.jobs {
 		if j.id == id {
 			return j
@@ -161,7 +161,7 @@ func (t *Twin) find(id uint64) *twinJob {
 }
 
 // enter brings a job into a state.
-func (t *Twin) enter(j *twinJob, state string) {
+func (t *twin) enter(j *twinJob, state string) {
 	t.seq++
 	j.seq = t.seq
 	j.state, j.holder, j.deadline = state, nil, 0
@@ -175,7 +175,7 @@ func (t *Twin) enter(j *twinJob, state string) {
 	}
 }
 
-func (t *Twin) enterPut(j *twinJob) {
+func (t *twin) enterPut(j *twinJob) {
 	if j.delay > 0 {
 		t.enter(j, "delayed")
 	} else {
@@ -183,7 +183,7 @@ func (t *Twin) enterPut(j *twinJob) {
 	}
 }
 
-func (t *Twin) reserve(j *twinJob, c *twinClient) {
+func (t *twin) reserve(j *twinJob, c *twinClient) {
 	t.enter(j, "reserved")
 	j.holder = c
 	j.reserves++
@@ -193,7 +193,7 @@ func (t *Twin) reserve(j *twinJob, c *twinClient) {
 
 // serve gives a tube's jobs to the clients that wait for them, first come first
 // served.
-func (t *Twin) serve(q *twinTube) {
+func (t *twin) serve(q *twinTube) {
 	for q.paused == 0 {
 		ready := t.in(q, "ready")
 		i := slices.IndexFunc(t.waiting, func(c *twinClient) bool { return slices.Contains(c.watch, q) })
@@ -206,12 +206,12 @@ func (t *Twin) serve(q *twinTube) {
 	}
 }
 
-func (t *Twin) unwait(c *twinClient) {
+func (t *twin) unwait(c *twinClient) {
 	t.waiting = slices.DeleteFunc(t.waiting, func(o *twinClient) bool { return o == c })
 }
 
 // margin is the moment from which a client hears DEADLINE_SOON.
-func (t *Twin) margin(c *twinClient) core.Time {
+func (t *twin) margin(c *twinClient) core.Time {
 	at := core.Never
 	for _, j := range t.jobs {
 		if j.holder == c {
@@ -221,8 +221,8 @@ func (t *Twin) margin(c *twinClient) core.Time {
 	return at
 }
 
-// Pass does what happens by itself, one event after the other.
-func (t *Twin) Pass(now core.Time) {
+// pass does what happens by itself, one event after the other.
+func (t *twin) pass(now core.Time) {
 	for {
 		at, do, tie := core.Never, func() {}, false
 		note := func(when core.Time, f func()) {
@@ -261,7 +261,7 @@ func (t *Twin) Pass(now core.Time) {
 }
 
 // Do runs a command; body is the job of a put.
-func (t *Twin) Do(c *twinClient, line, body string) {
+func (t *twin) Do(c *twinClient, line, body string) {
 	words := strings.Fields(line)
 	arg := func(i int) int64 { n, _ := strconv.ParseInt(words[i], 10, 64); return n }
 	say := func(f string, args ...any) { c.told += fmt.Sprintf(f+"\r\n", args...) }
@@ -364,7 +364,7 @@ func (t *Twin) Do(c *twinClient, line, body string) {
 }
 
 // may reports whether a command on one job finds it.
-func (t *Twin) may(cmd string, j *twinJob, c *twinClient) bool {
+func (t *twin) may(cmd string, j *twinJob, c *twinClient) bool {
 	if j == nil {
 		return false
 	}
@@ -381,7 +381,7 @@ func (t *Twin) may(cmd string, j *twinJob, c *twinClient) bool {
 	return true
 }
 
-func (t *Twin) applyReserve(c *twinClient, until core.Time) {
+func (t *twin) applyReserve(c *twinClient, until core.Time) {
 	c.worker = true
 	var best *twinJob
 	for _, q := range c.watch {
@@ -404,7 +404,7 @@ func (t *Twin) applyReserve(c *twinClient, until core.Time) {
 	}
 }
 
-func (t *Twin) kick(c *twinClient, most int64) {
+func (t *twin) kick(c *twinClient, most int64) {
 	list := t.in(c.use, "buried")
 	if len(list) == 0 {
 		list = t.in(c.use, "delayed")

@@ -9,7 +9,7 @@ import (
 )
 
 // answerQuery answers the commands that change nothing.
-func (t *Twin) answerQuery(c *twinClient, words []string, j *twinJob) {
+func (t *twin) answerQuery(c *twinClient, words []string, j *twinJob) {
 	switch words[0] {
 	case "list-tube-used":
 		c.told += "USING " + c.use.name + "\r\n"
@@ -42,7 +42,7 @@ func listed(tubes []*twinTube) string {
 
 func okReply(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }
 
-func (t *Twin) jobStats(j *twinJob) string {
+func (t *twin) jobStats(j *twinJob) string {
 	left := core.Time(0)
 	if j.deadline != 0 {
 		left = j.deadline - t.now
@@ -53,7 +53,7 @@ func (t *Twin) jobStats(j *twinJob) string {
 		j.reserves, j.timeouts, j.releases, j.buries, j.kicks)
 }
 
-func (t *Twin) tubeStats(q *twinTube) string {
+func (t *twin) tubeStats(q *twinTube) string {
 	urgent, using, watching, waiting := 0, 0, 0, 0
 	for _, j := range t.in(q, "ready") {
 		if j.pri < 1024 {
@@ -83,7 +83,7 @@ func (t *Twin) tubeStats(q *twinTube) string {
 }
 
 // gauges are the lines of stats that say how things stand.
-func (t *Twin) gauges() []string {
+func (t *twin) gauges() []string {
 	count := func(state string, below int64) int {
 		return len(t.where(func(j *twinJob) bool { return j.state == state && j.pri < below }))
 	}
@@ -102,6 +102,6 @@ func (t *Twin) gauges() []string {
 		"current-producers: %d\ncurrent-workers: %d\ncurrent-waiting: %d\nuptime: %d",
 		count("ready", 1024), count("ready", all), count("reserved", all), count("delayed", all), count("buried", all),
 		t.timeouts, t.total, len(t.tubes), len(t.clients), producers, workers, len(t.waiting),
-		(t.now-Epoch)/core.Second)
+		(t.now-epoch)/core.Second)
 	return strings.Split(text, "\n")
 }

@@ -14,11 +14,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// Epoch is when every world begins.
-const Epoch = 1_700_000_000 * core.Second
+// epoch is when every world begins.
+const epoch = 1_700_000_000 * core.Second
 
-// A World is a server and its clients. It is used by one goroutine.
-type World struct {
+// A world is a server and its clients. It is used by one goroutine.
+type world struct {
 	D *routertest.Driven
 
 	rng    *rand.Rand
@@ -27,7 +27,7 @@ type World struct {
 	ahead  core.Time // what the time of day is ahead of it
 	steady bool
 	loops  []*loop
-	socks  []*Sock // those not gone on either side
+	socks  []*sock // those not gone on either side
 
 	// foreign owns the shards in owned, and is slow.
 	foreign shard.Batch
@@ -40,8 +40,8 @@ type World struct {
 	// lead, if not nil, gives the one of several servers that serves.
 	lead func() (*routertest.Driven, routertest.ByHand, error)
 
-	operator *Operator          // nil: there is none
-	doomed   map[*Sock]struct{} // an operator is about to send them away
+	operator *operator          // nil: there is none
+	doomed   map[*sock]struct{} // an operator is about to send them away
 	watch    func()             // if not nil, called before anything happens
 
 	// Pauses counts how often the server has paused a connection.
@@ -79,7 +79,7 @@ type nobody struct{}
 func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 
 // New makes a world of that many loops and shards.
-func New(seed uint64, loops int, cfg router.Config) (*World, error) {
+func New(seed uint64, loops int, cfg router.Config) (*world, error) {
 	w := newWorld(seed, loops, cfg)
 	if err := w.boot(); err != nil {
 		return nil, err
@@ -88,15 +88,15 @@ func New(seed uint64, loops int, cfg router.Config) (*World, error) {
 }
 
 // newWorld is New before there is a server.
-func newWorld(seed uint64, loops int, cfg router.Config) *World {
-	w := &World{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: Epoch, doomed: make(map[*Sock]struct{})}
+func newWorld(seed uint64, loops int, cfg router.Config) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: epoch, doomed: make(map[*sock]struct{})}
 	w.foreign.Home = nobody{}
 	w.cfg, w.loops = cfg, make([]*loop, loops)
 	return w
 }
 
 // Close gives the memory of the shards back.
-func (w *World) Close() {
+func (w *world) Close() {
 	if w.operator != nil {
 		w.operator.end()
 	}
@@ -104,11 +104,11 @@ func (w *World) Close() {
 }
 
 // Now is the world's time.
-func (w *World) Now() core.Time { return w.now }
+func (w *world) Now() core.Time { return w.now }
 
-// A Sock is one connection, both ends of it. It implements session.Conn.
-type Sock struct {
-	w *World
+// A sock is one connection, both ends of it. It implements session.Conn.
+type sock struct {
+	w *world
 	s *routertest.Session
 
 	sent      []byte // by the client, not yet seen by the server
@@ -126,13 +126,13 @@ type Sock struct {
 }
 
 // Open connects to the loop that is next in turn.
-func (w *World) Open() *Sock { return w.open((*routertest.Loop).Open) }
+func (w *world) Open() *sock { return w.open((*routertest.Loop).Open) }
 
-// OpenGearman is Open for a connection that speaks Gearman.
-func (w *World) OpenGearman() *Sock { return w.open((*routertest.Loop).OpenGearman) }
+// openGearman is Open for a connection that speaks Gearman.
+func (w *world) openGearman() *sock { return w.open((*routertest.Loop).OpenGearman) }
 
-func (w *World) open(f func(*routertest.Loop, session.Conn) *routertest.Session) *Sock {
-	k := &Sock{w: w}
+func (w *world) open(f func(*routertest.Loop, session.Conn) *routertest.Session) *sock {
+	k := &sock{w: w}
 	w.next = (w.next + 1) % len(w.loops)
 	k.s = f(w.loops[w.next].Loop, k)
 	w.socks = append(w.socks, k)
@@ -140,7 +140,7 @@ func (w *World) open(f func(*routertest.Loop, session.Conn) *routertest.Session)
 }
 
 // Write implements session.Conn.
-func (k *Sock) Write(p []byte) {
+func (k *sock) Write(p []byte) {
 	if k.Ended && !k.broken {
 		panic("sim: the server writes after closing")
 	}
@@ -149,14 +149,14 @@ func (k *Sock) Write(p []byte) {
 }
 
 // WriteStable implements session.Conn.
-func (k *Sock) WriteStable(pieces [][]byte) {
+func (k *sock) WriteStable(pieces [][]byte) {
 	for _, p := range pieces {
 		k.Write(p)
 	}
 }
 
 // Unsent implements session.Conn.
-func (k *Sock) Unsent() int {
+func (k *sock) Unsent() int {
 	switch {
 	case k.congested && k.Glutted:
 		return 1 << 30
@@ -167,7 +167,7 @@ func (k *Sock) Unsent() int {
 }
 
 // Close implements session.Conn.
-func (k *Sock) Close() {
+func (k *sock) Close() {
 	if k.Ended {
 		panic("sim: the server closes twice")
 	}
@@ -175,7 +175,7 @@ func (k *Sock) Close() {
 }
 
 // Pause implements session.Conn.
-func (k *Sock) Pause() bool {
+func (k *sock) Pause() bool {
 	if k.paused || !k.inInput {
 		panic("sim: the server pauses what is paused, or out of turn")
 	}
@@ -185,7 +185,7 @@ func (k *Sock) Pause() bool {
 }
 
 // Resume implements session.Conn.
-func (k *Sock) Resume() bool {
+func (k *sock) Resume() bool {
 	if !k.paused {
 		panic("sim: the server resumes what is not paused")
 	}
@@ -195,31 +195,31 @@ func (k *Sock) Resume() bool {
 
 // Drop implements session.Conn. A client that an operator closed may have lost what was
 // in flight, like a client with a broken connection.
-func (k *Sock) Drop() {
+func (k *sock) Drop() {
 	if _, doomed := k.w.doomed[k]; doomed {
 		k.broken, k.sent = true, nil
 	}
 	k.Close()
 }
 
-// Doom tells that an operator is about to end the connection, and by which number he knows it.
-func (k *Sock) Doom() (number uint64) {
+// doom tells that an operator is about to end the connection, and by which number he knows it.
+func (k *sock) doom() (number uint64) {
 	k.w.doomed[k] = struct{}{}
 	return k.s.Number()
 }
 
 // Send sends b to the server, which gets it in pieces and later.
-func (k *Sock) Send(b []byte) {
+func (k *sock) Send(b []byte) {
 	if !k.shut && !k.broken {
 		k.sent = append(k.sent, b...)
 	}
 }
 
-// HalfClose ends what the client sends.
-func (k *Sock) HalfClose() { k.shut = true }
+// halfClose ends what the client sends.
+func (k *sock) halfClose() { k.shut = true }
 
 // Abort breaks the connection at once; what was sent and not delivered is lost.
-func (k *Sock) Abort() {
+func (k *sock) Abort() {
 	if k.broken {
 		return
 	}
@@ -230,14 +230,14 @@ func (k *Sock) Abort() {
 	}
 }
 
-// Waiting reports that a reserve of the client waits in the server.
-func (k *Sock) Waiting() bool { return k.s.Waiting() }
+// waiting reports that a reserve of the client waits in the server.
+func (k *sock) waiting() bool { return k.s.Waiting() }
 
 // over reports that nothing can happen to the socket any more.
-func (k *Sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) }
+func (k *sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) }
 
 // arrive gives the server the next n bytes, or the news that there are none.
-func (k *Sock) arrive(n int) {
+func (k *sock) arrive(n int) {
 	switch {
 	case k.Ended || k.broken:
 		k.sent = nil
@@ -261,14 +261,14 @@ func (k *Sock) arrive(n int) {
 }
 
 // coming reports that something is on its way to the server.
-func (k *Sock) coming() bool {
+func (k *sock) coming() bool {
 	if k.Ended || k.broken || k.paused && !k.shut {
 		return false
 	}
 	return len(k.sent) > 0 || k.shut && !k.told
 }
 
-func (k *Sock) congest(on bool) {
+func (k *sock) congest(on bool) {
 	if k.congested && !on {
 		k.congested = false
 		k.s.AllSent()
@@ -277,8 +277,8 @@ func (k *Sock) congest(on bool) {
 	k.congested = on && !k.Ended
 }
 
-// Late does one random thing that may be due, and lets no time pass.
-func (w *World) Late() {
+// late does one random thing that may be due, and lets no time pass.
+func (w *world) late() {
 	if w.down != nil {
 		return
 	}
@@ -287,8 +287,8 @@ func (w *World) Late() {
 		w.keep()
 		return
 	}
-	if o := w.operator; o != nil && o.Busy() > 0 && w.rng.IntN(3) == 0 {
-		o.goOn(w.rng.IntN(o.Busy()))
+	if o := w.operator; o != nil && o.busy() > 0 && w.rng.IntN(3) == 0 {
+		o.goOn(w.rng.IntN(o.busy()))
 		return
 	}
 	switch w.rng.IntN(8) {
@@ -323,13 +323,13 @@ func (w *World) Late() {
 }
 
 // look tells the world's observer that something is about to happen.
-func (w *World) look() {
+func (w *world) look() {
 	if w.watch != nil {
 		w.watch()
 	}
 }
 
-func (w *World) anySock() *Sock {
+func (w *world) anySock() *sock {
 	w.forget()
 	if len(w.socks) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func (w *World) anySock() *Sock {
 	return w.socks[w.rng.IntN(len(w.socks))]
 }
 
-func (w *World) forget() {
+func (w *world) forget() {
 	kept := w.socks[:0]
 	for _, k := range w.socks {
 		if !k.over() {
@@ -348,14 +348,14 @@ func (w *World) forget() {
 	w.socks = kept
 }
 
-func (w *World) own(sh *shard.Shard) {
+func (w *world) own(sh *shard.Shard) {
 	if sh.Own(&w.foreign) {
 		w.owned = append(w.owned, sh)
 	}
 }
 
 // occupy owns many shards at once.
-func (w *World) occupy() {
+func (w *world) occupy() {
 	for _, sh := range w.D.Shards() {
 		if w.rng.IntN(2) == 0 {
 			w.own(sh)
@@ -363,14 +363,14 @@ func (w *World) occupy() {
 	}
 }
 
-func (w *World) release(i int) {
+func (w *world) release(i int) {
 	sh := w.owned[i]
 	w.owned = append(w.owned[:i], w.owned[i+1:]...)
 	w.D.Stamp(&w.foreign)
 	sh.Release(&w.foreign)
 }
 
-func (w *World) tick(sh *shard.Shard) bool {
+func (w *world) tick(sh *shard.Shard) bool {
 	w.D.Stamp(&w.foreign)
 	return sh.Tick(&w.foreign)
 }
@@ -379,9 +379,9 @@ func (w *World) tick(sh *shard.Shard) bool {
 // any command needs, few enough to tell when something goes round in circles.
 const restMax = 200_000
 
-// Rest lets everything happen that is to happen at this moment, in a random
+// rest lets everything happen that is to happen at this moment, in a random
 // order, until nothing is.
-func (w *World) Rest() error {
+func (w *world) rest() error {
 	tended := w.journal == nil
 	for range restMax {
 		w.look()
@@ -390,7 +390,7 @@ func (w *World) Rest() error {
 		}
 		todo := w.toKeep()
 		if o := w.operator; o != nil {
-			for i := range o.Busy() {
+			for i := range o.busy() {
 				todo = append(todo, func() { o.goOn(i) })
 			}
 		}
@@ -430,10 +430,10 @@ func (w *World) Rest() error {
 	return errors.New("the world does not come to rest")
 }
 
-// Pass lets time pass punctually: every timer runs when it is due, in the
+// pass lets time pass punctually: every timer runs when it is due, in the
 // order of their times over all shards. The world must be at rest, and is
 // afterwards.
-func (w *World) Pass(d time.Duration) error {
+func (w *world) pass(d time.Duration) error {
 	w.setClock()
 	end := w.now + core.Time(d)
 	for {
@@ -445,7 +445,7 @@ func (w *World) Pass(d time.Duration) error {
 			at = min(at, l.next())
 		}
 		w.now = max(w.now, at)
-		if err := w.Rest(); err != nil {
+		if err := w.rest(); err != nil {
 			return err
 		}
 		if w.now == end {
@@ -454,15 +454,15 @@ func (w *World) Pass(d time.Duration) error {
 	}
 }
 
-// Jump lets time pass and nobody notice.
-func (w *World) Jump(d time.Duration) {
+// jump lets time pass and nobody notice.
+func (w *world) jump(d time.Duration) {
 	w.setClock()
 	w.now += core.Time(d)
 }
 
 // Check is for a world at rest: it compares all that parts of the server know
 // of each other.
-func (w *World) Check() error {
+func (w *world) Check() error {
 	if err := w.D.CheckShards(); err != nil {
 		return err
 	}
@@ -470,7 +470,7 @@ func (w *World) Check() error {
 		return err
 	}
 	for _, k := range w.socks {
-		if k.paused && !k.Ended && !k.broken && !k.Waiting() {
+		if k.paused && !k.Ended && !k.broken && !k.waiting() {
 			return fmt.Errorf("a connection is paused though its client does not wait")
 		}
 		if in, out := k.s.Bytes(); in != k.seen || out != k.said {
@@ -483,11 +483,11 @@ func (w *World) Check() error {
 	return nil
 }
 
-// Day returns the world's time of day. Only dates depend on it.
-func (w *World) Day() core.Time { return w.now + w.ahead }
+// day returns the world's time of day. Only dates depend on it.
+func (w *world) day() core.Time { return w.now + w.ahead }
 
 // setClock sets the machine's clock, now and then, to anything within a day.
-func (w *World) setClock() {
+func (w *world) setClock() {
 	if !w.steady && w.clock.IntN(16) == 0 {
 		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
 	}

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A History is the history of a server and of a bounded number of its tubes. All methods may
+// A history is the history of a server and of a bounded number of its tubes. All methods may
 // be called concurrently.
-type History struct {
+type history struct {
 	ofServer, ofTubes *Layout
 
 	mu     sync.Mutex
@@ -28,14 +28,14 @@ type tubeTrack struct {
 }
 
 // newHistory makes a history of the server and of at most most tubes; 0: it keeps nothing.
-func newHistory(server, tubes *Layout, most int) *History {
-	h := &History{ofServer: server, ofTubes: tubes}
-	h.Limit(most)
+func newHistory(server, tubes *Layout, most int) *history {
+	h := &history{ofServer: server, ofTubes: tubes}
+	h.limit(most)
 	return h
 }
 
-// Limit changes the number of tubes. It drops tubes in the order in which Place does.
-func (h *History) Limit(most int) {
+// limit changes the number of tubes. It drops tubes in the order in which Place does.
+func (h *history) limit(most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.most = most
@@ -50,14 +50,14 @@ func (h *History) Limit(most int) {
 }
 
 // Most returns the largest number of tubes with a history; 0: no history is kept.
-func (h *History) Most() int {
+func (h *history) Most() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.most
 }
 
 // Server adds a reading of the server.
-func (h *History) Server(r *Reading) {
+func (h *history) Server(r *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.server != nil {
@@ -65,9 +65,9 @@ func (h *History) Server(r *Reading) {
 	}
 }
 
-// Place begins the history of the named tubes, as far as Most allows. To make room it drops
+// place begins the history of the named tubes, as far as Most allows. To make room it drops
 // tubes that are gone, the longest first, then those not named for the longest time.
-func (h *History) Place(now time.Time, names []string) {
+func (h *history) place(now time.Time, names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	names = names[:min(len(names), h.most)]
@@ -91,7 +91,7 @@ func (h *History) Place(now time.Time, names []string) {
 }
 
 // drop drops n tubes; those wanted now come last.
-func (h *History) drop(n int, now time.Time) {
+func (h *history) drop(n int, now time.Time) {
 	if n <= 0 {
 		return
 	}
@@ -111,14 +111,14 @@ func (h *History) drop(n int, now time.Time) {
 }
 
 // Kept returns the names of the tubes with a history, sorted.
-func (h *History) Kept() []string {
+func (h *history) Kept() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Sorted(maps.Keys(h.tubes))
 }
 
-// Tube adds a reading of a tube, if Place has begun its history.
-func (h *History) Tube(name string, r *Reading) {
+// tube adds a reading of a tube, if Place has begun its history.
+func (h *history) tube(name string, r *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.tubes[name]; t != nil {
@@ -129,14 +129,14 @@ func (h *History) Tube(name string, r *Reading) {
 
 // ServerPoints returns the points of series of the server, by their indexes in Layout.Series;
 // NaN: unknown. It returns false if no history is kept.
-func (h *History) ServerPoints(series []int, s Span) (points [][]float32, ok bool) {
+func (h *history) ServerPoints(series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.server.all(series, s)
 }
 
 // TubePoints is ServerPoints for a tube. It returns false if the tube has no history.
-func (h *History) TubePoints(name string, series []int, s Span) (points [][]float32, ok bool) {
+func (h *history) TubePoints(name string, series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.tubes[name]; t != nil {

@@ -52,7 +52,7 @@ func (w *Watch) record(ctx context.Context, server *admin.Sample, tubes *admin.T
 }
 
 // serverReading makes a reading; tubes may be nil, or from another moment.
-func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
+func serverReading(v *admin.Sample, tubes *admin.TubeSample) *reading {
 	unknown := math.NaN()
 	bytes, oldest := unknown, unknown
 	if tubes != nil {
@@ -72,7 +72,7 @@ func serverReading(v *admin.Sample, tubes *admin.TubeSample) *Reading {
 	}
 	j, s, f := &v.Jobs, v.Sums, &v.Flow
 	event := func(e stats.Event) float64 { return float64(f.Events[e]) }
-	return &Reading{
+	return &reading{
 		At: v.At,
 		Gauges: []float64{
 			float64(j.Ready), float64(j.Urgent), float64(j.Delayed), float64(j.Reserved), float64(j.Buried), float64(v.Tubes), bytes, oldest,
@@ -96,7 +96,7 @@ func (w *Watch) recordTubes(ctx context.Context, v *admin.TubeSample) {
 		for _, i := range w.choice.Of(v) {
 			names = append(names, v.Rows[i].Name)
 		}
-		w.history.Place(v.At, names)
+		w.history.place(v.At, names)
 	}
 	kept := w.history.Kept()
 	var rows []int
@@ -111,14 +111,14 @@ func (w *Watch) recordTubes(ctx context.Context, v *admin.TubeSample) {
 			return
 		}
 		for n, i := range list {
-			w.history.Tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
+			w.history.tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
 		}
 	}
 }
 
 // tubeReading makes a reading; the histograms are slightly newer than the row.
-func tubeReading(at time.Time, t *core.TubeRow, f *core.Flow) *Reading {
-	return &Reading{
+func tubeReading(at time.Time, t *core.TubeRow, f *core.Flow) *reading {
+	return &reading{
 		At:       at,
 		Gauges:   []float64{float64(t.Ready), float64(t.Delayed), float64(t.Reserved), float64(t.Buried), float64(t.Bytes), inSeconds(t.Oldest)},
 		Counters: []float64{float64(t.Total), float64(t.Events[stats.Reserve]), float64(t.Deletes), float64(t.Events[stats.Timeout])},

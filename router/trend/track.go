@@ -29,8 +29,8 @@ type Layout struct {
 	Times    []string // histograms: a slot shows two quantiles of what they counted in it
 }
 
-// A Reading holds the figures of one moment, in the order of the layout. NaN is unknown.
-type Reading struct {
+// A reading holds the figures of one moment, in the order of the layout. NaN is unknown.
+type reading struct {
 	At       time.Time
 	Gauges   []float64
 	Counters []float64 // whole numbers
@@ -217,7 +217,7 @@ func newTrack(l *Layout) *track {
 }
 
 // add adds a reading; it keeps no reference to it.
-func (t *track) add(r *Reading) {
+func (t *track) add(r *reading) {
 	known := t.since(r)
 	for _, to := range []*ring{&t.fine, &t.coarse} {
 		to.open(r.At.Unix())
@@ -233,7 +233,7 @@ func (t *track) add(r *Reading) {
 
 // since sets grown to what was counted since the last reading. It returns false after a long
 // time, and if a counter has decreased: it was reset.
-func (t *track) since(r *Reading) (known bool) {
+func (t *track) since(r *reading) (known bool) {
 	took := r.At.Sub(t.at)
 	if t.at.IsZero() || took <= 0 || took > rateWithin {
 		return false

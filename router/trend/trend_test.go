@@ -22,7 +22,7 @@ var (
 // clock that nobody can set.
 type world struct {
 	t     *testing.T
-	h     *History
+	h     *history
 	wall  time.Time
 	count float64
 	times stats.Times
@@ -33,8 +33,8 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, h: h, wall: time.Unix(1_000_000_020, 0)} // a full minute
 }
 
-func (w *world) reading(gauge float64) *Reading {
-	return &Reading{At: w.wall, Gauges: []float64{gauge}, Counters: []float64{w.count}, Times: []stats.Times{w.times}}
+func (w *world) reading(gauge float64) *reading {
+	return &reading{At: w.wall, Gauges: []float64{gauge}, Counters: []float64{w.count}, Times: []stats.Times{w.times}}
 }
 
 // read reads the server, after a time.
@@ -144,7 +144,7 @@ func TestClockThatIsSet(t *testing.T) {
 	h := newHistory(small, small, 1)
 	from := time.Now()
 	at := func(after time.Duration, count float64) {
-		h.Server(&Reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]stats.Times, 1)})
+		h.Server(&reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]stats.Times, 1)})
 	}
 	at(0, 0)
 	at(5*time.Second, 50)
@@ -266,9 +266,9 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	w := newWorld(t)
 	step := func(there []string, wanted ...string) {
 		w.wall = w.wall.Add(5 * time.Second)
-		w.h.Place(w.wall, wanted)
+		w.h.place(w.wall, wanted)
 		for _, name := range there {
-			w.h.Tube(name, w.reading(7))
+			w.h.tube(name, w.reading(7))
 		}
 	}
 	kept := func(want ...string) {
@@ -301,14 +301,14 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	step([]string{"e"}, "e")
 	step([]string{"e"}, "e", "b", "d", "g", "h")
 	kept("b", "d", "e") // b is wanted again, so it stays although it has gone
-	w.h.Limit(1)
+	w.h.limit(1)
 	kept("e")
-	w.h.Limit(0)
+	w.h.limit(0)
 	kept()
 	step([]string{"e"}, "e")
 	_, ok := w.h.ServerPoints([]int{0}, s)
 	expect(t, !ok && len(w.h.Kept()) == 0, "there is a history of nothing")
-	w.h.Limit(2)
+	w.h.limit(2)
 	step([]string{"e"}, "e")
 	kept("e")
 }
@@ -325,10 +325,10 @@ func TestMemoryOfATube(t *testing.T) {
 		names = append(names, strconv.Itoa(i))
 	}
 	now := time.Unix(1e9, 0)
-	h.Place(now, names)
+	h.place(now, names)
 	for i := range 50 {
 		for _, name := range names {
-			h.Tube(name, &Reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]stats.Times, 2)})
+			h.tube(name, &reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]stats.Times, 2)})
 		}
 	}
 	runtime.GC()

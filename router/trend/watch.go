@@ -41,7 +41,7 @@ type Snapshot struct {
 // concurrently.
 type Watch struct {
 	source  Source
-	history *History
+	history *history
 	choice  *Choice       // of the tubes with a history
 	most    int           // subscriptions
 	wake    chan struct{} // has an element if a sample is wanted now
@@ -68,13 +68,13 @@ func New(source Source, subscriptions, tubes int) *Watch {
 	}
 }
 
-// History returns the history, in the order of ServerLayout and TubeLayout.
-func (w *Watch) History() *History { return w.history }
+// history returns the history, in the order of ServerLayout and TubeLayout.
+func (w *Watch) History() *history { return w.history }
 
 // SetHistory changes the number of tubes with a history; 0: no history is kept.
 func (w *Watch) SetHistory(tubes int) {
 	w.choice.Set(tubes, nil)
-	w.history.Limit(tubes) // last: Run then chooses again
+	w.history.limit(tubes) // last: Run then chooses again
 	w.poke()
 }
 
@@ -182,8 +182,8 @@ func (w *Watch) publish(next Snapshot) {
 	w.news = make(chan struct{})
 }
 
-// A Subscription waits for snapshots. It belongs to one goroutine.
-type Subscription struct {
+// A subscription waits for snapshots. It belongs to one goroutine.
+type subscription struct {
 	w     *Watch
 	tubes bool
 	last  uint64 // number of the last snapshot; 0: there was none
@@ -191,20 +191,20 @@ type Subscription struct {
 
 // Subscribe begins a subscription; tubes says whether it wants tubes. The caller must close
 // it. It returns nil if there are too many.
-func (w *Watch) Subscribe(tubes bool) *Subscription {
+func (w *Watch) Subscribe(tubes bool) *subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all >= w.most {
 		return nil
 	}
-	s := &Subscription{w: w, tubes: tubes}
+	s := &subscription{w: w, tubes: tubes}
 	s.count(1)
 	w.poke()
 	return s
 }
 
 // count adds to the numbers of subscriptions. The caller must hold w.mu.
-func (s *Subscription) count(n int) {
+func (s *subscription) count(n int) {
 	s.w.all += n
 	if s.tubes {
 		s.w.tubes += n
@@ -212,7 +212,7 @@ func (s *Subscription) count(n int) {
 }
 
 // Close ends the subscription.
-func (s *Subscription) Close() {
+func (s *subscription) Close() {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.count(-1)
@@ -227,7 +227,7 @@ func (w *Watch) Subscriptions() int {
 
 // Next waits for a snapshot that is newer than the last one, and returns the newest. The
 // error is ctx's.
-func (s *Subscription) Next(ctx context.Context) (Snapshot, error) {
+func (s *subscription) Next(ctx context.Context) (Snapshot, error) {
 	for {
 		s.w.mu.Lock()
 		v, news := s.w.newest, s.w.news
@@ -245,7 +245,7 @@ func (s *Subscription) Next(ctx context.Context) (Snapshot, error) {
 }
 
 // Newest returns the newest snapshot, which may be the last one.
-func (s *Subscription) Newest() Snapshot {
+func (s *subscription) Newest() Snapshot {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.last = s.w.newest.number
@@ -253,7 +253,7 @@ func (s *Subscription) Newest() Snapshot {
 }
 
 // fits reports whether a snapshot can be the first: it is fresh and has what was asked for.
-func (s *Subscription) fits(v *Snapshot) bool {
+func (s *subscription) fits(v *Snapshot) bool {
 	fresh := func(at time.Time) bool { return time.Since(at) < 2*newEnough }
 	return v.number > 0 && fresh(v.Server.At) && (!s.tubes || v.Tubes != nil && fresh(v.Tubes.At))
 }

@@ -118,9 +118,9 @@ func (c *committer) Requested() bool { return c.requested.Load() }
 // Pressure says whether changes are taken.
 func (c *committer) Pressure() Pressure { return Pressure(c.pressure.Load()) }
 
-// SetPressure says whether changes are taken, and whether a record.Buffer is Tight. It reports
+// setPressure says whether changes are taken, and whether a record.Buffer is Tight. It reports
 // whether the pressure has changed. After Fail it stays Wait.
-func (c *committer) SetPressure(p Pressure, tight bool) (changed bool) {
+func (c *committer) setPressure(p Pressure, tight bool) (changed bool) {
 	c.tight.Store(tight)
 	if c.Pressure() == p || Pressure(c.pressure.Swap(int32(p))) == p {
 		return false
@@ -143,9 +143,9 @@ func (c *committer) enqueue(l *Log) {
 	}
 }
 
-// Request has a commit made; the caller owns no shard. Where commits are mere writes, a
+// request has a commit made; the caller owns no shard. Where commits are mere writes, a
 // goroutine that waits for one makes it in CommitHere, or a timer calls Wake before long.
-func (c *committer) Request() {
+func (c *committer) request() {
 	if !c.requested.Load() && c.requested.CompareAndSwap(false, true) && !c.opts.here {
 		c.Wake()
 	}

@@ -311,14 +311,14 @@ func TestCommitHere(t *testing.T) {
 	add(c.logs[0], "a")
 	c.CommitHere()
 	m.expect(t, "") // nobody has requested it
-	c.Request()
+	c.request()
 	if len(c.wake) != 0 {
 		t.Error("the goroutine is woken for what is to be done here")
 	}
 	c.CommitHere()
 	m.expect(t, "a", "write 1", "sync 1")
 	add(c.logs[0], "b")
-	c.Request()
+	c.request()
 	prompt = false
 	c.CommitHere()
 	m.expect(t, "a")
@@ -426,12 +426,12 @@ func TestManyAppend(t *testing.T) {
 // about to tell of.
 func TestPressureAfterTheEnd(t *testing.T) {
 	c, _ := newMemory(1, nil)
-	if !c.SetPressure(Full, true) || c.SetPressure(Full, true) || !c.SetPressure(Open, false) || c.Pressure() != Open {
+	if !c.setPressure(Full, true) || c.setPressure(Full, true) || !c.setPressure(Open, false) || c.Pressure() != Open {
 		t.Errorf("pressure %d", c.Pressure())
 	}
 	c.Fail(errors.New("broken"))
 	for p := range Pressure(3) {
-		if c.SetPressure(p, false); c.Pressure() != Wait {
+		if c.setPressure(p, false); c.Pressure() != Wait {
 			t.Errorf("pressure %d after the end", c.Pressure())
 		}
 	}

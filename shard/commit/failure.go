@@ -10,14 +10,14 @@ import (
 // failed, so it does not end the storage.
 var ErrStopped = wal.ErrStopped
 
-// A Cause is what has ended a storage. What the process does then depends on it.
-type Cause uint8
+// A cause is what has ended a storage. What the process does then depends on it.
+type cause uint8
 
 // The causes.
 const (
 	// Disk: a write or a sync has failed. What was not acknowledged may be lost or kept; the
 	// next start finds out. The process ends.
-	Disk Cause = iota
+	Disk cause = iota
 	// Deposed: another server leads. What was acknowledged is safe, but the shards hold
 	// changes that may never be committed, so the process begins anew.
 	Deposed
@@ -25,7 +25,7 @@ const (
 
 // A Failure is the error that has ended a storage.
 type Failure struct {
-	Cause Cause
+	Cause cause
 	Err   error
 }
 

@@ -19,7 +19,7 @@ type gate struct {
 // caller must own no shard and have no Log open: a notified session may go on at once.
 func (g *gate) UpdatePressure() {
 	p, tight := g.ledger.Pressure()
-	if g.committer.SetPressure(p, tight) && p != Wait {
+	if g.committer.setPressure(p, tight) && p != Wait {
 		g.Notify()
 	}
 }
@@ -27,7 +27,7 @@ func (g *gate) UpdatePressure() {
 // tightenPressure is UpdatePressure for a caller with an open Log: it only ever stops others.
 func (g *gate) tightenPressure() {
 	if p, tight := g.ledger.Pressure(); p != Open {
-		g.committer.SetPressure(p, tight)
+		g.committer.setPressure(p, tight)
 	}
 }
 

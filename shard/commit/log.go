@@ -65,8 +65,8 @@ func (l *Log) End() bool {
 	return some && !l.c.requested.Load()
 }
 
-// Request has what was appended committed; see committer.Request.
-func (l *Log) Request() { l.c.Request() }
+// request has what was appended committed; see committer.Request.
+func (l *Log) Request() { l.c.request() }
 
 // spareMax is the largest buffer kept for the next commit, in bytes.
 const spareMax = 256 << 10

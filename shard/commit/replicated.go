@@ -75,5 +75,5 @@ func (j *Journal) leadEntries() {
 	j.committer.Resume(k)
 	e.Lead(k)
 	j.stager.stageEpoch(&record.Reign{Node: j.opts.Node, Time: j.opts.Now().UnixNano(), Format: record.Format}, e.First())
-	j.committer.Request()
+	j.committer.request()
 }

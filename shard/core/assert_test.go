@@ -67,7 +67,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"submissions below zero": func(p parts) {
 			p.core.ensureSubmissions()
 			p.core.submissions.followers = append(p.core.submissions.followers, followerList{n: 1})
-			p.core.unfollow(&Submission{Followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
+			p.core.unfollow(&submission{Followers: 1}, &follower{client: p.core.clients[p.id], n: 2})
 		},
 		"fewer jobs than none": func(p parts) {
 			p.core.RecordTo(new(record.Buffer)) // which knows nothing of the jobs that are there
@@ -77,7 +77,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 			p.core.ensureSubmissions()
 			n, _ := p.core.submissions.jobs.Alloc()
 			m, _ := p.core.submissions.jobs.Alloc()
-			p.core.submissions.unique.Insert(p.core.submissions.jobs, n)
+			p.core.submissions.unique.insert(p.core.submissions.jobs, n)
 			p.core.submissions.unique.Remove(p.core.submissions.jobs, m)
 		},
 	}

@@ -27,58 +27,58 @@ func (c *Core) browse(x *OperatorOp) browsing {
 // applyOperator runs the operations of op_operator.go.
 func (c *Core) applyOperator(op *Op, r *Reply) {
 	switch op.Kind {
-	case OpFlow:
+	case opFlow:
 		c.applyFlow(op, r)
 		return
-	case OpTubes:
+	case opTubes:
 		c.listTubes(op.Operator, r)
 		return
-	case OpHolders:
+	case opHolders:
 		c.listHolders(op.Operator, r)
 		return
-	case OpJob:
+	case opJob:
 		c.askJob(op, r)
 		return
-	case OpMany:
+	case opMany:
 		c.actOnMany(op, r)
 		return
-	case OpEdit:
+	case opEdit:
 		c.edit(op, r)
 		return
-	case OpPutCopies:
+	case opPutCopies:
 		c.putCopies(op, r)
 		return
-	case OpCondemn:
+	case opCondemn:
 		c.applyCondemn(op, r)
 		return
-	case OpReclaimed:
+	case opReclaimed:
 		c.applyReclaimed(op, r)
 		return
-	case OpHeld:
+	case opHeld:
 		c.listHeld(op, r)
 		return
-	case OpPick:
+	case opPick:
 		c.pick(op.Operator, r)
 		return
-	case OpAskHolders:
+	case opAskHolders:
 		c.askHolders(op.Operator, r)
 		return
 	}
 	var t *tube
-	if op.Name != nil || op.Kind != OpScan && op.Kind <= OpPutCopies {
+	if op.Name != nil || op.Kind != opScan && op.Kind <= opPutCopies {
 		if t = c.findTube(op.Name); t == nil {
 			r.Status = StatusNotFound
 			return
 		}
 	}
 	switch op.Kind {
-	case OpHead:
+	case opHead:
 		c.listHead(t, State(op.N), op.Operator)
-	case OpList:
+	case opList:
 		c.listArrivals(t, State(op.N), op.Operator, r)
-	case OpScan:
+	case opScan:
 		c.scan(t, op.Operator, r)
-	case OpSweep:
+	case opSweep:
 		c.sweep(op, r)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
@@ -271,7 +271,7 @@ func (b *browsing) look(i uint32) bool {
 	}
 	if n := len(b.x.Filter.Contains); n > 0 {
 		switch {
-		case j.Flags&FlagLarge != 0:
+		case j.Flags&flagLarge != 0:
 			if !b.x.Filter.LargeAreSearched {
 				return true
 			}
@@ -333,7 +333,7 @@ func (c *Core) jobRow(j *Job, x *OperatorOp) JobRow {
 	case j.State == Reserved:
 		row.Client, row.Conn = j.Client, c.clientAt(j.Client).conn
 	}
-	if j.Flags&FlagLarge != 0 {
+	if j.Flags&flagLarge != 0 {
 		row.Large = c.large.At(j.Body)
 	}
 	return row

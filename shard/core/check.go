@@ -58,7 +58,7 @@ func (k *checker) failAt(where string) func(string, ...any) {
 }
 
 // heap checks h and calls visit for each entry.
-func (k *checker) heap(where string, h *Heap, visit func(Entry)) {
+func (k *checker) heap(where string, h *Heap, visit func(entry)) {
 	h.Check(k.c.jobs, k.known, visit, k.failAt(where))
 }
 

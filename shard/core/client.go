@@ -85,7 +85,7 @@ func (c *Core) clientFor(op *Op) *client {
 // reserve takes the best job of t for cl. What t has left is the caller's to
 // publish.
 func (c *Core) reserve(t *tube, cl *client) *Job {
-	i := t.ready.Top().Job
+	i := t.ready.top().Job
 	j := c.jobs.At(i)
 	t.flowOf().Waited(&c.sums.Totals, c.since(j))
 	c.leaveReady(t, i, j)
@@ -300,7 +300,7 @@ func (k *checker) held(cl *client) {
 		}
 	})
 	due := fmt.Sprintf("client %d due", cl.id)
-	k.heap(due, &cl.due, func(e Entry) {
+	k.heap(due, &cl.due, func(e entry) {
 		j := k.c.jobs.At(e.Job)
 		if k.at[e.Job] != where || e.B != 0 {
 			k.fail("%s: job %d is in %q, under key %d", due, j.ID, k.at[e.Job], e.B)

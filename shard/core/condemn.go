@@ -25,7 +25,7 @@ import (
 // set and a job has entered such a state after it, the answer is StatusChanged and nothing was
 // changed: the caller then uses Sweep. Reply: N, the number of jobs; x.Condemned.
 func (o *Op) Condemn(name []byte, states States, x *OperatorOp) {
-	o.onOperator(OpCondemn, name, x)
+	o.onOperator(opCondemn, name, x)
 	o.N, o.Wait = uint32(states), false
 }
 
@@ -39,7 +39,7 @@ func (o *Op) CountCondemned(name []byte, states States, x *OperatorOp) {
 // AskReclaimed asks for the jobs that a Condemn with that ticket has ended. StatusMore: some
 // are still to be reclaimed. Reply: Commit, on which their end depends.
 func (o *Op) AskReclaimed(ticket uint64) {
-	o.set(OpReclaimed, 0, nil, nil, nil)
+	o.set(opReclaimed, 0, nil, nil, nil)
 	o.Seq = ticket
 }
 
@@ -244,7 +244,7 @@ func (c *Core) reclaimJob(t *tube, l *condemnedList) {
 	j := c.jobs.At(i)
 	l.jobs.Remove(c.jobs, i, j)
 	c.reclaims.jobs--
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
 	}
 	if c.records(j) {

@@ -12,7 +12,7 @@ import (
 func (w *world) flush(name string, states States, want uint32) Condemned {
 	w.t.Helper()
 	x := new(OperatorOp)
-	if r := w.do(Op{Kind: OpCondemn, Name: []byte(name), N: uint32(states), Operator: x}, StatusOK); r.N != want {
+	if r := w.do(Op{Kind: opCondemn, Name: []byte(name), N: uint32(states), Operator: x}, StatusOK); r.N != want {
 		w.t.Fatalf("condemned %d jobs, %+v, want %d", r.N, x.Condemned, want)
 	}
 	return x.Condemned
@@ -52,13 +52,13 @@ func TestFlushIsOneMoment(t *testing.T) {
 		t.Errorf("condemned %+v", c)
 	}
 	for _, id := range []JobID{ready, delayed, buried} {
-		for _, kind := range []OpKind{OpPeek, OpDelete, OpReserveJob, OpKickJob} {
+		for _, kind := range []opKind{OpPeek, OpDelete, OpReserveJob, OpKickJob} {
 			p.on(kind, id, StatusNotFound)
 		}
 		p.do(Op{Kind: OpStatsJob, ID: id, Figures: Figures{JobStats: new(JobStats)}}, StatusNotFound)
 		w.many(Action{Verb: VerbDelete, Force: true}, []JobID{id}, StatusNotFound)
 	}
-	for _, kind := range []OpKind{OpPeekReady, OpPeekDelayed, OpPeekBuried} {
+	for _, kind := range []opKind{OpPeekReady, OpPeekDelayed, OpPeekBuried} {
 		p.do(Op{Kind: kind, Tube: p.tube}, StatusNotFound)
 	}
 	if n := p.kick(10); n != 0 {
@@ -69,7 +69,7 @@ func TestFlushIsOneMoment(t *testing.T) {
 	}
 	q.nothing()
 	x := &OperatorOp{}
-	w.do(Op{Kind: OpScan, Operator: x}, StatusOK)
+	w.do(Op{Kind: opScan, Operator: x}, StatusOK)
 	if len(x.Jobs) != 1 || x.Jobs[0].ID != held {
 		t.Errorf("a scan shows %+v", x.Jobs)
 	}
@@ -156,7 +156,7 @@ func TestFlushAndDelaysThatAreOver(t *testing.T) {
 	w.now += 10 * Second
 	w.core.reclaimed().most = 1
 	x := new(OperatorOp) // its own visit lets some of them become ready
-	n := w.do(Op{Kind: OpCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready)), Operator: x}, StatusOK).N
+	n := w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready)), Operator: x}, StatusOK).N
 	settle(w.core, w.now+Second)
 	w.check()
 	var s TubeStats
@@ -175,15 +175,15 @@ func TestFlushByAMoment(t *testing.T) {
 	w.pass(Second)
 	p.put(5, 9, 100)
 	x := &OperatorOp{Filter: Filter{EnteredBy: seen}}
-	w.do(Op{Kind: OpCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
-	w.do(Op{Kind: OpCondemn, Name: []byte("a"), N: uint32(StatesOf(Delayed)), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Delayed)), Operator: x}, StatusChanged)
 	if w.core.counts.Ready+w.core.counts.Delayed != 2 {
 		t.Errorf("%+v", w.core.counts)
 	}
-	if r := w.do(Op{Kind: OpCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready, Buried)), Operator: x}, StatusOK); r.N != 1 {
+	if r := w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready, Buried)), Operator: x}, StatusOK); r.N != 1 {
 		t.Errorf("condemned %d", r.N)
 	}
-	w.do(Op{Kind: OpCondemn, Name: []byte("unknown"), Operator: x}, StatusNotFound)
+	w.do(Op{Kind: opCondemn, Name: []byte("unknown"), Operator: x}, StatusNotFound)
 	if x.Condemned != (Condemned{}) {
 		t.Errorf("%+v", x.Condemned)
 	}
@@ -198,7 +198,7 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	count := func() Time {
 		t.Helper()
 		x := new(OperatorOp)
-		r := w.do(Op{Kind: OpCondemn, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
+		r := w.do(Op{Kind: opCondemn, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
 		if r.N != 2 || x.Condemned.Ready != 1 || x.Condemned.Delayed != 1 || w.core.jobCount() != int(w.last) {
 			t.Errorf("counted %d, %+v; there are %d", r.N, x.Condemned, w.core.jobCount())
 		}
@@ -206,10 +206,10 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	}
 	x := &OperatorOp{Filter: Filter{EnteredBy: count()}}
 	id := p.put(5, 0, 100)
-	w.do(Op{Kind: OpCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
 	p.on(OpDelete, id, StatusOK)
 	w.last--
-	if r := w.do(Op{Kind: OpCondemn, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
+	if r := w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
 		t.Errorf("condemned %d", r.N)
 	}
 }
@@ -269,18 +269,18 @@ func TestFlushedSubmissions(t *testing.T) {
 		unique string
 		want   JobID
 	}{{"u", 1}, {"v", 5}, {"w", 0}} {
-		p.function.SetUnique([]byte(x.unique))
+		p.function.setUnique([]byte(x.unique))
 		p.function.Cursor = 0
 		status := StatusOK
 		if x.want == 0 {
 			status = StatusNotFound
 		}
-		if r := p.op(Op{Kind: OpUniqueStatus}, status); r.ID != x.want {
+		if r := p.op(Op{Kind: opUniqueStatus}, status); r.ID != x.want {
 			t.Errorf("%q is job %d, want %d", x.unique, r.ID, x.want)
 		}
 	}
 	p.function.Cursor, p.function.Jobs = 0, nil
-	p.op(Op{Kind: OpListJobs}, StatusOK)
+	p.op(Op{Kind: opListJobs}, StatusOK)
 	if n := len(p.function.Jobs); n != 3 {
 		t.Errorf("%d jobs are listed: %+v", n, p.function.Jobs)
 	}
@@ -312,9 +312,9 @@ func TestDroppedFunctionWithCondemnedJobs(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	c := w.session()
 	c.submit("f", "u", "x", 1024, true, 1)
-	c.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusInUse)
+	c.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusInUse)
 	w.flush("f", 0, 1)
-	c.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusOK)
+	c.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusOK)
 	w.pass(Second)
 	if w.core.names["f"] != nil || w.ended[1] != 1 {
 		t.Errorf("the function is there, or job 1 has ended %d times", w.ended[1])

@@ -25,8 +25,8 @@ type Core struct {
 
 	jobs   *slab.Pool[Job]
 	bodies *slab.Bytes // those that are not Large
-	large  *LargeBodies
-	ids    IDTable
+	large  *largeBodies
+	ids    idTable
 
 	tubeTable
 	ready []*tube // those from which something can be reserved
@@ -62,7 +62,7 @@ func New(dir Directory) *Core {
 	c := &Core{
 		jobs:    slab.NewPool[Job](),
 		bodies:  slab.NewBytes(),
-		large:   new(LargeBodies),
+		large:   new(largeBodies),
 		readied: new(ReadyLog),
 		sums:    new(coreSums),
 		watches: slab.NewPool[watch](),
@@ -71,7 +71,7 @@ func New(dir Directory) *Core {
 	c.tubes, c.names = make([]*tube, 1), make(map[string]*tube)
 	c.clients = make([]*client, 1)
 	c.ids.Init()
-	if f, ok := dir.(Finisher); ok {
+	if f, ok := dir.(finisher); ok {
 		c.ended = f.JobFinished
 	}
 	// Written at nearly every operation, hence not to share a cache line with
@@ -171,35 +171,35 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 // applyFunction runs the operations of op_function.go.
 func (c *Core) applyFunction(op *Op, r *Reply) {
 	switch op.Kind {
-	case OpSubmit:
+	case opSubmit:
 		c.submit(op, r)
-	case OpGrab:
+	case opGrab:
 		c.grab(op, r)
-	case OpReport:
+	case opReport:
 		c.report(op, r)
-	case OpRegister:
+	case opRegister:
 		c.register(op, r)
-	case OpUnregister:
+	case opUnregister:
 		c.unregister(op, r)
-	case OpCreateFunction:
+	case opCreateFunction:
 		c.openFunction(op.Name).function.created = true
-	case OpDropFunction:
+	case opDropFunction:
 		r.Status = c.drop(op.Name)
-	case OpLimitFunction:
+	case opLimitFunction:
 		if t := c.findTube(op.Name); t != nil && t.function != nil {
 			t.function.limits = op.Function.Limits
 			c.closeTube(t) // if only its limits kept it
 		}
-	case OpJobStatus:
+	case opJobStatus:
 		_, j, _ := c.find(op.ID)
 		c.status(j, op, r)
-	case OpUniqueStatus:
+	case opUniqueStatus:
 		c.uniqueStatus(op, r)
-	case OpCancelJob:
+	case opCancelJob:
 		c.cancel(op, r)
-	case OpListFunctions:
+	case opListFunctions:
 		c.functions(op.Function, r)
-	case OpListJobs:
+	case opListJobs:
 		c.listJobs(op.Function, r)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
@@ -208,7 +208,7 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 
 // find looks up a job and its tube; zero: there is none.
 func (c *Core) find(id JobID) (uint32, *Job, *tube) {
-	i, j := c.ids.Find(c.jobs, id)
+	i, j := c.ids.find(c.jobs, id)
 	if i == 0 {
 		return 0, nil, nil
 	}
@@ -236,15 +236,15 @@ type Directory interface {
 	TubeRemoved(name string)
 }
 
-// A BodyHearer is a Directory that hears of large bodies that no job has any more. It is
+// A bodyHearer is a Directory that hears of large bodies that no job has any more. It is
 // called while the shard is owned, like a Directory.
-type BodyHearer interface {
+type bodyHearer interface {
 	BodyFreed(Large)
 }
 
-// A Finisher is a Directory that hears of jobs that end without an OpDelete. It
+// A finisher is a Directory that hears of jobs that end without an OpDelete. It
 // is called while the shard is owned, like a Directory.
-type Finisher interface {
+type finisher interface {
 	JobFinished(JobID)
 }
 

@@ -180,10 +180,10 @@ func (d *driver) do(cn *conn, op *Op) error {
 	if err := compareReply(&got, &want); err != nil {
 		return err
 	}
-	if op.Kind == OpMany && !slices.Equal(op.Operator.Results, d.twin.results) {
+	if op.Kind == opMany && !slices.Equal(op.Operator.Results, d.twin.results) {
 		return fmt.Errorf("results %v, want %v", op.Operator.Results, d.twin.results)
 	}
-	if op.Kind == OpCondemn && op.Operator.Condemned != d.twin.condemned {
+	if op.Kind == opCondemn && op.Operator.Condemned != d.twin.condemned {
 		return fmt.Errorf("condemned %+v, want %+v", op.Operator.Condemned, d.twin.condemned)
 	}
 	if (got.Mirror != nil) != (op.Mirror || op.Kind == OpMirror) {
@@ -238,19 +238,19 @@ func (d *driver) op(cn *conn) *Op {
 		}
 		return nil
 	}
-	kinds := []OpKind{
+	kinds := []opKind{
 		OpJoin, OpUse, OpUnuse, OpWatch, OpWatch, OpMirror, OpIgnore, OpReturn, OpClose,
 		OpPut, OpPut, OpPut, OpPut, OpPut, OpReserve, OpReserve, OpReserve, OpReserve, OpReserve, OpCancel, OpReserveJob,
 		OpDelete, OpDelete, OpRelease, OpRelease, OpBury, OpBury, OpTouch, OpKick, OpKickJob,
 		OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried, OpPause, OpStatsJob, OpStatsTube, OpStats,
-		OpMany, OpSweep, OpEdit, OpPutCopies, OpPutCopies, OpCondemn, OpReclaimed,
+		opMany, opSweep, opEdit, opPutCopies, opPutCopies, opCondemn, opReclaimed,
 	}
 	op.Kind = kinds[d.pick(len(kinds))]
 	if d.puts > 0 {
 		d.puts--
 		op.Kind = OpPut
 	}
-	if op.Kind == OpPutCopies {
+	if op.Kind == opPutCopies {
 		return d.move(op)
 	}
 	name := d.names[d.pick(len(d.names))]
@@ -326,7 +326,7 @@ func (d *driver) op(cn *conn) *Op {
 		op.TubeStats = new(TubeStats)
 	case OpStats:
 		op.Counts = new(Counts)
-	case OpMany, OpSweep, OpEdit, OpCondemn, OpReclaimed:
+	case opMany, opSweep, opEdit, opCondemn, opReclaimed:
 		d.operate(cn, op)
 	}
 	return op

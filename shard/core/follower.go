@@ -28,7 +28,7 @@ type follower struct {
 const followerListsKept = 1024
 
 // follow adds a submission of cl to job i.
-func (c *Core) follow(cl *client, i uint32, x *Submission) {
+func (c *Core) follow(cl *client, i uint32, x *submission) {
 	g := c.submissions
 	if a := g.followerOf(cl, i, x); a != nil {
 		a.n++
@@ -59,7 +59,7 @@ func (c *Core) follow(cl *client, i uint32, x *Submission) {
 
 // followerOf is cl among the followers of job i, or nil. It walks both lists at once: one
 // job may have many followers, and one client follow many.
-func (g *submissions) followerOf(cl *client, i uint32, x *Submission) *follower {
+func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower {
 	for a, b := g.followers[x.Followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
 		switch {
 		case a.client == cl:
@@ -72,7 +72,7 @@ func (g *submissions) followerOf(cl *client, i uint32, x *Submission) *follower 
 }
 
 // unfollow takes a out of both lists.
-func (c *Core) unfollow(x *Submission, a *follower) {
+func (c *Core) unfollow(x *submission, a *follower) {
 	g := c.submissions
 	list := &g.followers[x.Followers]
 	if list.n < a.n {
@@ -105,7 +105,7 @@ func (c *Core) unfollow(x *Submission, a *follower) {
 }
 
 // unfollowAll leaves x without followers.
-func (c *Core) unfollowAll(x *Submission) {
+func (c *Core) unfollowAll(x *submission) {
 	for x.Followers != 0 {
 		c.unfollow(x, c.submissions.followers[x.Followers].first)
 	}
@@ -113,7 +113,7 @@ func (c *Core) unfollowAll(x *Submission) {
 
 // relay sends a report to all followers of a job, and returns their number. It copies the body
 // once for all.
-func (c *Core) relay(j *Job, x *Submission, k RelayKind, body []byte, large Large) (told uint32) {
+func (c *Core) relay(j *Job, x *submission, k RelayKind, body []byte, large Large) (told uint32) {
 	a := c.submissions.followers[x.Followers].first
 	if a == nil {
 		return 0

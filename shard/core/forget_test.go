@@ -14,11 +14,11 @@ func TestUnusedFunctionIsForgotten(t *testing.T) {
 	worker := func(p *functionPeer) { // for a step
 		f := p.able("f", 0)
 		p.pass(step)
-		p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+		p.op(Op{Kind: opUnregister, Tube: f}, StatusOK)
 	}
 	limit := func(p *functionPeer, n uint32) {
 		p.function.Limits = [NumClasses]uint32{n, n, n}
-		p.op(Op{Kind: OpLimitFunction, Name: name}, StatusOK)
+		p.op(Op{Kind: opLimitFunction, Name: name}, StatusOK)
 	}
 	for _, tc := range []struct {
 		name string
@@ -38,7 +38,7 @@ func TestUnusedFunctionIsForgotten(t *testing.T) {
 		}, functionRest + step},
 		{"a job that waits", func(p *functionPeer) { p.submit("f", "", "x", 0, true, 1) }, Never},
 		{"a worker that stays", func(p *functionPeer) { p.able("f", 0) }, Never},
-		{"created", func(p *functionPeer) { p.op(Op{Kind: OpCreateFunction, Name: name}, StatusOK) }, Never},
+		{"created", func(p *functionPeer) { p.op(Op{Kind: opCreateFunction, Name: name}, StatusOK) }, Never},
 		{"a limit", func(p *functionPeer) {
 			worker(p)
 			limit(p, 5)
@@ -84,7 +84,7 @@ func TestNamesGiveMemoryBack(t *testing.T) {
 	now := Second
 	submit := func(i int) {
 		function := FunctionOp{Background: true, Numbers: count(i + 1)}
-		c.Apply(now, &Op{Kind: OpSubmit, Name: fmt.Appendf(nil, "function %d", i), Function: &function}, &r)
+		c.Apply(now, &Op{Kind: opSubmit, Name: fmt.Appendf(nil, "function %d", i), Function: &function}, &r)
 		if r.Status != StatusOK {
 			t.Fatalf("status %d", r.Status)
 		}

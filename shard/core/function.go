@@ -20,8 +20,8 @@ type function struct {
 	limits   [NumClasses]uint32 // as set by OpLimitFunction; zero: none
 }
 
-// A FunctionStatus counts one function's jobs and workers.
-type FunctionStatus struct {
+// A functionStatus counts one function's jobs and workers.
+type functionStatus struct {
 	Name    string
 	Waiting [NumClasses]uint64 // ready or delayed
 	Running uint64
@@ -201,12 +201,12 @@ func (c *Core) grab(op *Op, r *Reply) {
 	j := c.reserve(t, cl)
 	c.publish(t)
 	c.replyJob(r, StatusReserved, j)
-	op.Function.SetUnique(nil)
-	op.Function.SetReducer(nil)
-	if j.IsSubmitted() {
+	op.Function.setUnique(nil)
+	op.Function.setReducer(nil)
+	if j.isSubmitted() {
 		x := c.submissionOf(j)
-		op.Function.SetUnique(c.submissions.uniqueOf(x))
-		op.Function.SetReducer(c.submissions.reducerOf(x))
+		op.Function.setUnique(c.submissions.uniqueOf(x))
+		op.Function.setReducer(c.submissions.reducerOf(x))
 	}
 }
 
@@ -234,7 +234,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		j := c.jobs.At(i)
 		if j.Tube != op.Tube {
 			cl.held.Remove(c.jobs, i, j)
-			cl.held.PushBack(c.jobs, i, j) // after one round the order is the same again
+			cl.held.pushBack(c.jobs, i, j) // after one round the order is the same again
 			continue
 		}
 		t := c.tubeAt(op.Tube)
@@ -269,7 +269,7 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 		}
 		n++
 		if t := c.tubes[x.Cursor]; t != nil && (t.function != nil || t.jobs > 0) {
-			x.Functions = append(x.Functions, FunctionStatus{
+			x.Functions = append(x.Functions, functionStatus{
 				Name: t.name, Waiting: t.waiting(), Running: uint64(t.reserved), Workers: uint64(t.watching),
 			})
 		}

@@ -15,12 +15,12 @@ const (
 	heapSmall = 16 // entries that a heap keeps room for when it is empty
 )
 
-// An Entry orders by (b, a), then by job id.
+// An entry orders by (b, a), then by job id.
 //
 //	ready:     b = priority, a = id; of a job that was sent to the tail, the id
 //	           of the last job then, and Job.Client is its turn behind that one
 //	deadlines: b = 0,        a = deadline
-type Entry struct {
+type entry struct {
 	A   uint64
 	B   uint32
 	Job uint32
@@ -30,23 +30,23 @@ type Entry struct {
 // knows its position, so any job leaves in O(log n).
 type Heap struct {
 	N     int
-	first []Entry    // the first block, or its beginning while there is no other
-	more  *[][]Entry // those behind it; nil: none
+	first []entry    // the first block, or its beginning while there is no other
+	more  *[][]entry // those behind it; nil: none
 }
 
 // At is the entry at a position below n.
-func (h *Heap) At(i int) *Entry {
+func (h *Heap) At(i int) *entry {
 	if uint(i) < uint(len(h.first)) {
 		return &h.first[i]
 	}
 	return &(*h.more)[i>>heapShift-1][i&(heapChunk-1)]
 }
 
-// Top is the smallest entry; the heap must not be empty.
-func (h *Heap) Top() *Entry { return &h.first[0] }
+// top is the smallest entry; the heap must not be empty.
+func (h *Heap) top() *entry { return &h.first[0] }
 
 // less reports whether x goes before y.
-func (x *Entry) less(jobs *slab.Pool[Job], y *Entry) bool {
+func (x *entry) less(jobs *slab.Pool[Job], y *entry) bool {
 	if x.B != y.B {
 		return x.B < y.B
 	}
@@ -61,7 +61,7 @@ func (x *Entry) less(jobs *slab.Pool[Job], y *Entry) bool {
 }
 
 // Push adds a job that is in no heap.
-func (h *Heap) Push(jobs *slab.Pool[Job], e Entry) {
+func (h *Heap) Push(jobs *slab.Pool[Job], e entry) {
 	h.grow()
 	h.N++
 	h.up(jobs, h.N-1, e)
@@ -74,7 +74,7 @@ func (h *Heap) Remove(jobs *slab.Pool[Job], i int) {
 	}
 	h.N--
 	last := *h.At(h.N)
-	*h.At(h.N) = Entry{}
+	*h.At(h.N) = entry{}
 	if i < h.N {
 		// The freed place is filled with the last entry, which may belong
 		// above or below it.
@@ -88,7 +88,7 @@ func (h *Heap) Remove(jobs *slab.Pool[Job], i int) {
 }
 
 // Set gives the entry at position i a new key. It panics if e is the entry of another job.
-func (h *Heap) Set(jobs *slab.Pool[Job], i int, e Entry) {
+func (h *Heap) Set(jobs *slab.Pool[Job], i int, e entry) {
 	if uint(i) >= uint(h.N) || h.At(i).Job != e.Job {
 		h.lacks(i)
 	}
@@ -105,7 +105,7 @@ func (h *Heap) lacks(i int) {
 }
 
 // up puts e at position i, which is free, or above it.
-func (h *Heap) up(jobs *slab.Pool[Job], i int, e Entry) {
+func (h *Heap) up(jobs *slab.Pool[Job], i int, e entry) {
 	for i > 0 {
 		p := (i - 1) / 4
 		pe := h.At(p)
@@ -121,7 +121,7 @@ func (h *Heap) up(jobs *slab.Pool[Job], i int, e Entry) {
 }
 
 // down puts e at position i, which is free, or below it.
-func (h *Heap) down(jobs *slab.Pool[Job], i int, e Entry) {
+func (h *Heap) down(jobs *slab.Pool[Job], i int, e entry) {
 	for {
 		first := 4*i + 1
 		if first >= h.N {
@@ -196,13 +196,13 @@ func (h *Heap) grow() {
 func (h *Heap) addRoom() {
 	switch {
 	case h.N < heapChunk:
-		bigger := make([]Entry, min(max(4, 4*h.N), heapChunk))
+		bigger := make([]entry, min(max(4, 4*h.N), heapChunk))
 		copy(bigger, h.first)
 		h.first = bigger
 	case h.more == nil:
-		h.more = &[][]Entry{make([]Entry, heapChunk)}
+		h.more = &[][]entry{make([]entry, heapChunk)}
 	case h.N == heapChunk*(1+len(*h.more)):
-		*h.more = append(*h.more, make([]Entry, heapChunk))
+		*h.more = append(*h.more, make([]entry, heapChunk))
 	}
 }
 
@@ -224,13 +224,13 @@ func (h *Heap) shrink() {
 		(*h.more)[last-1] = nil
 		*h.more = (*h.more)[:last-1]
 	case n > heapSmall && h.N < n/16:
-		h.first = append(make([]Entry, 0, n/4), h.first[:n/4]...)
+		h.first = append(make([]entry, 0, n/4), h.first[:n/4]...)
 	}
 }
 
 // Check walks h and tells fail what is wrong: its order, positions and blocks. known says
 // whether a record is a job's; visit is called for each entry, and only for those.
-func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(Entry), fail func(format string, args ...any)) {
+func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(entry), fail func(format string, args ...any)) {
 	room, blocks := len(h.first), 1
 	if h.more != nil {
 		blocks += len(*h.more)
@@ -255,7 +255,7 @@ func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(E
 		visit(e)
 	}
 	for i := h.N; i < room; i++ {
-		if *h.At(i) != (Entry{}) {
+		if *h.At(i) != (entry{}) {
 			fail("entry %d beyond %d is not empty", i, h.N)
 			return
 		}

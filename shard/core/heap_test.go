@@ -12,11 +12,11 @@ import (
 type heapTwin struct {
 	jobs *slab.Pool[Job]
 	heap Heap
-	list []Entry
+	list []entry
 	last JobID
 }
 
-func (w *heapTwin) compare(a, b Entry) int {
+func (w *heapTwin) compare(a, b entry) int {
 	x, y := w.jobs.At(a.Job), w.jobs.At(b.Job)
 	switch {
 	case a.B != b.B:
@@ -31,7 +31,7 @@ func (w *heapTwin) push(a uint64, b uint32) {
 	i, j := w.jobs.Alloc()
 	w.last++
 	j.ID = w.last
-	e := Entry{a, b, i}
+	e := entry{a, b, i}
 	w.heap.Push(w.jobs, e)
 	w.list = append(w.list, e)
 }
@@ -70,8 +70,8 @@ func (w *heapTwin) check(t *testing.T) {
 		}
 	}
 	if len(w.list) > 0 {
-		if want := slices.MinFunc(w.list, w.compare); *w.heap.Top() != want {
-			t.Fatalf("top %v, want %v", *w.heap.Top(), want)
+		if want := slices.MinFunc(w.list, w.compare); *w.heap.top() != want {
+			t.Fatalf("top %v, want %v", *w.heap.top(), want)
 		}
 	}
 	if most := (w.heap.N+heapChunk-1)/heapChunk + 1; w.room() > most*heapChunk {
@@ -101,7 +101,7 @@ func TestHeapEqualsSortedList(t *testing.T) {
 			}
 		}
 		for len(w.list) > 0 {
-			w.remove(slices.Index(w.list, *w.heap.Top()))
+			w.remove(slices.Index(w.list, *w.heap.top()))
 		}
 		w.check(t)
 		w.jobs.Close()

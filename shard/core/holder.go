@@ -18,18 +18,18 @@ const holdersMax = 256
 
 // ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
 // from x.Cursor on, each client's in the order in which it has reserved them.
-func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(OpHolders, nil, x) }
+func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(opHolders, nil, x) }
 
 // ListHeld appends the jobs that a client of a connection has reserved and x.Filter wants to
 // x.Jobs, in the order in which it has reserved them, from x.Cursor on. StatusNotFound: the
 // client is not, or no longer, that connection's.
 func (o *Op) ListHeld(client ClientID, conn uint64, x *OperatorOp) {
-	o.onOperator(OpHeld, nil, x)
+	o.onOperator(opHeld, nil, x)
 	o.N, o.Seq = uint32(client), conn
 }
 
 // AskHolders fills in x.Holders, from x.Cursor on.
-func (o *Op) AskHolders(x *OperatorOp) { o.onOperator(OpAskHolders, nil, x) }
+func (o *Op) AskHolders(x *OperatorOp) { o.onOperator(opAskHolders, nil, x) }
 
 // clientOfConn is the client of a handle, nil unless it is that connection's.
 func (c *Core) clientOfConn(id ClientID, conn uint64) *client {

@@ -12,10 +12,10 @@ const (
 	idChunk = 1 << idShift
 )
 
-// An IDTable finds a core's jobs by id: linear hashing, chained through the job
+// An idTable finds a core's jobs by id: linear hashing, chained through the job
 // records. It splits one bucket per insert, merges two per remove, so it never
 // stops to rehash, and it shrinks as jobs go.
-type IDTable struct {
+type idTable struct {
 	chunks [][]uint32
 	N      int    // jobs
 	Size   int    // buckets in use
@@ -33,18 +33,18 @@ func idHash(id JobID) uint64 {
 }
 
 // Init makes the table an empty one.
-func (t *IDTable) Init() {
+func (t *idTable) Init() {
 	t.chunks = [][]uint32{make([]uint32, idTableMin)}
 	t.Size = idTableMin
 	t.Mask = idTableMin - 1
 }
 
-// Head is where the chain of a bucket begins.
-func (t *IDTable) Head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
+// head is where the chain of a bucket begins.
+func (t *idTable) head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
 
-// Bucket is the bucket of an id: those that are not there yet are part of the one that
+// bucket is the bucket of an id: those that are not there yet are part of the one that
 // they will be split from.
-func (t *IDTable) Bucket(id JobID) uint64 {
+func (t *idTable) bucket(id JobID) uint64 {
 	h := idHash(id)
 	b := h & t.Mask
 	if b >= uint64(t.Size) {
@@ -53,9 +53,9 @@ func (t *IDTable) Bucket(id JobID) uint64 {
 	return b
 }
 
-// Find is the record with that id, or zero and nil.
-func (t *IDTable) Find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
-	for i := *t.Head(t.Bucket(id)); i != 0; {
+// find is the record with that id, or zero and nil.
+func (t *idTable) find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
+	for i := *t.head(t.bucket(id)); i != 0; {
 		j := jobs.At(i)
 		if j.ID == id {
 			return i, j
@@ -65,9 +65,9 @@ func (t *IDTable) Find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
 	return 0, nil
 }
 
-// Insert adds j, the record i. No other record has its id.
-func (t *IDTable) Insert(jobs *slab.Pool[Job], i uint32, j *Job) {
-	h := t.Head(t.Bucket(j.ID))
+// insert adds j, the record i. No other record has its id.
+func (t *idTable) insert(jobs *slab.Pool[Job], i uint32, j *Job) {
+	h := t.head(t.bucket(j.ID))
 	j.Hash = *h
 	*h = i
 	t.N++
@@ -77,8 +77,8 @@ func (t *IDTable) Insert(jobs *slab.Pool[Job], i uint32, j *Job) {
 }
 
 // Remove takes out record i, which is j, and reports whether it was there.
-func (t *IDTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
-	p := t.Head(t.Bucket(j.ID))
+func (t *idTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
+	p := t.head(t.bucket(j.ID))
 	for *p != i && *p != 0 {
 		p = &jobs.At(*p).Hash
 	}
@@ -98,7 +98,7 @@ func (t *IDTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
 }
 
 // split adds one bucket and moves into it what belongs there.
-func (t *IDTable) split(jobs *slab.Pool[Job]) {
+func (t *idTable) split(jobs *slab.Pool[Job]) {
 	b := uint64(t.Size)
 	if c := int(b >> idShift); c == len(t.chunks) {
 		t.chunks = append(t.chunks, make([]uint32, idChunk))
@@ -111,7 +111,7 @@ func (t *IDTable) split(jobs *slab.Pool[Job]) {
 		t.Mask = t.Mask<<1 | 1
 	}
 	t.Size++
-	from, to := t.Head(b&(t.Mask>>1)), t.Head(b)
+	from, to := t.head(b&(t.Mask>>1)), t.head(b)
 	for *from != 0 {
 		j := jobs.At(*from)
 		if idHash(j.ID)&t.Mask != b {
@@ -126,11 +126,11 @@ func (t *IDTable) split(jobs *slab.Pool[Job]) {
 }
 
 // merge takes the last bucket away again.
-func (t *IDTable) merge(jobs *slab.Pool[Job]) {
+func (t *idTable) merge(jobs *slab.Pool[Job]) {
 	t.Size--
 	b := uint64(t.Size)
-	last := t.Head(b)
-	into := t.Head(b & (t.Mask >> 1))
+	last := t.head(b)
+	into := t.head(b & (t.Mask >> 1))
 	for *into != 0 {
 		into = &jobs.At(*into).Hash
 	}
@@ -146,7 +146,7 @@ func (t *IDTable) merge(jobs *slab.Pool[Job]) {
 
 // Check walks t and tells fail what is wrong, and adds each record that it finds to at. It
 // follows no broken index.
-func (t *IDTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(format string, args ...any)) {
+func (t *idTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(format string, args ...any)) {
 	if want := uint64(1)<<bits.Len(uint(t.Size-1)) - 1; t.Mask != want {
 		fail("ids: mask %#x with %d buckets, want %#x", t.Mask, t.Size, want)
 	}
@@ -166,7 +166,7 @@ func (t *IDTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(fo
 	}
 	byID := make(map[JobID]bool, t.N)
 	for b := range uint64(room) {
-		head := *t.Head(b)
+		head := *t.head(b)
 		if b >= uint64(t.Size) && head != 0 {
 			fail("ids: bucket %d is beyond %d and not empty", b, t.Size)
 			continue
@@ -179,8 +179,8 @@ func (t *IDTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(fo
 			at[i] = ""
 			j := jobs.At(i)
 			switch {
-			case t.Bucket(j.ID) != b:
-				fail("ids: job %d is in bucket %d, not in %d", j.ID, b, t.Bucket(j.ID))
+			case t.bucket(j.ID) != b:
+				fail("ids: job %d is in bucket %d, not in %d", j.ID, b, t.bucket(j.ID))
 			case j.ID == 0 || byID[j.ID]:
 				fail("ids: job %d is there twice, or has no id", j.ID)
 			}

@@ -9,7 +9,7 @@ import (
 
 type tableTwin struct {
 	jobs  *slab.Pool[Job]
-	table IDTable
+	table idTable
 	all   map[JobID]uint32
 }
 
@@ -23,7 +23,7 @@ func newTableTwin(t *testing.T) *tableTwin {
 func (w *tableTwin) insert(id JobID) {
 	i, j := w.jobs.Alloc()
 	j.ID = id
-	w.table.Insert(w.jobs, i, j)
+	w.table.insert(w.jobs, i, j)
 	w.all[id] = i
 }
 
@@ -37,7 +37,7 @@ func (w *tableTwin) remove(id JobID) {
 func (w *tableTwin) check(t *testing.T) {
 	t.Helper()
 	for id, i := range w.all {
-		if got, j := w.table.Find(w.jobs, id); got != i || j != w.jobs.At(i) {
+		if got, j := w.table.find(w.jobs, id); got != i || j != w.jobs.At(i) {
 			t.Fatalf("job %d: found %d, want %d", id, got, i)
 		}
 	}
@@ -60,7 +60,7 @@ func TestIDTableEqualsMap(t *testing.T) {
 			case there:
 				w.remove(id)
 			default:
-				if i, j := w.table.Find(w.jobs, id); i != 0 || j != nil {
+				if i, j := w.table.find(w.jobs, id); i != 0 || j != nil {
 					t.Fatalf("job %d was found", id)
 				}
 				i, j := w.jobs.Alloc()
@@ -117,7 +117,7 @@ func TestIDTableSpreadsConsecutiveIDs(t *testing.T) {
 		longest := 0
 		for b := range uint64(w.table.Size) {
 			n := 0
-			for i := *w.table.Head(b); i != 0; i = w.jobs.At(i).Hash {
+			for i := *w.table.head(b); i != 0; i = w.jobs.At(i).Hash {
 				n++
 			}
 			longest = max(longest, n)

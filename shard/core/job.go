@@ -27,7 +27,7 @@ func (c *Core) newJob(op *Op) (uint32, *Job) {
 	}
 	if op.Large != nil {
 		j.Size = uint32(op.Large.Len())
-		j.Flags |= FlagLarge
+		j.Flags |= flagLarge
 		j.Body = c.large.Put(op.Large)
 	} else {
 		j.Size = uint32(len(op.Body))
@@ -40,14 +40,14 @@ func (c *Core) newJob(op *Op) (uint32, *Job) {
 	}
 	j.ID = op.ID
 	c.lastID = max(c.lastID, op.ID)
-	c.ids.Insert(c.jobs, i, j)
+	c.ids.insert(c.jobs, i, j)
 	return i, j
 }
 
 // freeJob forgets a job that is in no container any more.
 func (c *Core) freeJob(i uint32, j *Job) {
-	j.MustBe(Nowhere)
-	if j.IsSubmitted() {
+	j.mustBe(Nowhere)
+	if j.isSubmitted() {
 		c.freeSubmission(j)
 	}
 	if !c.ids.Remove(c.jobs, i, j) {
@@ -59,12 +59,12 @@ func (c *Core) freeJob(i uint32, j *Job) {
 
 // freeBody forgets a job's body. Replies that share a large one still may.
 func (c *Core) freeBody(j *Job) {
-	if j.Flags&FlagLarge == 0 {
+	if j.Flags&flagLarge == 0 {
 		c.bodies.Free(j.Body, int(j.Size))
 		return
 	}
 	body := c.large.Remove(j.Body)
-	if h, ok := c.dir.(BodyHearer); ok {
+	if h, ok := c.dir.(bodyHearer); ok {
 		h.BodyFreed(body)
 	}
 }
@@ -72,14 +72,14 @@ func (c *Core) freeBody(j *Job) {
 // sameBody reports whether j has op's body.
 func (c *Core) sameBody(j *Job, op *Op) bool {
 	if op.Large == nil {
-		return j.Flags&FlagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
+		return j.Flags&flagLarge == 0 && bytes.Equal(c.bodies.Get(j.Body, int(j.Size)), op.Body)
 	}
-	return j.Flags&FlagLarge != 0 && c.large.At(j.Body).Equal(op.Large)
+	return j.Flags&flagLarge != 0 && c.large.At(j.Body).equal(op.Large)
 }
 
 // bodyOf is j's body, in one piece.
 func (c *Core) bodyOf(j *Job) []byte {
-	if j.Flags&FlagLarge != 0 {
+	if j.Flags&flagLarge != 0 {
 		if l := c.large.At(j.Body); len(l) == 1 {
 			return l[0]
 		}
@@ -93,7 +93,7 @@ func (c *Core) replyJob(r *Reply, s Status, j *Job) {
 	r.Status = s
 	r.ID = j.ID
 	r.Commit = max(r.Commit, j.Commit())
-	if j.Flags&FlagLarge != 0 {
+	if j.Flags&flagLarge != 0 {
 		r.Large = c.large.At(j.Body)
 	} else {
 		r.Body = c.bodies.Get(j.Body, int(j.Size))
@@ -135,12 +135,12 @@ func (c *Core) enterReady(t *tube, i uint32, j *Job) {
 // put there with a lower turn; see Entry. It counts as ready since the given moment, which is
 // not before the moment of the last job in the list: the list is in order.
 func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID, turn uint32) {
-	j.MustBe(Nowhere)
+	j.mustBe(Nowhere)
 	j.State = Ready
 	j.Since = since
 	j.Client = ClientID(turn)
-	t.readyList.PushBack(c.jobs, i, j)
-	t.ready.Push(c.jobs, Entry{A: uint64(behind), B: j.Pri, Job: i})
+	t.readyList.pushBack(c.jobs, i, j)
+	t.ready.Push(c.jobs, entry{A: uint64(behind), B: j.Pri, Job: i})
 	c.counts.Ready++
 	switch {
 	case j.Pri < urgentBelow:
@@ -154,7 +154,7 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID,
 
 // leaveReady takes a ready job out. The tube's mirror is the caller's to publish.
 func (c *Core) leaveReady(t *tube, i uint32, j *Job) {
-	j.MustBe(Ready)
+	j.mustBe(Ready)
 	t.ready.Remove(c.jobs, int(j.Pos))
 	t.readyList.Remove(c.jobs, i, j)
 	j.State = Nowhere
@@ -172,11 +172,11 @@ func (c *Core) leaveReady(t *tube, i uint32, j *Job) {
 
 // enterDelayed delays a job until a moment.
 func (c *Core) enterDelayed(t *tube, i uint32, j *Job, until Time) {
-	j.MustBe(Nowhere)
+	j.mustBe(Nowhere)
 	j.State = Delayed
 	j.Since = c.now
-	t.delayList.PushBack(c.jobs, i, j)
-	t.delay.Push(c.jobs, Entry{A: uint64(until), Job: i})
+	t.delayList.pushBack(c.jobs, i, j)
+	t.delay.Push(c.jobs, entry{A: uint64(until), Job: i})
 	c.counts.Delayed++
 	switch {
 	case j.Pri < urgentBelow:
@@ -190,7 +190,7 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *Job, until Time) {
 // leaveDelayed takes a delayed job out. The tube's timer stays as it is: it will find
 // nothing to do, and move on.
 func (c *Core) leaveDelayed(t *tube, i uint32, j *Job) {
-	j.MustBe(Delayed)
+	j.mustBe(Delayed)
 	t.delay.Remove(c.jobs, int(j.Pos))
 	t.delayList.Remove(c.jobs, i, j)
 	j.State = Nowhere
@@ -205,13 +205,13 @@ func (c *Core) leaveDelayed(t *tube, i uint32, j *Job) {
 
 // enterReserved gives a job to cl.
 func (c *Core) enterReserved(t *tube, i uint32, j *Job, cl *client) {
-	j.MustBe(Nowhere)
+	j.mustBe(Nowhere)
 	j.State = Reserved
 	j.Client = cl.id
 	j.Since = c.now
 	j.Reserves++
-	cl.held.PushBack(c.jobs, i, j)
-	cl.due.Push(c.jobs, Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+	cl.held.pushBack(c.jobs, i, j)
+	cl.due.Push(c.jobs, entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	t.reserved++
 	c.counts.Reserved++
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
@@ -219,7 +219,7 @@ func (c *Core) enterReserved(t *tube, i uint32, j *Job, cl *client) {
 
 // leaveReserved takes a job from the client that has reserved it.
 func (c *Core) leaveReserved(t *tube, i uint32, j *Job) {
-	j.MustBe(Reserved)
+	j.mustBe(Reserved)
 	cl := c.clientAt(j.Client)
 	cl.held.Remove(c.jobs, i, j)
 	cl.due.Remove(c.jobs, int(j.Pos))
@@ -232,19 +232,19 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *Job) {
 
 // enterBuried buries a job, behind those that are buried already.
 func (c *Core) enterBuried(t *tube, i uint32, j *Job) {
-	j.MustBe(Nowhere)
+	j.mustBe(Nowhere)
 	j.State = Buried
 	// No two at the same moment: a replay sorts by it.
 	c.buriedAt = max(c.now, c.buriedAt+1)
 	j.Since = c.buriedAt
 	j.Buries++
-	t.buried.PushBack(c.jobs, i, j)
+	t.buried.pushBack(c.jobs, i, j)
 	c.counts.Buried++
 }
 
 // leaveBuried takes a buried job out.
 func (c *Core) leaveBuried(t *tube, i uint32, j *Job) {
-	j.MustBe(Buried)
+	j.mustBe(Buried)
 	t.buried.Remove(c.jobs, i, j)
 	j.State = Nowhere
 	c.counts.Buried--
@@ -263,7 +263,7 @@ func (c *Core) leave(t *tube, i uint32, j *Job) {
 	case Buried:
 		c.leaveBuried(t, i, j)
 	default:
-		j.IsElsewhere(Ready)
+		j.isElsewhere(Ready)
 	}
 }
 
@@ -276,9 +276,9 @@ func (k *checker) bodies() {
 	for i := range k.at {
 		j := c.jobs.At(i)
 		switch {
-		case j.Flags&FlagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
+		case j.Flags&flagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
 			k.fail("job %d: its large body %d is another's or is not there", j.ID, j.Body)
-		case j.Flags&FlagLarge != 0:
+		case j.Flags&flagLarge != 0:
 			large[j.Body] = true
 			if n := c.large.At(j.Body).Len(); n != int(j.Size) {
 				k.fail("job %d: %d bytes stored of %d", j.ID, n, j.Size)

@@ -72,48 +72,48 @@ type Flags uint8
 
 // The flags.
 const (
-	FlagLarge     Flags = 1 << iota // its body is too large for a slab
-	FlagSubmitted                   // it was submitted, not put: there is a Submission
+	flagLarge     Flags = 1 << iota // its body is too large for a slab
+	flagSubmitted                   // it was submitted, not put: there is a Submission
 )
 
-// IsSubmitted reports whether the job was submitted to a function, not put.
-func (j *Job) IsSubmitted() bool { return j.Flags&FlagSubmitted != 0 }
+// isSubmitted reports whether the job was submitted to a function, not put.
+func (j *Job) isSubmitted() bool { return j.Flags&flagSubmitted != 0 }
 
-// TTR is the time to run, in seconds, of a job that was put. It shares its place with
-// Submission, since a submitted job has no time to run of its own.
-func (j *Job) TTR() uint32 { return j.ttrOrSubmission }
+// ttr is the time to run, in seconds, of a job that was put. It shares its place with
+// submission, since a submitted job has no time to run of its own.
+func (j *Job) ttr() uint32 { return j.ttrOrSubmission }
 
-// SetTTR says how long a job that was put may run, in seconds.
-func (j *Job) SetTTR(seconds uint32) { j.ttrOrSubmission = seconds }
+// setTTR says how long a job that was put may run, in seconds.
+func (j *Job) setTTR(seconds uint32) { j.ttrOrSubmission = seconds }
 
-// Submission is the index of a submitted job's Submission.
-func (j *Job) Submission() uint32 { return j.ttrOrSubmission }
+// submission is the index of a submitted job's Submission.
+func (j *Job) submission() uint32 { return j.ttrOrSubmission }
 
-// Submit makes the job a submitted one, with the Submission of that index.
-func (j *Job) Submit(index uint32) {
-	j.Flags |= FlagSubmitted
+// submit makes the job a submitted one, with the Submission of that index.
+func (j *Job) submit(index uint32) {
+	j.Flags |= flagSubmitted
 	j.ttrOrSubmission = index
 }
 
-// MustBe panics unless the job is where its caller supposes it.
-func (j *Job) MustBe(s State) {
+// mustBe panics unless the job is where its caller supposes it.
+func (j *Job) mustBe(s State) {
 	if j.State != s {
-		j.IsElsewhere(s)
+		j.isElsewhere(s)
 	}
 }
 
-// IsElsewhere panics, and says where the job is.
+// isElsewhere panics, and says where the job is.
 //
 //go:noinline
-func (j *Job) IsElsewhere(s State) {
+func (j *Job) isElsewhere(s State) {
 	panic(fmt.Sprintf("store: job %d of tube %d, client %d: %s, not %s", j.ID, j.Tube, j.Client, j.State, s))
 }
 
 // Commit is the number under which the job's last full record is durable.
 func (j *Job) Commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
 
-// SetCommit notes that number; 48 bits are enough for a thousand commits a second over
+// setCommit notes that number; 48 bits are enough for a thousand commits a second over
 // thousands of years.
-func (j *Job) SetCommit(n uint64) {
+func (j *Job) setCommit(n uint64) {
 	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
 }

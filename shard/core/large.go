@@ -26,8 +26,8 @@ func (l Large) Append(dst []byte) []byte {
 	return dst
 }
 
-// Equal reports whether m has the same bytes, in whatever pieces.
-func (l Large) Equal(m Large) bool {
+// equal reports whether m has the same bytes, in whatever pieces.
+func (l Large) equal(m Large) bool {
 	if l.Len() != m.Len() {
 		return false
 	}
@@ -50,8 +50,8 @@ func (l Large) Equal(m Large) bool {
 	}
 }
 
-// LargeBodies are the bodies above slab.MaxSize, by Job.Body. Place 0 may be used.
-type LargeBodies struct {
+// largeBodies are the bodies above slab.MaxSize, by Job.Body. Place 0 may be used.
+type largeBodies struct {
 	Bodies []Large
 	Free   []uint32 // places
 
@@ -60,7 +60,7 @@ type LargeBodies struct {
 }
 
 // Put stores a body and returns its place.
-func (b *LargeBodies) Put(body Large) uint32 {
+func (b *largeBodies) Put(body Large) uint32 {
 	b.last++
 	n := len(b.Free)
 	if n == 0 {
@@ -77,14 +77,14 @@ func (b *LargeBodies) Put(body Large) uint32 {
 }
 
 // At is the body at a place.
-func (b *LargeBodies) At(i uint32) Large { return b.Bodies[i] }
+func (b *largeBodies) At(i uint32) Large { return b.Bodies[i] }
 
 // Number tells the body at a place from every other that there ever was, also at that place:
 // without a look at what may be a gigabyte. A process numbers them from one again.
-func (b *LargeBodies) Number(i uint32) uint64 { return b.numbers[i] }
+func (b *largeBodies) Number(i uint32) uint64 { return b.numbers[i] }
 
 // Remove forgets a body, and returns it: replies that share it still may.
-func (b *LargeBodies) Remove(i uint32) Large {
+func (b *largeBodies) Remove(i uint32) Large {
 	body := b.Bodies[i]
 	if body == nil {
 		panic(fmt.Sprintf("store: the large body %d is freed twice", i))
@@ -95,7 +95,7 @@ func (b *LargeBodies) Remove(i uint32) Large {
 }
 
 // Check reports wrong places to fail. used has the places of the bodies of jobs.
-func (b *LargeBodies) Check(used map[uint32]bool, fail func(format string, args ...any)) {
+func (b *largeBodies) Check(used map[uint32]bool, fail func(format string, args ...any)) {
 	free := make(map[uint32]bool, len(b.Free))
 	for _, i := range b.Free {
 		if int(i) >= len(b.Bodies) || free[i] || used[i] || b.Bodies[i] != nil {

@@ -15,17 +15,17 @@ func TestLargeBodiesAreEqualInWhateverPieces(t *testing.T) {
 		{Large{[]byte("ab"), []byte("xde")}, false},
 		{nil, false},
 	} {
-		if got := a.Equal(c.body); got != c.want {
+		if got := a.equal(c.body); got != c.want {
 			t.Errorf("%q is %q: %v", a, c.body, got)
 		}
-		if got := c.body.Equal(a); got != c.want {
+		if got := c.body.equal(a); got != c.want {
 			t.Errorf("%q is %q: %v", c.body, a, got)
 		}
 	}
 }
 
 func TestPlacesOfLargeBodiesAreUsedAgain(t *testing.T) {
-	var b LargeBodies
+	var b largeBodies
 	x, y := b.Put(Large{[]byte("x")}), b.Put(Large{[]byte("y")})
 	if got := b.Remove(x); string(got.Append(nil)) != "x" {
 		t.Errorf("removed %q", got)

@@ -12,8 +12,8 @@ type List struct {
 	N          uint32 // jobs
 }
 
-// PushBack adds job i, which is j and in no list.
-func (l *List) PushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
+// pushBack adds job i, which is j and in no list.
+func (l *List) pushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
 	j.Prev, j.Next = l.Tail, 0
 	if l.Tail != 0 {
 		jobs.At(l.Tail).Next = i
@@ -24,11 +24,11 @@ func (l *List) PushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N++
 }
 
-// PushBehind adds job i, which is j and in no list, behind job before, which is in l; zero: as
+// pushBehind adds job i, which is j and in no list, behind job before, which is in l; zero: as
 // the first.
-func (l *List) PushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
+func (l *List) pushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
 	if before == l.Tail {
-		l.PushBack(jobs, i, j)
+		l.pushBack(jobs, i, j)
 		return
 	}
 	next := &l.Head
@@ -65,9 +65,9 @@ func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N--
 }
 
-// Sort sorts the jobs by Since, and is stable. It merges the runs that are in order already,
+// sort sorts the jobs by Since, and is stable. It merges the runs that are in order already,
 // which are few in a list that was read from a journal, and takes no memory.
-func (l *List) Sort(jobs *slab.Pool[Job]) {
+func (l *List) sort(jobs *slab.Pool[Job]) {
 	// Runs to be merged, linked by Next only: at k is one of 2^k runs, which come before
 	// those at lower places.
 	var runs [33]uint32

@@ -26,10 +26,10 @@ func TestListSort(t *testing.T) {
 			}
 			at[j.ID] = j.Since
 			want = append(want, j.ID)
-			l.PushBack(jobs, i, j)
+			l.pushBack(jobs, i, j)
 		}
 		slices.SortStableFunc(want, func(a, b JobID) int { return cmp.Compare(at[a], at[b]) })
-		l.Sort(jobs)
+		l.sort(jobs)
 		var got []JobID
 		l.Check(jobs, func(uint32) bool { return true }, func(i uint32) { got = append(got, jobs.At(i).ID) }, t.Errorf)
 		if !slices.Equal(got, want) {
@@ -49,7 +49,7 @@ func TestListPushBehind(t *testing.T) {
 		i, j := jobs.Alloc()
 		j.ID = JobID(id + 1)
 		place[j.ID] = i
-		l.PushBehind(jobs, place[before], i, j)
+		l.pushBehind(jobs, place[before], i, j)
 	}
 	var got []JobID
 	l.Check(jobs, func(uint32) bool { return true }, func(i uint32) { got = append(got, jobs.At(i).ID) }, t.Errorf)

@@ -105,10 +105,10 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		}
 	case OpKick:
 		s := Buried
-		r.Kicked = KickBuried
+		r.Kicked = kickBuried
 		t := m.tubeByID(op.Tube)
 		if len(m.in(t, Buried)) == 0 {
-			s, r.Kicked = Delayed, KickDelayed
+			s, r.Kicked = Delayed, kickDelayed
 		}
 		for _, j := range m.in(t, s) {
 			if r.N < op.N {
@@ -124,7 +124,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 		}
 	case OpPeekReady, OpPeekDelayed, OpPeekBuried:
 		job = nil
-		s := map[OpKind]State{OpPeekReady: Ready, OpPeekDelayed: Delayed, OpPeekBuried: Buried}[op.Kind]
+		s := map[opKind]State{OpPeekReady: Ready, OpPeekDelayed: Delayed, OpPeekBuried: Buried}[op.Kind]
 		if l := m.in(m.tubeByID(op.Tube), s); len(l) > 0 {
 			job = l[0]
 		}
@@ -152,9 +152,9 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			r.Status = StatusNotFound
 		}
 	case OpStats:
-	case OpPutCopies:
+	case opPutCopies:
 		m.putCopies(op, &r, got)
-	case OpMany, OpSweep, OpEdit, OpCondemn, OpReclaimed:
+	case opMany, opSweep, opEdit, opCondemn, opReclaimed:
 		m.results = m.operate(op, &r)
 	default:
 		panic("the model does not know this operation")

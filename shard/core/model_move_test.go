@@ -90,7 +90,7 @@ type moveTwin struct {
 
 // move makes op one that begins a move, or goes on with one; nil: it is none.
 func (d *driver) move(op *Op) *Op {
-	op.Kind, op.Admitted = OpMany, d.oneOf(0, 1<<30, 1<<30)
+	op.Kind, op.Admitted = opMany, d.oneOf(0, 1<<30, 1<<30)
 	if len(d.moves) < 3 && d.pick(2) == 0 {
 		w := new(moveTwin)
 		w.x.Act.Verb = VerbTake
@@ -111,7 +111,7 @@ func (d *driver) move(op *Op) *Op {
 	n := min(len(w.taken), 1+d.pick(len(w.taken)+1))
 	switch {
 	case d.pick(3) == 0 && len(w.rows) > 0:
-		op.Kind, op.Name, op.Operator = OpPutCopies, []byte(d.names[d.pick(len(d.names))]), &w.x
+		op.Kind, op.Name, op.Operator = opPutCopies, []byte(d.names[d.pick(len(d.names))]), &w.x
 		w.x.ids = nil
 		for range w.rows {
 			d.last++
@@ -136,7 +136,7 @@ func (d *driver) move(op *Op) *Op {
 // moved notes what a visit of a move has read.
 func (d *driver) moved(op *Op) error {
 	for _, w := range d.moves {
-		if op.Kind != OpMany || op.Operator != &w.x {
+		if op.Kind != opMany || op.Operator != &w.x {
 			continue
 		}
 		w.rows, d.twin.read = d.twin.read, nil
@@ -161,7 +161,7 @@ func (d *driver) moved(op *Op) error {
 func (d *driver) endMoves() {
 	for _, w := range d.moves {
 		slices.Reverse(w.taken)
-		d.core.Apply(d.now, made(&Op{Kind: OpMany, Operator: &OperatorOp{Act: Action{Verb: VerbPutBack}, ids: w.taken}}), new(Reply))
+		d.core.Apply(d.now, made(&Op{Kind: opMany, Operator: &OperatorOp{Act: Action{Verb: VerbPutBack}, ids: w.taken}}), new(Reply))
 	}
 	d.moves = nil
 }

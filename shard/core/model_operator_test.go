@@ -151,7 +151,7 @@ func (m *model) reclaim(due Time) {
 func (m *model) operate(op *Op, r *Reply) (results []Status) {
 	x := op.Operator
 	switch op.Kind {
-	case OpMany:
+	case opMany:
 		for _, id := range x.ids {
 			s := StatusNotFound
 			if j := m.jobs[id]; j != nil {
@@ -165,7 +165,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			}
 			results = append(results, s)
 		}
-	case OpSweep:
+	case opSweep:
 		t, s := m.tubeNamed(string(op.Name)), State(op.N)
 		v := x.Act.Verb
 		switch {
@@ -185,7 +185,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			m.act(j, &x.Act, 0)
 			r.N++
 		}
-	case OpCondemn:
+	case opCondemn:
 		m.condemned = Condemned{}
 		t := m.tubeNamed(string(op.Name))
 		if t == nil {
@@ -194,11 +194,11 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 		}
 		r.Status = m.condemn(t, States(op.N), x.Filter.EnteredBy, op.Wait, &m.condemned)
 		r.N = m.condemned.Ready + m.condemned.Delayed + m.condemned.Buried
-	case OpReclaimed:
+	case opReclaimed:
 		if m.ended < op.Seq {
 			r.Status = StatusMore
 		}
-	case OpEdit:
+	case opEdit:
 		j := m.jobs[op.ID]
 		switch {
 		case j == nil:
@@ -231,14 +231,14 @@ func (d *driver) operate(cn *conn, op *Op) {
 	op.Operator = x
 	op.Seq = 0
 	switch op.Kind {
-	case OpMany:
+	case opMany:
 		for range 1 + d.pick(5) {
 			x.ids = append(x.ids, d.someJob(cn))
 		}
 		if d.pick(3) == 0 {
 			x.Filter.States = StatesOf(State(1+d.pick(4)), Ready)
 		}
-	case OpSweep:
+	case opSweep:
 		op.N = uint32(1 + d.pick(4))
 		if d.putBack && x.Act.Verb == VerbBury {
 			x.Act.Verb = VerbDelete // of those of the same moment, the twin does not know which comes first
@@ -246,15 +246,15 @@ func (d *driver) operate(cn *conn, op *Op) {
 		if d.pick(2) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
-	case OpCondemn:
+	case opCondemn:
 		op.Wait = d.pick(4) == 0
 		op.N = uint32(d.oneOf(0, uint32(StatesOf(State(1+d.pick(4)))), uint32(StatesOf(State(1+d.pick(4)), Ready))))
 		if d.pick(3) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
-	case OpReclaimed:
+	case opReclaimed:
 		op.Seq = uint64(d.pick(int(d.twin.begun) + 2))
-	case OpEdit:
+	case opEdit:
 		if d.pick(2) == 0 {
 			x.Act.Changes |= ChangeBody
 			op.Body = fmt.Appendf(nil, "edited %d times over", d.looks)[:d.pick(15)]

@@ -67,7 +67,7 @@ func (c *Core) actMoving(t *tube, i uint32, j *Job, op *Op) Status {
 func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 	x := op.Operator
 	takes := x.Act.Verb == VerbTake
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		s := c.submissionOf(j)
 		switch {
 		case takes && s.Followers != 0:
@@ -77,7 +77,7 @@ func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 		}
 	}
 	switch {
-	case j.Flags&FlagLarge != 0:
+	case j.Flags&flagLarge != 0:
 		if op.Admitted < j.Size {
 			return StatusUnadmitted
 		}
@@ -164,7 +164,7 @@ func (c *Core) putBack(t *tube, i uint32, j *Job, x *OperatorOp) Status {
 	}
 	j.Since = since
 	l.Remove(c.jobs, i, j)
-	l.PushBehind(c.jobs, before, i, j)
+	l.pushBehind(c.jobs, before, i, j)
 	if t.condemned != nil {
 		t.condemned.spare(j)
 	}
@@ -262,7 +262,7 @@ func (c *Core) arrive(t *tube, n int32) {
 func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
 	j.Created = min(c.now, seen-max(0, from.Age))
 	j.Pri, j.Delay = from.Pri, from.Delay
-	j.SetTTR(from.TTR)
+	j.setTTR(from.TTR)
 	c.countIn(t, j)
 	switch due := seen + from.TimeLeft; {
 	case from.State == Delayed && due > c.now:

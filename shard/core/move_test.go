@@ -17,7 +17,7 @@ func (w *world) taken(ids ...JobID) *OperatorOp {
 func (w *world) moves(v Verb, ids []JobID, want Status) *OperatorOp {
 	w.t.Helper()
 	x := &OperatorOp{Act: Action{Verb: v}, ids: ids}
-	w.do(Op{Kind: OpMany, Operator: x, Admitted: 1 << 30}, StatusOK)
+	w.do(Op{Kind: opMany, Operator: x, Admitted: 1 << 30}, StatusOK)
 	if !slices.Equal(x.Results, slices.Repeat([]Status{want}, len(ids))) {
 		w.t.Fatalf("verb %d of %v: results %v, want %d", v, ids, x.Results, want)
 	}
@@ -32,7 +32,7 @@ func (w *world) copies(name string, x *OperatorOp) (ids []JobID) {
 		ids = append(ids, w.last)
 	}
 	x.ids = ids
-	if r := w.do(Op{Kind: OpPutCopies, Name: []byte(name), Operator: x}, StatusOK); int(r.N) != len(ids) {
+	if r := w.do(Op{Kind: opPutCopies, Name: []byte(name), Operator: x}, StatusOK); int(r.N) != len(ids) {
 		w.t.Fatalf("%d of %d were put: %v", r.N, len(ids), x.Results)
 	}
 	return ids
@@ -106,7 +106,7 @@ func TestTakenJobIsNobodys(t *testing.T) {
 		t.Errorf("%d were kicked", n)
 	}
 	for _, id := range all {
-		for _, op := range []OpKind{OpDelete, OpRelease, OpBury, OpTouch, OpKickJob, OpReserveJob} {
+		for _, op := range []opKind{OpDelete, OpRelease, OpBury, OpTouch, OpKickJob, OpReserveJob} {
 			p.do(Op{Kind: op, Client: p.id, ID: id}, StatusNotFound)
 			p.do(Op{Kind: op, ID: id}, StatusNotFound)
 		}
@@ -120,19 +120,19 @@ func TestTakenJobIsNobodys(t *testing.T) {
 			w.many(Action{Verb: v, Force: force, Changes: ChangePri}, all, StatusMoving, StatusMoving, StatusMoving)
 		}
 		x := &OperatorOp{Act: Action{Changes: ChangePri, Force: force}}
-		w.do(Op{Kind: OpEdit, ID: ready, Operator: x}, StatusMoving)
+		w.do(Op{Kind: opEdit, ID: ready, Operator: x}, StatusMoving)
 	}
 	w.moves(VerbTake, all, StatusMoving) // another move
 	w.moves(VerbRead, all, StatusOK)     // a copy
 	x := new(OperatorOp)
-	w.do(Op{Kind: OpScan, Operator: x}, StatusOK)
+	w.do(Op{Kind: opScan, Operator: x}, StatusOK)
 	for i := range x.Jobs {
 		if row := &x.Jobs[i]; !row.Moving || row.Client != 0 || row.State != Reserved {
 			t.Errorf("a scan shows %+v", row)
 		}
 	}
 	x = new(OperatorOp)
-	if w.do(Op{Kind: OpHolders, Operator: x}, StatusOK); len(x.Jobs) != 0 {
+	if w.do(Op{Kind: opHolders, Operator: x}, StatusOK); len(x.Jobs) != 0 {
 		t.Errorf("%+v are held", x.Jobs)
 	}
 	w.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
@@ -180,7 +180,7 @@ func TestPutBackIsAsBefore(t *testing.T) {
 			}
 		}
 		lists := func() (all [][]JobID) {
-			for _, op := range []Op{{Kind: OpList, N: uint32(s)}, {Kind: OpHead, N: uint32(s)}} {
+			for _, op := range []Op{{Kind: opList, N: uint32(s)}, {Kind: opHead, N: uint32(s)}} {
 				op.Name, op.Operator = []byte("a"), new(OperatorOp)
 				w.do(op, StatusOK)
 				var ids []JobID
@@ -238,7 +238,7 @@ func TestPutBackFindsItsPlace(t *testing.T) {
 		visits := 0
 		for status := StatusMore; status == StatusMore; visits++ {
 			x := &OperatorOp{Act: Action{Verb: VerbPutBack}, ids: []JobID{id}}
-			w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+			w.do(Op{Kind: opMany, Operator: x}, StatusOK)
 			if status = x.Results[0]; visits > 4 || status != StatusOK && status != StatusMore {
 				t.Fatalf("visit %d: status %d", visits, status)
 			}
@@ -350,7 +350,7 @@ func TestTakingIsBounded(t *testing.T) {
 		p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Body: body}, StatusOK)
 	}
 	x := &OperatorOp{Act: Action{Verb: VerbTake}, ids: ids}
-	w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+	w.do(Op{Kind: opMany, Operator: x}, StatusOK)
 	const fit = takenMost / 60_000
 	if len(x.Jobs) != fit || x.Results[fit-1] != StatusOK || x.Results[fit] != StatusMore || len(x.Results) != fit+1 {
 		t.Errorf("%d of %d are taken: %v", len(x.Jobs), fit, x.Results)
@@ -360,7 +360,7 @@ func TestTakingIsBounded(t *testing.T) {
 	p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Large: Large{make([]byte, 70_000)}}, StatusOK)
 	large := &OperatorOp{Act: Action{Verb: VerbTake}, ids: []JobID{p.last}}
 	for _, admitted := range []uint32{69_999, 70_000} {
-		w.do(Op{Kind: OpMany, Operator: large, Admitted: admitted}, StatusOK)
+		w.do(Op{Kind: opMany, Operator: large, Admitted: admitted}, StatusOK)
 		if want := admitted == 70_000; want != (large.Results[0] == StatusOK) || !want && large.Results[0] != StatusUnadmitted {
 			t.Errorf("with %d bytes admitted: %v", admitted, large.Results)
 		}
@@ -379,7 +379,7 @@ func TestMoveOfSubmittedJobs(t *testing.T) {
 	c.submit("f", "v", "x", 1024, true, 2)
 	w.moves(VerbTake, []JobID{1}, StatusAwaited)
 	x := w.taken(2)
-	w.do(Op{Kind: OpCancelJob, ID: 2, Function: &c.function}, StatusNotFound)
+	w.do(Op{Kind: opCancelJob, ID: 2, Function: &c.function}, StatusNotFound)
 	c.submit("f", "v", "y", 1024, true, 3)
 	w.copies("g", x) // 4
 	w.moves(VerbDrop, []JobID{2}, StatusOK)
@@ -387,16 +387,16 @@ func TestMoveOfSubmittedJobs(t *testing.T) {
 	x = w.moves(VerbRead, []JobID{1}, StatusOK)
 	w.copies("g", x) // 5
 	for _, id := range []JobID{4, 5} {
-		if _, j, g := w.core.find(id); j.IsSubmitted() || g.name != "g" || j.TTR() != noTTR {
+		if _, j, g := w.core.find(id); j.isSubmitted() || g.name != "g" || j.ttr() != noTTR {
 			t.Errorf("job %d in %q: %+v", id, g.name, j)
 		}
 	}
 	w.taken(3)
 	w.moves(VerbPutBack, []JobID{3}, StatusOK)
 	c.submit("f", "v", "z", 1024, true, 3) // joins it again
-	c.function.SetUnique(nil)
-	c.function.SetReducer([]byte("red"))
-	r := w.do(Op{Kind: OpSubmit, Client: c.id, Name: []byte("f"), Body: []byte("b"), Function: &c.function}, StatusOK)
+	c.function.setUnique(nil)
+	c.function.setReducer([]byte("red"))
+	r := w.do(Op{Kind: opSubmit, Client: c.id, Name: []byte("f"), Body: []byte("b"), Function: &c.function}, StatusOK)
 	w.moves(VerbRead, []JobID{r.ID}, StatusUnfit)
 }
 
@@ -426,7 +426,7 @@ func TestNoCopyOfWhatIsOver(t *testing.T) {
 	c.submit("f", "u", "x", 1024, true, 1)
 	p.grab(f, 1)
 	w.moves(VerbRead, []JobID{1}, StatusOK)
-	w.do(Op{Kind: OpCancelJob, ID: 1, Function: &c.function}, StatusOK)
+	w.do(Op{Kind: opCancelJob, ID: 1, Function: &c.function}, StatusOK)
 	w.moves(VerbRead, []JobID{1}, StatusNotFound)
 }
 

@@ -6,13 +6,13 @@ import (
 	"github.com/valyala/bytebufferpool"
 )
 
-// OpKind says what an Op asks for.
-type OpKind uint8
+// opKind says what an Op asks for.
+type opKind uint8
 
 // The operations on tubes and jobs. What each does, reads and answers stands at the
 // method of Op that makes it. Those on functions are in op_function.go.
 const (
-	OpNone OpKind = iota
+	OpNone opKind = iota
 
 	OpJoin   // see Join
 	OpUse    // see Use
@@ -57,8 +57,8 @@ const (
 // All operations answer StatusOK or what their method names, and StatusNotFound if the
 // job or the tube that they name does not exist.
 type Op struct {
-	Kind       OpKind
-	Kicked     Kicked // by an earlier visit of this kick
+	Kind       opKind
+	Kicked     kicked // by an earlier visit of this kick
 	Wait       bool
 	Multi      bool     // it concerns other shards too: ask the Waiter's Guard
 	Mirror     bool     // answer the tube's Mirror
@@ -96,7 +96,7 @@ type Figures struct {
 
 // set begins an operation. It sets or clears Name, Body and Large: Keep would copy what an
 // earlier operation left there, and the collector keep it.
-func (o *Op) set(k OpKind, c ClientID, name, body []byte, large Large) {
+func (o *Op) set(k opKind, c ClientID, name, body []byte, large Large) {
 	o.Kind, o.Client = k, c
 	o.Name, o.Body, o.Large = name, body, large
 }
@@ -203,7 +203,7 @@ func (o *Op) reserve(c ClientID, bound Key, wait, multi bool, seq uint64, until 
 func (o *Op) CancelWait(c ClientID) { o.set(OpCancel, c, nil, nil, nil) }
 
 // onJob begins an operation on one job.
-func (o *Op) onJob(k OpKind, c ClientID, id JobID) {
+func (o *Op) onJob(k opKind, c ClientID, id JobID) {
 	o.set(k, c, nil, nil, nil)
 	o.ID = id
 }
@@ -233,20 +233,20 @@ func (o *Op) Bury(c ClientID, id JobID, pri uint32) {
 // Touch begins the time to run of a job that c has reserved anew.
 func (o *Op) Touch(c ClientID, id JobID) { o.onJob(OpTouch, c, id) }
 
-// Kicked is which jobs of a tube a kick makes ready: the buried ones if there is any, else
+// kicked is which jobs of a tube a kick makes ready: the buried ones if there is any, else
 // the delayed ones, never both.
-type Kicked uint8
+type kicked uint8
 
 // The choice is made by the first visit, and kept by those that follow, even when others
 // have emptied the list of buried jobs meanwhile.
 const (
-	KickUndecided Kicked = iota
-	KickBuried
-	KickDelayed
+	kickUndecided kicked = iota
+	kickBuried
+	kickDelayed
 )
 
 // onTube begins an operation on a tube that the caller uses.
-func (o *Op) onTube(k OpKind, t TubeID) {
+func (o *Op) onTube(k opKind, t TubeID) {
 	o.set(k, 0, nil, nil, nil)
 	o.Tube = t
 }
@@ -255,7 +255,7 @@ func (o *Op) onTube(k OpKind, t TubeID) {
 // Reply: N, as many as it has kicked. StatusMore asks for KickOn.
 func (o *Op) Kick(t TubeID, n uint32) {
 	o.onTube(OpKick, t)
-	o.N, o.Kicked = n, KickUndecided
+	o.N, o.Kicked = n, kickUndecided
 }
 
 // KickOn makes a kick that r has answered with StatusMore the one for the rest.
@@ -277,7 +277,7 @@ func (o *Op) PeekDelayed(t TubeID) { o.onTube(OpPeekDelayed, t) }
 func (o *Op) PeekBuried(t TubeID) { o.onTube(OpPeekBuried, t) }
 
 // onName begins an operation on a tube that need not exist.
-func (o *Op) onName(k OpKind, name []byte) { o.set(k, 0, name, nil, nil) }
+func (o *Op) onName(k opKind, name []byte) { o.set(k, 0, name, nil, nil) }
 
 // Pause pauses a tube for delay seconds; zero ends the pause.
 func (o *Op) Pause(name []byte, delay uint32) {
@@ -334,7 +334,7 @@ const (
 // shard is released; a Large body is instead of it, and never changes.
 type Reply struct {
 	Status Status
-	Kicked Kicked
+	Kicked kicked
 	Client ClientID
 	Held   uint32 // jobs that Client holds here now
 	Tube   TubeID

@@ -4,19 +4,19 @@ package core
 // named to submit jobs to it or to work for it. Its workers are clients that watch it. The
 // method of Op that makes an operation documents it.
 const (
-	OpCreateFunction OpKind = iota + functionKinds // see CreateFunction
-	OpDropFunction                                 // see DropFunction
-	OpLimitFunction                                // see LimitFunction
-	OpRegister                                     // see Register
-	OpUnregister                                   // see Unregister
-	OpSubmit                                       // see Submit
-	OpGrab                                         // see Grab
-	OpReport                                       // see Report and ReportStatus
-	OpJobStatus                                    // see JobStatus
-	OpUniqueStatus                                 // see UniqueStatus
-	OpCancelJob                                    // see CancelJob
-	OpListFunctions                                // see ListFunctions
-	OpListJobs                                     // see ListJobs
+	opCreateFunction opKind = iota + functionKinds // see CreateFunction
+	opDropFunction                                 // see DropFunction
+	opLimitFunction                                // see LimitFunction
+	opRegister                                     // see Register
+	opUnregister                                   // see Unregister
+	opSubmit                                       // see Submit
+	opGrab                                         // see Grab
+	opReport                                       // see Report and ReportStatus
+	opJobStatus                                    // see JobStatus
+	opUniqueStatus                                 // see UniqueStatus
+	opCancelJob                                    // see CancelJob
+	opListFunctions                                // see ListFunctions
+	opListJobs                                     // see ListJobs
 
 	operatorKinds // the kinds of op_operator.go begin here
 )
@@ -43,8 +43,8 @@ type FunctionOp struct {
 	Clients                uint32    // submissions that wait
 	Sleepers               *Sleepers // of the function
 
-	Functions []FunctionStatus // appended to
-	Jobs      []SubmittedJob   // appended to
+	Functions []functionStatus // appended to
+	Jobs      []submittedJob   // appended to
 	Cursor    uint64           // how far an operation in several visits has come
 
 	unique, reducer       [uniqueMax]byte
@@ -57,23 +57,23 @@ func (f *FunctionOp) Unique() []byte { return f.unique[:f.uniqueLen] }
 // Reducer is good until the next operation.
 func (f *FunctionOp) Reducer() []byte { return f.reducer[:f.reducerLen] }
 
-// SetUnique copies at most 64 bytes, the longest there are.
-func (f *FunctionOp) SetUnique(b []byte) { f.uniqueLen = uint8(copy(f.unique[:], b)) }
+// setUnique copies at most 64 bytes, the longest there are.
+func (f *FunctionOp) setUnique(b []byte) { f.uniqueLen = uint8(copy(f.unique[:], b)) }
 
-// SetReducer copies at most 64 bytes, the longest there are.
-func (f *FunctionOp) SetReducer(b []byte) { f.reducerLen = uint8(copy(f.reducer[:], b)) }
+// setReducer copies at most 64 bytes, the longest there are.
+func (f *FunctionOp) setReducer(b []byte) { f.reducerLen = uint8(copy(f.reducer[:], b)) }
 
 // CreateFunction makes the function, which then stays until DropFunction; others are
 // forgotten when nobody has used them for long.
-func (o *Op) CreateFunction(name []byte) { o.onName(OpCreateFunction, name) }
+func (o *Op) CreateFunction(name []byte) { o.onName(opCreateFunction, name) }
 
 // DropFunction forgets the function. StatusInUse.
-func (o *Op) DropFunction(name []byte) { o.onName(OpDropFunction, name) }
+func (o *Op) DropFunction(name []byte) { o.onName(opDropFunction, name) }
 
 // LimitFunction bounds the function, if there is one: with most[class] jobs of a class it
 // takes no more of the class. Zero is no limit.
 func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
-	o.onName(OpLimitFunction, name)
+	o.onName(opLimitFunction, name)
 	o.Function.Limits = most
 }
 
@@ -83,7 +83,7 @@ func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
 // it. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if it was no worker
 // of the function), Function: Sleepers. StatusOutOfMemory.
 func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
-	o.set(OpRegister, c, name, nil, nil)
+	o.set(opRegister, c, name, nil, nil)
 	o.Function.Timeout = timeout
 	if o.N = 0; asleep {
 		o.N = 1
@@ -94,7 +94,7 @@ func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
 // their worker. It looks at a bounded number a visit: StatusMore asks for the same once
 // more, with Function.Cursor as it is left.
 func (o *Op) Unregister(c ClientID, t TubeID) {
-	o.set(OpUnregister, c, nil, nil, nil)
+	o.set(opUnregister, c, nil, nil, nil)
 	o.Tube = t
 	o.Function.Cursor = 0
 }
@@ -113,30 +113,30 @@ type SubmitRequest struct {
 	Numbers         Numbers
 }
 
-// Submit adds a job to a function, made if need be, or joins one that has the same unique
+// submit adds a job to a function, made if need be, or joins one that has the same unique
 // id; c is zero for a new client. Reads Function: Mail, unless in the background.
 // Reply: ID; Client, if it waits for the job. StatusFull, StatusOutOfMemory,
 // StatusUnadmitted.
 func (o *Op) Submit(c ClientID, s *SubmitRequest) {
-	o.set(OpSubmit, c, s.Function, s.Body, s.Large)
+	o.set(opSubmit, c, s.Function, s.Body, s.Large)
 	o.Pri, o.Admitted = s.Pri, 0
 	f := o.Function
 	f.Background, f.ByBody, f.Due, f.Numbers = s.Background, s.ByBody, s.Due, s.Numbers
-	f.SetUnique(s.Unique)
-	f.SetReducer(s.Reducer)
+	f.setUnique(s.Unique)
+	f.setReducer(s.Reducer)
 }
 
 // Grab takes the best ready job of a function for its worker c, unless the job comes after
 // bound. StatusReserved, StatusElsewhere, StatusTimedOut. Reply: ID, Body or Large, Function:
 // Unique, Reducer.
 func (o *Op) Grab(c ClientID, t TubeID, bound Key) {
-	o.set(OpGrab, c, nil, nil, nil)
+	o.set(opGrab, c, nil, nil, nil)
 	o.Tube, o.Bound = t, bound
 }
 
 // Report sends a report of worker c to the followers of its job. Reply: N, their number.
 func (o *Op) Report(c ClientID, id JobID, k RelayKind, body []byte, large Large) {
-	o.set(OpReport, c, nil, body, large)
+	o.set(opReport, c, nil, body, large)
 	o.ID = id
 	o.Function.Relay = k
 }
@@ -149,32 +149,32 @@ func (o *Op) ReportStatus(c ClientID, id JobID, numerator, denominator uint32, b
 
 // JobStatus asks how far a job is. Reply: ID, Function: Running, Numerator, Denominator,
 // Clients.
-func (o *Op) JobStatus(id JobID) { o.onJob(OpJobStatus, 0, id) }
+func (o *Op) JobStatus(id JobID) { o.onJob(opJobStatus, 0, id) }
 
 // UniqueStatus is JobStatus for the newest job with that unique id, of any function. It
 // looks at a bounded number of jobs a visit, however many functions there are: StatusMore
 // asks for the same once more, with Function.Cursor as it is left. Each visit answers on
 // its own; Reply.ID is zero if it has found none.
 func (o *Op) UniqueStatus(unique []byte) {
-	o.set(OpUniqueStatus, 0, nil, nil, nil)
-	o.Function.SetUnique(unique)
+	o.set(opUniqueStatus, 0, nil, nil, nil)
+	o.Function.setUnique(unique)
 	o.Function.ByBody, o.Function.Cursor = false, 0
 }
 
 // CancelJob ends a job: its followers are told that it failed. If a worker runs it, the
 // worker's reports go to no client.
-func (o *Op) CancelJob(id JobID) { o.onJob(OpCancelJob, 0, id) }
+func (o *Op) CancelJob(id JobID) { o.onJob(opCancelJob, 0, id) }
 
 // ListFunctions appends the functions, and the tubes with jobs, to Function.Functions: a
 // bounded number a visit. StatusMore asks for the same once more, with Function.Cursor as
 // it is left.
 func (o *Op) ListFunctions() {
-	o.set(OpListFunctions, 0, nil, nil, nil)
+	o.set(opListFunctions, 0, nil, nil, nil)
 	o.Function.Cursor = 0
 }
 
 // ListJobs is ListFunctions for jobs and Function.Jobs.
 func (o *Op) ListJobs() {
-	o.set(OpListJobs, 0, nil, nil, nil)
+	o.set(opListJobs, 0, nil, nil, nil)
 	o.Function.Cursor = 0
 }

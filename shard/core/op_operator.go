@@ -7,22 +7,22 @@ import "polystalk/shard/stats"
 // Each visit does a bounded amount of work: StatusMore asks for the same operation again, with
 // Operator.Cursor as it is. Other operations may run between two visits.
 const (
-	OpFlow       OpKind = iota + operatorKinds // see AskFlow
-	OpTubes                                    // see ListTubes
-	OpHead                                     // see ListHead
-	OpList                                     // see ListArrivals
-	OpScan                                     // see ScanJobs
-	OpHolders                                  // see ListHolders
-	OpJob                                      // see AskJob
-	OpMany                                     // see ActOnMany
-	OpSweep                                    // see Sweep
-	OpEdit                                     // see Edit
-	OpPutCopies                                // see PutCopies
-	OpHeld                                     // see ListHeld
-	OpAskHolders                               // see AskHolders
-	OpPick                                     // see PickJobs
-	OpCondemn                                  // see Condemn
-	OpReclaimed                                // see AskReclaimed
+	opFlow       opKind = iota + operatorKinds // see AskFlow
+	opTubes                                    // see ListTubes
+	opHead                                     // see ListHead
+	opList                                     // see ListArrivals
+	opScan                                     // see ScanJobs
+	opHolders                                  // see ListHolders
+	opJob                                      // see AskJob
+	opMany                                     // see ActOnMany
+	opSweep                                    // see Sweep
+	opEdit                                     // see Edit
+	opPutCopies                                // see PutCopies
+	opHeld                                     // see ListHeld
+	opAskHolders                               // see AskHolders
+	opPick                                     // see PickJobs
+	opCondemn                                  // see Condemn
+	opReclaimed                                // see AskReclaimed
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -172,7 +172,7 @@ type JobRow struct {
 }
 
 // onOperator begins an operation of an operator.
-func (o *Op) onOperator(k OpKind, name []byte, x *OperatorOp) {
+func (o *Op) onOperator(k opKind, name []byte, x *OperatorOp) {
 	o.onName(k, name)
 	o.Operator = x
 	x.Looked = 0
@@ -180,17 +180,17 @@ func (o *Op) onOperator(k OpKind, name []byte, x *OperatorOp) {
 
 // AskFlow fills x.Flow with what has passed through a tube, or with nil for a name through
 // the whole core.
-func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(OpFlow, name, x) }
+func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(opFlow, name, x) }
 
 // ListTubes appends the tubes to x.Tubes, from x.Cursor on. One that comes or goes meanwhile
 // may or may not be there.
-func (o *Op) ListTubes(x *OperatorOp) { o.onOperator(OpTubes, nil, x) }
+func (o *Op) ListTubes(x *OperatorOp) { o.onOperator(opTubes, nil, x) }
 
 // ListHead appends the first jobs of a tube in a state to x.Jobs: ready jobs in serving order,
 // delayed ones in the order in which they are due, buried ones in the order of burial, which
 // is the order of a kick. One visit is all. x.Filter is not read.
 func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
-	o.onOperator(OpHead, name, x)
+	o.onOperator(opHead, name, x)
 	o.N = uint32(s)
 }
 
@@ -199,26 +199,26 @@ func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
 // the job of the cursor has left, its place is found by its moment; of several jobs with the
 // same moment one may be shown twice or left out then.
 func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
-	o.onOperator(OpList, name, x)
+	o.onOperator(opList, name, x)
 	o.N = uint32(s)
 }
 
 // ScanJobs appends the jobs that x.Filter wants to x.Jobs, of one tube or with nil of all,
 // from x.Cursor on. A job that is there and wanted from the first visit to the last is
 // shown exactly once, wherever it moves meanwhile.
-func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(OpScan, name, x) }
+func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(opScan, name, x) }
 
 // PickJobs is like ScanJobs for jobs with known ids, in any tube. x.Cursor.At counts the ids
 // that the visits have reached, and x.Looked the ids of this visit with an existing job.
 func (o *Op) PickJobs(ids []JobID, x *OperatorOp) {
-	o.onOperator(OpPick, nil, x)
+	o.onOperator(opPick, nil, x)
 	x.ids = ids
 }
 
 // AskJob appends one job to x.Jobs, and tells its x.Version. The version is the same as long
 // as nothing about the job has changed; another core, or process, has others.
 func (o *Op) AskJob(id JobID, x *OperatorOp) {
-	o.onOperator(OpJob, nil, x)
+	o.onOperator(opJob, nil, x)
 	o.ID = id
 }
 
@@ -234,7 +234,7 @@ func (o *Op) AskJob(id JobID, x *OperatorOp) {
 // as it may have. StatusMore, of VerbPutBack as well, is the last of x.Results: the visit has
 // come to its end there, and the rest is to be asked for again.
 func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
-	o.onOperator(OpMany, nil, x)
+	o.onOperator(opMany, nil, x)
 	x.ids = ids
 	o.Admitted = 0
 	x.Results = x.Results[:0]
@@ -245,7 +245,7 @@ func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 // visit. It reads nothing else of x.Filter. StatusMore asks for the same again. StatusUnfit:
 // the verb does not apply to the state. Reply: N, the number of jobs of this visit.
 func (o *Op) Sweep(name []byte, s State, x *OperatorOp) {
-	o.onOperator(OpSweep, name, x)
+	o.onOperator(opSweep, name, x)
 	o.N = uint32(s)
 	o.Admitted = 0
 }
@@ -254,7 +254,7 @@ func (o *Op) Sweep(name []byte, s State, x *OperatorOp) {
 // body, of x.Act.Changes, is body or large. StatusChanged: it has another version;
 // StatusInUse, StatusUnfit as for ActOnMany, and StatusOutOfMemory: nothing was changed.
 func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *OperatorOp) {
-	o.onOperator(OpEdit, nil, x)
+	o.onOperator(opEdit, nil, x)
 	o.ID, o.Body, o.Large = id, body, large
 	o.Seq = expect
 }
@@ -268,7 +268,7 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 // x.Act.Verb is the verb that has read the jobs: after VerbTake they are moved, and no job is
 // counted as put. Reply: Tube, N, the number of copies.
 func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {
-	o.onOperator(OpPutCopies, name, x)
+	o.onOperator(opPutCopies, name, x)
 	x.ids = ids
 	x.Results = x.Results[:0]
 }

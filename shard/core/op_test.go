@@ -65,7 +65,7 @@ func made(op *Op) *Op {
 		o.Touch(op.Client, op.ID)
 	case OpKick:
 		o.Kick(op.Tube, op.N)
-		if op.Kicked != KickUndecided {
+		if op.Kicked != kickUndecided {
 			o.N += 3
 			o.KickOn(&Reply{N: 3, Kicked: op.Kicked})
 		}
@@ -87,84 +87,84 @@ func made(op *Op) *Op {
 		o.StatsTube(op.Name, op.TubeStats)
 	case OpStats:
 		o.Stats(op.Counts)
-	case OpFlow:
+	case opFlow:
 		o.AskFlow(op.Name, op.Operator)
-	case OpTubes:
+	case opTubes:
 		o.ListTubes(op.Operator)
-	case OpHead:
+	case opHead:
 		o.ListHead(op.Name, State(op.N), op.Operator)
-	case OpList:
+	case opList:
 		o.ListArrivals(op.Name, State(op.N), op.Operator)
-	case OpScan:
+	case opScan:
 		o.ScanJobs(op.Name, op.Operator)
-	case OpHolders:
+	case opHolders:
 		o.ListHolders(op.Operator)
-	case OpHeld:
+	case opHeld:
 		o.ListHeld(ClientID(op.N), op.Seq, op.Operator)
-	case OpAskHolders:
+	case opAskHolders:
 		o.AskHolders(op.Operator)
-	case OpPick:
+	case opPick:
 		o.PickJobs(op.Operator.ids, op.Operator)
-	case OpJob:
+	case opJob:
 		o.AskJob(op.ID, op.Operator)
-	case OpMany:
+	case opMany:
 		o.ActOnMany(op.Operator.ids, op.Operator)
 		o.Admitted = op.Admitted
-	case OpSweep:
+	case opSweep:
 		o.Sweep(op.Name, State(op.N), op.Operator)
-	case OpEdit:
+	case opEdit:
 		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
-	case OpPutCopies:
+	case opPutCopies:
 		o.PutCopies(op.Name, op.Operator.ids, op.Operator)
-	case OpCondemn:
+	case opCondemn:
 		if op.Wait {
 			o.CountCondemned(op.Name, States(op.N), op.Operator)
 		} else {
 			o.Condemn(op.Name, States(op.N), op.Operator)
 		}
-	case OpReclaimed:
+	case opReclaimed:
 		o.AskReclaimed(op.Seq)
-	case OpCreateFunction:
+	case opCreateFunction:
 		o.CreateFunction(op.Name)
-	case OpDropFunction:
+	case opDropFunction:
 		o.DropFunction(op.Name)
-	case OpLimitFunction:
+	case opLimitFunction:
 		o.LimitFunction(op.Name, f.Limits)
-	case OpRegister:
+	case opRegister:
 		o.Register(op.Client, op.Name, f.Timeout, op.N == 1)
-	case OpUnregister:
+	case opUnregister:
 		at := f.Cursor
 		o.Unregister(op.Client, op.Tube)
 		f.Cursor = at // a further visit
-	case OpSubmit:
+	case opSubmit:
 		o.Submit(op.Client, &SubmitRequest{
 			Function: op.Name, Pri: op.Pri, Body: op.Body, Large: op.Large,
 			Unique: f.Unique(), Reducer: f.Reducer(), Background: f.Background, ByBody: f.ByBody,
 			Due: f.Due, Numbers: f.Numbers,
 		})
 		o.Admitted = op.Admitted
-	case OpGrab:
+	case opGrab:
 		o.Grab(op.Client, op.Tube, op.Bound)
-	case OpReport:
+	case opReport:
 		if f.Relay == RelayStatus {
 			o.ReportStatus(op.Client, op.ID, f.Numerator, f.Denominator, op.Body)
 			o.Large = op.Large
 		} else {
 			o.Report(op.Client, op.ID, f.Relay, op.Body, op.Large)
 		}
-	case OpJobStatus:
+	case opJobStatus:
 		o.JobStatus(op.ID)
-	case OpUniqueStatus:
+	case opUniqueStatus:
 		at := f.Cursor
 		o.UniqueStatus(f.Unique())
 		f.Cursor = at
-	case OpCancelJob:
+	case opCancelJob:
 		o.CancelJob(op.ID)
-	case OpListFunctions:
+	case opListFunctions:
 		at := f.Cursor
 		o.ListFunctions()
 		f.Cursor = at
-	case OpListJobs:
+	case opListJobs:
 		at := f.Cursor
 		o.ListJobs()
 		f.Cursor = at
@@ -181,7 +181,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= OpReclaimed; kind++ {
+	for kind := OpJoin; kind <= opReclaimed; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

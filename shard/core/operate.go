@@ -34,7 +34,7 @@ func (c *Core) version(j *Job) uint64 {
 	for k, n := range [...]uint32{j.Pri, j.Delay, c.ttrOf(j), uint32(j.Client), j.Reserves, j.Timeouts, j.Releases, j.Buries, j.Kicks, uint32(j.State), j.Size} {
 		le.PutUint32(b[24+4*k:], n)
 	}
-	if j.Flags&FlagLarge != 0 {
+	if j.Flags&flagLarge != 0 {
 		le.PutUint64(b[68:], c.large.Number(j.Body))
 		le.PutUint64(b[76:], uint64(c.replayed)) // else a number of another process would do
 		return xxhash.Sum64(b[:])
@@ -106,7 +106,7 @@ func (c *Core) sweep(op *Op, r *Reply) {
 func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 	a := &op.Operator.Act
 	switch {
-	case j.IsSubmitted() && c.submissionOf(j).Is(Cancelled):
+	case j.isSubmitted() && c.submissionOf(j).is(cancelled):
 		return StatusNotFound // for everybody but its worker it is over
 	case a.Verb >= VerbRead:
 		return c.actMoving(t, i, j, op)
@@ -131,7 +131,7 @@ func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 		}
 		c.leaveReserved(t, i, j)
 		c.count(t, stats.Return)
-		if j.IsSubmitted() && c.unwanted(j) {
+		if j.isSubmitted() && c.unwanted(j) {
 			c.dropJob(t, i, j)
 			return StatusOK
 		}
@@ -142,7 +142,7 @@ func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 			return StatusUnfit
 		}
 		cl := c.clientAt(j.Client)
-		cl.due.Set(c.jobs, int(j.Pos), Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+		cl.due.Set(c.jobs, int(j.Pos), entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 		c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 	case VerbSet:
 		if !c.fits(j, a) || a.Changes&ChangeBody != 0 {
@@ -158,7 +158,7 @@ func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 // endJob ends a job for an operator. Its followers are told that it failed. If a worker runs
 // it, the worker's reports go to no client, as after a cancel.
 func (c *Core) endJob(t *tube, i uint32, j *Job) {
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
 		c.conclude(j)
 		if j.State == Reserved {
@@ -176,13 +176,13 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 		return StatusUnfit
 	}
 	var r Reply
-	if j.IsSubmitted() && c.unadmitted(j, op, &r) {
+	if j.isSubmitted() && c.unadmitted(j, op, &r) {
 		return r.Status
 	}
 	c.leave(t, i, j)
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.submissionBuried(t, j)
 	}
 	c.recordUpdate(t, j)
@@ -194,13 +194,13 @@ func (c *Core) fits(j *Job, a *Action) bool {
 	switch {
 	case a.Changes == 0,
 		a.Changes&ChangeDelay != 0 && j.State != Ready && j.State != Delayed,
-		a.Changes&ChangeTTR != 0 && j.IsSubmitted():
+		a.Changes&ChangeTTR != 0 && j.isSubmitted():
 		return false
-	case a.Changes&ChangeBody != 0 && j.IsSubmitted():
+	case a.Changes&ChangeBody != 0 && j.isSubmitted():
 		// Its followers have sent another body, and a submission that joins by body would not
 		// find it.
 		x := c.submissionOf(j)
-		return x.Followers == 0 && !x.Is(ByBody)
+		return x.Followers == 0 && !x.is(byBody)
 	}
 	return true
 }
@@ -212,7 +212,7 @@ func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 		c.changePri(t, i, j, a.Pri)
 	}
 	if a.Changes&ChangeTTR != 0 {
-		j.SetTTR(a.TTR)
+		j.setTTR(a.TTR)
 	}
 	moved := a.Changes&ChangeDelay != 0 && (j.State == Delayed || a.Delay > 0)
 	if moved {
@@ -259,7 +259,7 @@ func (c *Core) edit(op *Op, r *Reply) {
 	x := op.Operator
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, j.IsSubmitted() && c.submissionOf(j).Is(Cancelled):
+	case i == 0, j.isSubmitted() && c.submissionOf(j).is(cancelled):
 		r.Status = StatusNotFound
 		return
 	case op.Seq != 0 && op.Seq != c.version(j):
@@ -305,8 +305,8 @@ func (c *Core) changeBody(t *tube, j *Job, op *Op) bool {
 	t.bytes += uint64(size) - uint64(j.Size)
 	c.freeBody(j)
 	j.Body, j.Size = body, size
-	if j.Flags &^= FlagLarge; op.Large != nil {
-		j.Flags |= FlagLarge
+	if j.Flags &^= flagLarge; op.Large != nil {
+		j.Flags |= flagLarge
 	}
 	if c.records(j) {
 		c.account(t, j, 1)

@@ -10,7 +10,7 @@ import (
 func (w *world) many(a Action, ids []JobID, want ...Status) {
 	w.t.Helper()
 	x := &OperatorOp{Act: a, ids: ids}
-	w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+	w.do(Op{Kind: opMany, Operator: x}, StatusOK)
 	if !slices.Equal(x.Results, want) {
 		w.t.Fatalf("results %v, want %v", x.Results, want)
 	}
@@ -58,7 +58,7 @@ func TestOperatorLeavesWhatIsNotWanted(t *testing.T) {
 	w.pass(Second)
 	second := p.put(5, 0, 10)
 	x := &OperatorOp{Act: Action{Verb: VerbDelete}, ids: []JobID{first, second}, Filter: Filter{EnteredBy: seen}}
-	r := w.do(Op{Kind: OpMany, Operator: x}, StatusOK)
+	r := w.do(Op{Kind: opMany, Operator: x}, StatusOK)
 	if r.N != 1 || !slices.Equal(x.Results, []Status{StatusOK, StatusUnwanted}) {
 		t.Errorf("%d, results %v", r.N, x.Results)
 	}
@@ -76,11 +76,11 @@ func TestSweepIsBounded(t *testing.T) {
 		if want < actMax {
 			status = StatusOK
 		}
-		if r := w.do(Op{Kind: OpSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, status); r.N != want {
+		if r := w.do(Op{Kind: opSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, status); r.N != want {
 			t.Errorf("visit %d deletes %d, want %d", visit, r.N, want)
 		}
 	}
-	w.do(Op{Kind: OpSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, StatusNotFound)
+	w.do(Op{Kind: opSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, StatusNotFound)
 }
 
 // TestEditWantsWhatItHasSeen: a job that has changed is not changed over that.
@@ -90,15 +90,15 @@ func TestEditWantsWhatItHasSeen(t *testing.T) {
 	p := w.join("a")
 	id := p.put(5, 0, 10)
 	x := &OperatorOp{Act: Action{Changes: ChangeBody | ChangeTTR | ChangePri, TTR: 77, Pri: 8}}
-	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+	w.do(Op{Kind: opJob, ID: id, Operator: x}, StatusOK)
 	seen := x.Version
 	p.reserve(id)
 	p.release(id, 5, 0)
-	w.do(Op{Kind: OpEdit, ID: id, Seq: seen, Body: []byte("mended"), Operator: x}, StatusChanged)
-	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
-	w.do(Op{Kind: OpEdit, ID: id, Seq: x.Version, Body: []byte("mended"), Operator: x}, StatusOK)
+	w.do(Op{Kind: opEdit, ID: id, Seq: seen, Body: []byte("mended"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opJob, ID: id, Operator: x}, StatusOK)
+	w.do(Op{Kind: opEdit, ID: id, Seq: x.Version, Body: []byte("mended"), Operator: x}, StatusOK)
 	edited := x.Version
-	w.do(Op{Kind: OpJob, ID: id, Operator: x}, StatusOK)
+	w.do(Op{Kind: opJob, ID: id, Operator: x}, StatusOK)
 	if x.Version != edited || edited == seen {
 		t.Errorf("versions %d, edited %d, now %d", seen, edited, x.Version)
 	}
@@ -121,7 +121,7 @@ func TestVersionOfALargeBody(t *testing.T) {
 	p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Large: body}, StatusOK)
 	version := func() uint64 {
 		x := &OperatorOp{}
-		w.do(Op{Kind: OpJob, ID: p.last, Operator: x}, StatusOK)
+		w.do(Op{Kind: opJob, ID: p.last, Operator: x}, StatusOK)
 		return x.Version
 	}
 	first := version()
@@ -132,7 +132,7 @@ func TestVersionOfALargeBody(t *testing.T) {
 	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
 	for _, large := range []Large{{make([]byte, 70_000)}, nil, {make([]byte, 70_000)}} {
 		seen := version()
-		w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: large, Operator: x}, StatusOK)
+		w.do(Op{Kind: opEdit, ID: p.last, Seq: seen, Large: large, Operator: x}, StatusOK)
 		if got := version(); got != x.Version || got == seen || got == first {
 			t.Errorf("versions: first %d, seen %d, edited %d, now %d", first, seen, x.Version, got)
 		}
@@ -154,12 +154,12 @@ func TestOperatorAndSubmittedJobs(t *testing.T) {
 	p.report(2, RelayDone, "late", StatusOK) // unheard
 	w.isOver(2)
 	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
-	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusUnfit)
+	w.do(Op{Kind: opEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusUnfit)
 	w.many(Action{Verb: VerbSet, Changes: ChangeTTR, TTR: 5}, []JobID{3}, StatusUnfit)
 	w.many(Action{Verb: VerbBury}, []JobID{3}, StatusOK)
 	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed), fmt.Sprintf("%d*1:3:", RelayFailed))
 	w.isIn(3, Buried)
-	w.do(Op{Kind: OpEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusOK) // nobody waits any more
+	w.do(Op{Kind: opEdit, ID: 3, Body: []byte("y"), Operator: x}, StatusOK) // nobody waits any more
 }
 
 // TestEditWakesNobody: a worker that sleeps although a job is ready, since it came to the
@@ -173,7 +173,7 @@ func TestEditWakesNobody(t *testing.T) {
 	p.function.Sleepers.Add(1)
 	edit := func(a Action) {
 		t.Helper()
-		w.do(Op{Kind: OpEdit, ID: 1, Operator: &OperatorOp{Act: a}}, StatusOK)
+		w.do(Op{Kind: opEdit, ID: 1, Operator: &OperatorOp{Act: a}}, StatusOK)
 	}
 	edit(Action{Changes: ChangePri, Pri: 1024})
 	p.hears()
@@ -194,11 +194,11 @@ func TestVersionOfALargeBodyAfterARestart(t *testing.T) {
 	p.last++
 	p.do(Op{Kind: OpPut, Tube: p.tube, ID: p.last, TTR: 9, Large: Large{make([]byte, 70_000)}}, StatusOK)
 	x := &OperatorOp{Act: Action{Changes: ChangeBody}}
-	w.do(Op{Kind: OpJob, ID: p.last, Operator: x}, StatusOK)
+	w.do(Op{Kind: opJob, ID: p.last, Operator: x}, StatusOK)
 	seen := x.Version
 	other := Large{make([]byte, 70_000)}
 	other[0][0]++
-	w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: other, Operator: x}, StatusOK)
+	w.do(Op{Kind: opEdit, ID: p.last, Seq: seen, Large: other, Operator: x}, StatusOK)
 	if err := s.take(); err != nil {
 		t.Fatal(err)
 	}
@@ -206,5 +206,5 @@ func TestVersionOfALargeBodyAfterARestart(t *testing.T) {
 	last.recs = last.recs[len(last.recs)/2:] // the journal has forgotten the first body
 	w.now += Second
 	w.again(s)
-	w.do(Op{Kind: OpEdit, ID: p.last, Seq: seen, Large: Large{make([]byte, 70_000)}, Operator: x}, StatusChanged)
+	w.do(Op{Kind: opEdit, ID: p.last, Seq: seen, Large: Large{make([]byte, 70_000)}, Operator: x}, StatusChanged)
 }

@@ -91,7 +91,7 @@ type readyEntry struct {
 	pri  atomic.Uint32
 }
 
-// Head returns the number of entries so far, which is the number of the next one.
+// head returns the number of entries so far, which is the number of the next one.
 func (l *ReadyLog) Head() uint64 { return l.head.Load() }
 
 // At is entry n, of those before Head: the tube and the key of its best job then.
@@ -146,7 +146,7 @@ func (c *Core) mirrorOf(t *tube) *Mirror {
 
 // best is the key of the first ready job; there must be one.
 func (t *tube) best() Key {
-	e := t.ready.Top()
+	e := t.ready.top()
 	return Key{e.B, JobID(e.A)}
 }
 

@@ -29,11 +29,11 @@ type recorder struct {
 func (c *Core) RecordTo(buf *record.Buffer) { c.buf, c.scratch = buf, new([]byte) }
 
 // Records reports whether an operation may append records.
-func (k OpKind) Records() bool {
+func (k opKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
-		OpUse, OpUnuse, OpIgnore, OpClose, OpDropFunction, // the last tube's user ends its pause
-		OpSubmit, OpReport, OpCancelJob, OpUnregister, OpMany, OpSweep, OpEdit, OpPutCopies:
+		OpUse, OpUnuse, OpIgnore, OpClose, opDropFunction, // the last tube's user ends its pause
+		opSubmit, opReport, opCancelJob, opUnregister, opMany, opSweep, opEdit, opPutCopies:
 		return true
 	}
 	return false
@@ -42,7 +42,7 @@ func (k OpKind) Records() bool {
 // records reports whether what happens to j is recorded: all but submitted jobs
 // that are only done while somebody follows them.
 func (c *Core) records(j *Job) bool {
-	return c.buf != nil && (!j.IsSubmitted() || c.submissionOf(j).Is(Background))
+	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).is(Background))
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails
@@ -75,7 +75,7 @@ func (c *Core) recordOf(j *Job, t *tube) record.Job {
 	}
 	*c.scratch = append((*c.scratch)[:0], t.name...)
 	r.Tube = *c.scratch
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		r.Submitted = c.submittedRecord(j)
 	}
 	return r
@@ -88,13 +88,13 @@ func (c *Core) recordPut(t *tube, j *Job) {
 	}
 	r := c.recordOf(j, t)
 	var pieces Large
-	if j.Flags&FlagLarge != 0 {
+	if j.Flags&flagLarge != 0 {
 		pieces = c.large.At(j.Body)
 	} else {
 		r.Body = c.bodies.Get(j.Body, int(j.Size))
 	}
 	c.buf.Put(&r, t.slot, pieces)
-	j.SetCommit(c.buf.Commit)
+	j.setCommit(c.buf.Commit)
 }
 
 // recordNew is recordPut for a job that was not there before.
@@ -122,7 +122,7 @@ func (c *Core) recordNumber(t *tube, j *Job) {
 		c.buf.HighID = max(c.buf.HighID, n.id)
 		c.buf.Delete(n.id, t.slot)
 	}
-	j.SetCommit(c.submissions.numbered.commit)
+	j.setCommit(c.submissions.numbered.commit)
 }
 
 // numbered is the id up to which a record says that ids are used up, and that record's
@@ -133,7 +133,7 @@ type numbered struct{ id, commit uint64 }
 // job that comes to be, and -1 for one that ends.
 func (c *Core) account(t *tube, j *Job, n int64) {
 	more := 0
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		more = c.submittedRecord(j).Size()
 	}
 	size := record.JobSize(len(t.name)+more, int(j.Size))
@@ -218,7 +218,7 @@ func (c *Core) CopyPause(tube []byte) {
 func (c *Core) Digest(now, ahead Time) uint64 {
 	var jobs []*Job
 	c.eachJob(func(j *Job) {
-		if !j.IsSubmitted() || c.submissionOf(j).Is(Background) {
+		if !j.isSubmitted() || c.submissionOf(j).is(Background) {
 			jobs = append(jobs, j)
 		}
 	})
@@ -261,7 +261,7 @@ func (c *Core) digestJob(d *digest, j *Job, now, ahead Time) {
 		uint64(j.Pri), uint64(j.Delay), uint64(c.ttrOf(j)))
 	d.bytes([]byte(c.tubes[j.Tube].name))
 	d.bytes(c.bodyOf(j))
-	if !j.IsSubmitted() {
+	if !j.isSubmitted() {
 		return
 	}
 	s := c.submittedRecord(j)

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/slab"
 )
 
-// ErrMemory is the error of a replay when there is no memory for a job.
-var ErrMemory = errors.New("out of memory for the journal's jobs")
+// errMemory is the error of a replay when there is no memory for a job.
+var errMemory = errors.New("out of memory for the journal's jobs")
 
 // A Replay builds a core's state from records, in the order in which they
 // were written. The core must be new; it is used by nobody else before Done.
@@ -89,8 +89,8 @@ func (p *Replay) Apply(r *record.Record) error {
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			was := p.spotOf(j)
 			p.c.leave(t, i, j)
-			if r.Submitted != nil && j.IsSubmitted() {
-				p.c.submissions.setProgress(j.Submission(), progress{lost: r.Submitted.Lost})
+			if r.Submitted != nil && j.isSubmitted() {
+				p.c.submissions.setProgress(j.submission(), progress{lost: r.Submitted.Lost})
 			}
 			p.place(t, i, j, r, was)
 		}
@@ -154,15 +154,15 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	}
 	i, j := p.c.newJob(&op)
 	if i == 0 {
-		return ErrMemory
+		return errMemory
 	}
 	t := p.tube(r.Tube, r.Slot)
-	j.SetTTR(r.TTR)
+	j.setTTR(r.TTR)
 	if r.Submitted != nil && !p.submitted(t, i, j, &op, r.Submitted) {
-		return ErrMemory
+		return errMemory
 	}
 	j.Created = DayOf(Time(r.Created), -p.Ahead)
-	j.SetCommit(r.Commit)
+	j.setCommit(r.Commit)
 	p.c.countIn(t, j)
 	t.arrived++
 	p.c.sums.arrived++
@@ -186,15 +186,15 @@ func (p *Replay) submitted(t *tube, i uint32, j *Job, op *Op, s *record.Submitte
 	c := p.c
 	c.makeFunction(t)
 	op.Function = &FunctionOp{Background: true, ByBody: s.ByBody}
-	op.Function.SetUnique(s.Unique)
-	op.Function.SetReducer(s.Reducer)
+	op.Function.setUnique(s.Unique)
+	op.Function.setReducer(s.Reducer)
 	if !c.newSubmission(t, i, j, op) {
 		return false
 	}
 	x := c.submissionOf(j)
-	c.submissions.setProgress(j.Submission(), progress{lost: s.Lost})
+	c.submissions.setProgress(j.submission(), progress{lost: s.Lost})
 	if !s.Joinable {
-		c.submissions.unindex(j.Submission(), x)
+		c.submissions.unindex(j.submission(), x)
 	}
 	return true
 }
@@ -212,7 +212,7 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 		j.Since = due - Time(j.Delay)*Second
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
-		if j.IsSubmitted() {
+		if j.isSubmitted() {
 			p.c.conclude(j)
 		}
 		j.Buries = n.Buries // it counts the old burial
@@ -327,8 +327,8 @@ func (p *Replay) rest(t *tube) {
 // before jobs that became ready later.
 func (p *Replay) ripen(t *tube) {
 	c := p.c
-	for t.delay.N > 0 && Time(t.delay.Top().A) <= c.now {
-		e := *t.delay.Top()
+	for t.delay.N > 0 && Time(t.delay.top().A) <= c.now {
+		e := *t.delay.top()
 		j := c.jobs.At(e.Job)
 		c.leaveDelayed(t, e.Job, j)
 		c.enterReady(t, e.Job, j)
@@ -363,18 +363,18 @@ func (p *Replay) order(t *tube, i uint32, j *Job, was spot) {
 	l := t.listOf(j.State)
 	l.Remove(c.jobs, i, j)
 	if was.tube == t.id && was.state == j.State && p.fitsBehind(l, was.behind, j) {
-		l.PushBehind(c.jobs, was.behind, i, j)
+		l.pushBehind(c.jobs, was.behind, i, j)
 		return
 	}
 	behind := l.Tail
 	for range orderMost {
 		if behind == 0 || c.jobs.At(behind).Since <= j.Since {
-			l.PushBehind(c.jobs, behind, i, j)
+			l.pushBehind(c.jobs, behind, i, j)
 			return
 		}
 		behind = c.jobs.At(behind).Prev
 	}
-	l.PushBack(c.jobs, i, j)
+	l.pushBack(c.jobs, i, j)
 	p.unsorted[t] = struct{}{}
 }
 
@@ -395,7 +395,7 @@ func (p *Replay) fitsBehind(l *List, behind uint32, j *Job) bool {
 // sortLists restores the orders in which jobs came: a Copy has put a job behind others.
 func (p *Replay) sortLists(t *tube) {
 	for _, l := range []*List{&t.readyList, &t.delayList, &t.buried} {
-		l.Sort(p.c.jobs)
+		l.sort(p.c.jobs)
 	}
 }
 
@@ -439,7 +439,7 @@ func (c *Core) EachID(f func(JobID)) { c.eachJob(func(j *Job) { f(j.ID) }) }
 // eachJob calls f for every job, which f may free, in no order.
 func (c *Core) eachJob(f func(*Job)) {
 	for b := range uint64(c.ids.Size) {
-		for i := *c.ids.Head(b); i != 0; {
+		for i := *c.ids.head(b); i != 0; {
 			j := c.jobs.At(i)
 			if i = j.Hash; !c.isCondemned(j) {
 				f(j)

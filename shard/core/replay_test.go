@@ -136,7 +136,7 @@ func facts(c *Core, counts map[uint64]record.Counts) map[JobID]fact {
 	m := map[JobID]fact{}
 	c.eachJob(func(j *Job) {
 		f := fact{
-			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.TTR(), created: j.Created,
+			tube: c.tubes[j.Tube].name, state: j.State, pri: j.Pri, delay: j.Delay, ttr: j.ttr(), created: j.Created,
 			body:   string(c.bodyOf(j)),
 			counts: record.Counts{Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks},
 		}
@@ -261,7 +261,7 @@ func compareCrash(s *scribe, now Time) error {
 		}
 	}
 	for id := range is {
-		if _, j := s.core.ids.Find(s.core.jobs, id); j == nil {
+		if _, j := s.core.ids.find(s.core.jobs, id); j == nil {
 			return fmt.Errorf("job %d was gone, and comes back after a crash", id)
 		}
 	}

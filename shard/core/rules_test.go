@@ -142,11 +142,11 @@ func TestOnlyTheHolderMayTouchReleaseBuryDelete(t *testing.T) {
 	w := newWorld(t)
 	p, q := w.join("default"), w.join("default")
 	id := p.put(5, 0, 10)
-	for _, kind := range []OpKind{OpTouch, OpRelease, OpBury} {
+	for _, kind := range []opKind{OpTouch, OpRelease, OpBury} {
 		p.on(kind, id, StatusNotFound)
 	}
 	p.reserve(id)
-	for _, kind := range []OpKind{OpTouch, OpRelease, OpBury, OpDelete, OpReserveJob, OpKickJob} {
+	for _, kind := range []opKind{OpTouch, OpRelease, OpBury, OpDelete, OpReserveJob, OpKickJob} {
 		q.on(kind, id, StatusNotFound)
 		w.do(Op{Kind: kind, ID: id}, StatusNotFound) // a connection unknown here
 	}
@@ -188,17 +188,17 @@ func TestKickIsBounded(t *testing.T) {
 	p := newWorld(t).join("default")
 	p.fill(2*boundedMax+10, 0, 100)
 	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31}, StatusMore)
-	if r.N != boundedMax || r.Kicked != KickDelayed {
+	if r.N != boundedMax || r.Kicked != kickDelayed {
 		t.Fatalf("%+v", r)
 	}
 	// A job buried meanwhile must not change the choice.
 	p.reserve(1)
 	p.on(OpBury, 1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, Kicked: KickDelayed}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, Kicked: kickDelayed}, StatusOK)
 	if r.N != boundedMax {
 		t.Errorf("kicked %d", r.N)
 	}
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, Kicked: KickDelayed}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, Kicked: kickDelayed}, StatusOK)
 	if r.N != 10 {
 		t.Errorf("kicked %d", r.N)
 	}
@@ -217,11 +217,11 @@ func TestKickNeverTakesBuriedAndDelayed(t *testing.T) {
 	}
 	delayed := p.put(0, 100, 10)
 	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax + 5}, StatusMore)
-	if r.N != boundedMax || r.Kicked != KickBuried {
+	if r.N != boundedMax || r.Kicked != kickBuried {
 		t.Fatalf("%+v", r)
 	}
 	p.on(OpDelete, boundedMax+1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 5, Kicked: KickBuried}, StatusOK)
+	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 5, Kicked: kickBuried}, StatusOK)
 	if r.N != 0 {
 		t.Errorf("kicked %d", r.N)
 	}
@@ -247,7 +247,7 @@ func TestClosedClientsJobsAreReadyAgain(t *testing.T) {
 }
 
 func TestReturnIsBounded(t *testing.T) {
-	for _, kind := range []OpKind{OpReturn, OpClose} {
+	for _, kind := range []opKind{OpReturn, OpClose} {
 		w := newWorld(t)
 		p := w.join("default")
 		p.fill(boundedMax+5, 5, 0)
@@ -298,7 +298,7 @@ func TestReserveJobTakesFromAnyState(t *testing.T) {
 func TestPeekLooksWithoutTaking(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("default")
-	for _, kind := range []OpKind{OpPeekReady, OpPeekDelayed, OpPeekBuried} {
+	for _, kind := range []opKind{OpPeekReady, OpPeekDelayed, OpPeekBuried} {
 		w.do(Op{Kind: kind, Tube: p.tube}, StatusNotFound)
 	}
 	p.put(5, 20, 10)
@@ -308,7 +308,7 @@ func TestPeekLooksWithoutTaking(t *testing.T) {
 	p.put(0, 0, 10)
 	p.reserve(5)
 	p.on(OpBury, 5, StatusOK)
-	for kind, want := range map[OpKind]JobID{OpPeekReady: 4, OpPeekDelayed: 2, OpPeekBuried: 5} {
+	for kind, want := range map[opKind]JobID{OpPeekReady: 4, OpPeekDelayed: 2, OpPeekBuried: 5} {
 		if r := w.do(Op{Kind: kind, Tube: p.tube}, StatusFound); r.ID != want || string(r.Body) != fmt.Sprintf("job %d", want) {
 			t.Errorf("peek %d: %+v, want job %d", kind, r, want)
 		}

@@ -269,7 +269,7 @@ type ClientView struct {
 func (c *Core) Jobs() iter.Seq[JobView] {
 	return func(yield func(JobView) bool) {
 		for b := range uint64(c.ids.Size) {
-			for i := *c.ids.Head(b); i != 0; {
+			for i := *c.ids.head(b); i != 0; {
 				j := c.jobs.At(i)
 				if i = j.Hash; c.isCondemned(j) {
 					continue

@@ -11,7 +11,7 @@ import (
 func (w *world) flowIn(name string) (f Flow) {
 	w.t.Helper()
 	x := new(OperatorOp)
-	w.do(Op{Kind: OpFlow, Name: []byte(name), Operator: x}, StatusOK)
+	w.do(Op{Kind: opFlow, Name: []byte(name), Operator: x}, StatusOK)
 	return x.Flow
 }
 
@@ -36,7 +36,7 @@ func TestFlowTellsHowLongJobsTook(t *testing.T) {
 	if f.Oldest != 0 || !f.Waiting || f.Puts != 2 || f.Deletes != 1 || f.Events[stats.Release] != 1 {
 		t.Errorf("%+v", f)
 	}
-	w.do(Op{Kind: OpFlow, Name: []byte("unknown"), Operator: new(OperatorOp)}, StatusNotFound)
+	w.do(Op{Kind: opFlow, Name: []byte("unknown"), Operator: new(OperatorOp)}, StatusNotFound)
 }
 
 // TestAgeOutlivesTheProcess: a job is as old after a restart, and a delay that ended

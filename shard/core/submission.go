@@ -14,9 +14,9 @@ import (
 // it has for all jobs.
 type submissions struct {
 	opts          SubmitOptions
-	jobs          *slab.Pool[Submission]
+	jobs          *slab.Pool[submission]
 	texts         *slab.Bytes         // unique ids and reducers
-	unique        UniqueTable         // the jobs that can be joined
+	unique        uniqueTable         // the jobs that can be joined
 	progresses    map[uint32]progress // by job.submission, of the few that have one
 	followers     []followerList      // by submission.followers; 0 is nobody
 	freeFollowers []uint32            // unused entries of followers
@@ -75,7 +75,7 @@ func (c *Core) ensureSubmissions() {
 	if c.submissions != nil {
 		return
 	}
-	c.submissions = &submissions{jobs: slab.NewPool[Submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
+	c.submissions = &submissions{jobs: slab.NewPool[submission](), texts: slab.NewBytes(), followers: make([]followerList, 1)}
 	if c.submitOpts != nil {
 		c.submissions.opts = *c.submitOpts
 	}
@@ -91,23 +91,23 @@ func (g *submissions) close() {
 }
 
 // submissionOf is the submission of a job that IsSubmitted.
-func (c *Core) submissionOf(j *Job) *Submission {
-	return c.submissions.jobs.At(j.Submission())
+func (c *Core) submissionOf(j *Job) *submission {
+	return c.submissions.jobs.At(j.submission())
 }
 
 // ttrOf is a job's time to run, in seconds.
 func (c *Core) ttrOf(j *Job) uint32 {
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		return noTTR
 	}
-	return j.TTR()
+	return j.ttr()
 }
 
 // deadlineOf returns the end of a reservation of j by cl that begins now, in time awake. A put
 // job has its own time to run, for any client.
 func (c *Core) deadlineOf(j *Job, t *tube, cl *client) Time {
-	if !j.IsSubmitted() {
-		return c.awake() + Time(j.TTR())*Second
+	if !j.isSubmitted() {
+		return c.awake() + Time(j.ttr())*Second
 	}
 	if !cl.usesFunctions() {
 		return c.awake() + noTTR*Second
@@ -155,12 +155,12 @@ func hashAmong(group uint32, sum uint64) uint32 {
 
 // findUnique finds the job of t that op joins, zero if there is none.
 func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
-	n := c.submissions.unique.Find(c.submissions.jobs, hash, func(n uint32) bool {
+	n := c.submissions.unique.find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
-		case j.Tube != t.id || x.Is(ByBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
+		case j.Tube != t.id || x.is(byBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
 			return false // a taken one is about to be another tube's
-		case x.Is(ByBody):
+		case x.is(byBody):
 			return c.sameBody(j, op)
 		}
 		return bytes.Equal(c.submissions.uniqueOf(x), op.Function.Unique())
@@ -172,12 +172,12 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 }
 
 // uniqueOf is x's unique id, good until x is freed.
-func (g *submissions) uniqueOf(x *Submission) []byte {
+func (g *submissions) uniqueOf(x *submission) []byte {
 	return g.texts.Get(x.Unique, int(x.UniqueLen))
 }
 
 // reducerOf is x's reducer, good until x is freed.
-func (g *submissions) reducerOf(x *Submission) []byte {
+func (g *submissions) reducerOf(x *submission) []byte {
 	return g.texts.Get(x.Reducer, int(x.ReducerLen))
 }
 
@@ -189,7 +189,7 @@ func (c *Core) newSubmission(t *tube, i uint32, j *Job, op *Op) bool {
 	if n == 0 {
 		return false
 	}
-	if n > SubmissionMax {
+	if n > submissionMax {
 		g.jobs.Free(n)
 		return false
 	}
@@ -209,20 +209,20 @@ func (c *Core) newSubmission(t *tube, i uint32, j *Job, op *Op) bool {
 		x.Flags |= Background
 	}
 	if op.Function.ByBody {
-		x.Flags |= ByBody
+		x.Flags |= byBody
 	}
-	j.Submit(n)
+	j.submit(n)
 	if sum, joins := g.sumOf(op); joins {
-		x.Flags |= Indexed
+		x.Flags |= indexed
 		x.Hash = hashIn(t, sum)
-		g.unique.Insert(g.jobs, n)
+		g.unique.insert(g.jobs, n)
 	}
 	return true
 }
 
 // progressOf is the progress of record n.
 func (g *submissions) progressOf(n uint32) progress {
-	if !g.jobs.At(n).Is(HasProgress) {
+	if !g.jobs.At(n).is(hasProgress) {
 		return progress{}
 	}
 	return g.progresses[n]
@@ -231,15 +231,15 @@ func (g *submissions) progressOf(n uint32) progress {
 // setProgress gives record n a progress, or none if that is zero.
 func (g *submissions) setProgress(n uint32, e progress) {
 	x := g.jobs.At(n)
-	switch was := x.Is(HasProgress); {
+	switch was := x.is(hasProgress); {
 	case e != progress{}:
 		if g.progresses == nil {
 			g.progresses = make(map[uint32]progress)
 		}
 		g.progresses[n] = e
-		x.Flags |= HasProgress
+		x.Flags |= hasProgress
 	case was:
-		x.Flags &^= HasProgress
+		x.Flags &^= hasProgress
 		if delete(g.progresses, n); len(g.progresses) == 0 {
 			g.progresses = nil // a map never shrinks
 		}
@@ -252,17 +252,17 @@ func (c *Core) submittedRecord(j *Job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{
 		Unique: c.submissions.uniqueOf(x), Reducer: c.submissions.reducerOf(x),
-		ByBody: x.Is(ByBody), Joinable: x.Is(Indexed), Lost: c.submissions.progressOf(j.Submission()).lost,
+		ByBody: x.is(byBody), Joinable: x.is(indexed), Lost: c.submissions.progressOf(j.submission()).lost,
 	}
 	return &c.submissions.record
 }
 
 // unindex takes x out of the index: nobody can join it any more.
-func (g *submissions) unindex(n uint32, x *Submission) {
-	if !x.Is(Indexed) {
+func (g *submissions) unindex(n uint32, x *submission) {
+	if !x.is(indexed) {
 		return
 	}
-	x.Flags &^= Indexed
+	x.Flags &^= indexed
 	g.unique.Remove(g.jobs, n)
 }
 
@@ -271,15 +271,15 @@ func (c *Core) freeSubmission(j *Job) {
 	g := c.submissions
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	g.unindex(j.Submission(), x)
-	g.setProgress(j.Submission(), progress{})
+	g.unindex(j.submission(), x)
+	g.setProgress(j.submission(), progress{})
 	g.texts.Free(x.Unique, int(x.UniqueLen))
 	g.texts.Free(x.Reducer, int(x.ReducerLen))
-	g.jobs.Free(j.Submission())
+	g.jobs.Free(j.submission())
 }
 
-// A SubmittedJob is one live job in a list.
-type SubmittedJob struct {
+// A submittedJob is one live job in a list.
+type submittedJob struct {
 	ID         JobID
 	Lost       uint32
 	Background bool
@@ -302,7 +302,7 @@ func (k *checker) submissions() {
 	for i := range k.at { // in no fixed order: a check only reports
 		j := c.jobs.At(i)
 		switch {
-		case !j.IsSubmitted():
+		case !j.isSubmitted():
 		case g == nil:
 			k.fail("job %d: submitted, to a core that knows nothing of it", j.ID)
 		default:
@@ -345,14 +345,14 @@ func (k *checker) submission(i uint32, j *Job, sums *submissionSums) {
 			sums.texts++
 		}
 	}
-	if x.Is(Indexed) {
+	if x.is(indexed) {
 		sums.indexed++
-		if g.unique.Find(g.jobs, x.Hash, func(n uint32) bool { return n == j.Submission() }) == 0 {
+		if g.unique.find(g.jobs, x.Hash, func(n uint32) bool { return n == j.submission() }) == 0 {
 			k.fail("job %d: its unique id is not in the index", j.ID)
 		}
 	}
-	if _, ok := g.progresses[j.Submission()]; ok != x.Is(HasProgress) {
-		k.fail("job %d: its progress is there: %v, said to be: %v", j.ID, ok, x.Is(HasProgress))
+	if _, ok := g.progresses[j.submission()]; ok != x.is(hasProgress) {
+		k.fail("job %d: its progress is there: %v, said to be: %v", j.ID, ok, x.is(hasProgress))
 	} else if ok {
 		sums.progresses++
 	}

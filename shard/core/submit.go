@@ -84,7 +84,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 		cl := c.functionClient(op)
 		c.follow(cl, i, x)
 		r.Client = cl.id
-	} else if !x.Is(Background) {
+	} else if !x.is(Background) {
 		x.Flags |= Background
 		c.recordNew(t, j)
 	}
@@ -95,7 +95,7 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 // the first time, is to wait until the journal has made room for j's body. What op brings
 // along itself has room already; a small body needs no more than every command has.
 func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
-	if c.buf == nil || op.Admitted >= j.Size || j.Flags&FlagLarge == 0 || c.submissionOf(j).Is(Background) {
+	if c.buf == nil || op.Admitted >= j.Size || j.Flags&flagLarge == 0 || c.submissionOf(j).is(Background) {
 		return false
 	}
 	r.Status, r.N = StatusUnadmitted, j.Size
@@ -111,14 +111,14 @@ func (c *Core) report(op *Op, r *Reply) {
 		return
 	}
 	k := op.Function.Relay
-	keep := !j.IsSubmitted()
-	if j.IsSubmitted() {
+	keep := !j.isSubmitted()
+	if j.isSubmitted() {
 		x := c.submissionOf(j)
 		if k == RelayStatus {
-			c.submissions.setProgress(j.Submission(), progress{c.submissions.progressOf(j.Submission()).lost, op.Function.Numerator, op.Function.Denominator})
+			c.submissions.setProgress(j.submission(), progress{c.submissions.progressOf(j.submission()).lost, op.Function.Numerator, op.Function.Denominator})
 		}
 		r.N = c.relay(j, x, k, op.Body, op.Large)
-		keep = c.submissions.opts.BuryFailed && x.Is(Background)
+		keep = c.submissions.opts.BuryFailed && x.is(Background)
 	}
 	if !k.Ends() {
 		return
@@ -136,19 +136,19 @@ func (c *Core) report(op *Op, r *Reply) {
 // fails if it has lost its worker once too often.
 func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	g := c.submissions
-	lost := g.progressOf(j.Submission()).lost + 1
+	lost := g.progressOf(j.submission()).lost + 1
 	if g.opts.Retries > 0 && lost >= g.opts.Retries {
 		x := c.submissionOf(j)
 		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.Is(Background) {
-			g.setProgress(j.Submission(), progress{})
+		if g.opts.BuryFailed && x.is(Background) {
+			g.setProgress(j.submission(), progress{})
 			c.buryFailed(t, i, j)
 		} else {
 			c.dropJob(t, i, j)
 		}
 		return
 	}
-	g.setProgress(j.Submission(), progress{lost: lost})
+	g.setProgress(j.submission(), progress{lost: lost})
 	if g.tail != c.lastID {
 		g.tail, g.turn = c.lastID, 0
 	}
@@ -164,7 +164,7 @@ func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.conclude(j)
 	}
 	c.recordIfRoom(t, j)
@@ -174,7 +174,7 @@ func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
 // for it to be done all the same.
 func (c *Core) unwanted(j *Job) bool {
 	x := c.submissionOf(j)
-	return x.Is(Cancelled) || !x.Is(Background) && x.Followers == 0
+	return x.is(cancelled) || !x.is(Background) && x.Followers == 0
 }
 
 // submissionDeleted tells the followers of a job that a worker has deleted it: a client that
@@ -193,7 +193,7 @@ func (c *Core) submissionBuried(t *tube, j *Job) {
 	x := c.submissionOf(j)
 	c.relay(j, x, RelayFailed, nil, nil)
 	c.conclude(j)
-	if !x.Is(Background) {
+	if !x.is(Background) {
 		x.Flags |= Background
 		c.recordNew(t, j)
 	}
@@ -204,17 +204,17 @@ func (c *Core) submissionBuried(t *tube, j *Job) {
 func (c *Core) conclude(j *Job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)
-	c.submissions.unindex(j.Submission(), x)
+	c.submissions.unindex(j.submission(), x)
 }
 
 // cancel ends a job, or has one that runs go on unheard.
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, isTaken(j), j.State == Reserved && (!j.IsSubmitted() || c.submissionOf(j).Is(Cancelled)):
+	case i == 0, isTaken(j), j.State == Reserved && (!j.isSubmitted() || c.submissionOf(j).is(cancelled)):
 		r.Status = StatusNotFound
 		return
-	case j.IsSubmitted():
+	case j.isSubmitted():
 		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
 		c.conclude(j)
 	}
@@ -230,7 +230,7 @@ func (c *Core) cancel(op *Op, r *Reply) {
 func (c *Core) cancelRunning(t *tube, j *Job) {
 	c.recordDelete(t, j) // nor does it come back from the journal
 	x := c.submissionOf(j)
-	x.Flags |= Cancelled
+	x.Flags |= cancelled
 	x.Flags &^= Background
 }
 
@@ -244,10 +244,10 @@ func (c *Core) status(j *Job, op *Op, r *Reply) {
 	r.ID, r.Commit = j.ID, j.Commit()
 	x.Running = j.State == Reserved
 	x.Numerator, x.Denominator, x.Clients = 0, 0, 0
-	if !j.IsSubmitted() {
+	if !j.isSubmitted() {
 		return
 	}
-	e := c.submissions.progressOf(j.Submission())
+	e := c.submissions.progressOf(j.submission())
 	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.followers[c.submissionOf(j).Followers].n
 }
 
@@ -261,10 +261,10 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	x := op.Function
 	for ; ok && x.Cursor < groups && looked < boundedMax; x.Cursor++ {
 		looked++
-		c.submissions.unique.Find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
+		c.submissions.unique.find(c.submissions.jobs, hashAmong(uint32(x.Cursor), sum), func(n uint32) bool {
 			looked++
 			g := c.submissions.jobs.At(n)
-			if g.Is(ByBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
+			if g.is(byBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
 			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isCondemned(j) {
@@ -290,15 +290,15 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 			r.Status = StatusMore
 			return
 		}
-		for i := *c.ids.Head(x.Cursor); i != 0; {
+		for i := *c.ids.head(x.Cursor); i != 0; {
 			j := c.jobs.At(i)
 			if i = j.Hash; c.isCondemned(j) {
 				continue
 			}
-			s := SubmittedJob{ID: j.ID, Background: true}
-			if j.IsSubmitted() {
+			s := submittedJob{ID: j.ID, Background: true}
+			if j.isSubmitted() {
 				g := c.submissionOf(j)
-				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.Submission()).lost, g.Is(Background), string(c.submissions.uniqueOf(g))
+				s.Lost, s.Background, s.Unique = c.submissions.progressOf(j.submission()).lost, g.is(Background), string(c.submissions.uniqueOf(g))
 			}
 			x.Jobs = append(x.Jobs, s)
 		}

@@ -12,15 +12,15 @@ func BenchmarkJoin(b *testing.B) {
 			c := New(nil)
 			defer c.Close()
 			var last JobID
-			op := Op{Kind: OpSubmit, Name: []byte("f"), Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}}}
-			op.Function.SetUnique([]byte("u"))
+			op := Op{Kind: opSubmit, Name: []byte("f"), Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}}}
+			op.Function.setUnique([]byte("u"))
 			var r Reply
 			for range n {
 				op.Client = 0
 				c.Apply(1, &op, &r)
 			}
 			for b.Loop() {
-				op.Kind, op.Client = OpSubmit, 0
+				op.Kind, op.Client = opSubmit, 0
 				c.Apply(1, &op, &r)
 				op.Kind, op.Client = OpClose, r.Client
 				c.Apply(1, &op, &r)
@@ -41,8 +41,8 @@ func BenchmarkSubmitUnique(b *testing.B) {
 			c := New(nil)
 			defer c.Close()
 			var last JobID
-			op := Op{Kind: OpSubmit, Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
-			op.Function.SetUnique([]byte("u"))
+			op := Op{Kind: opSubmit, Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
+			op.Function.setUnique([]byte("u"))
 			var r Reply
 			for i := range n {
 				op.Name = fmt.Append(nil, i)
@@ -50,9 +50,9 @@ func BenchmarkSubmitUnique(b *testing.B) {
 			}
 			op.Name = []byte("f")
 			for b.Loop() {
-				op.Kind = OpSubmit
+				op.Kind = opSubmit
 				c.Apply(1, &op, &r)
-				op.Kind, op.ID = OpCancelJob, r.ID
+				op.Kind, op.ID = opCancelJob, r.ID
 				c.Apply(1, &op, &r)
 			}
 		})

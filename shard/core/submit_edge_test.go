@@ -24,7 +24,7 @@ func TestUnregisterIsBounded(t *testing.T) {
 		}
 		p.op(op, StatusOK)
 	}
-	check(3, Op{Kind: OpUnregister, Tube: f})
+	check(3, Op{Kind: opUnregister, Tube: f})
 	p.report(1, RelayData, "", StatusNotFound)
 	p.report(2, RelayData, "", StatusOK)
 	p.report(jobs, RelayData, "", StatusOK)
@@ -33,7 +33,7 @@ func TestUnregisterIsBounded(t *testing.T) {
 		p.grab(f, id)
 	}
 	p.grab(f, 0)
-	check(3, Op{Kind: OpUnregister}) // all
+	check(3, Op{Kind: opUnregister}) // all
 	p.report(jobs, RelayData, "", StatusNotFound)
 	if held := p.core.clients[p.id].held.N; held != 0 {
 		t.Errorf("%d jobs are held", held)
@@ -45,9 +45,9 @@ func TestUnregisterAllIsBounded(t *testing.T) {
 	for i := range 2*boundedMax + 10 {
 		p.able(fmt.Sprint(i), 0)
 	}
-	p.op(Op{Kind: OpUnregister}, StatusMore)
-	p.op(Op{Kind: OpUnregister}, StatusMore)
-	p.op(Op{Kind: OpUnregister}, StatusOK)
+	p.op(Op{Kind: opUnregister}, StatusMore)
+	p.op(Op{Kind: opUnregister}, StatusMore)
+	p.op(Op{Kind: opUnregister}, StatusOK)
 	for _, f := range p.core.tubes[1:] {
 		if f.watching > 0 {
 			t.Fatalf("%s has a worker", f.name)
@@ -66,11 +66,11 @@ func TestUniqueIDOfManyFunctions(t *testing.T) {
 	for i := range JobID(functions) {
 		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1) // joins
 	}
-	p.op(Op{Kind: OpCancelJob, ID: functions}, StatusOK)
+	p.op(Op{Kind: opCancelJob, ID: functions}, StatusOK)
 	newest := JobID(0)
 	p.function.Cursor = 0
 	for _, want := range []Status{StatusMore, StatusMore, StatusOK} {
-		newest = max(newest, p.op(Op{Kind: OpUniqueStatus}, want).ID)
+		newest = max(newest, p.op(Op{Kind: opUniqueStatus}, want).ID)
 	}
 	if newest != functions-1 {
 		t.Errorf("job %d", newest)
@@ -83,20 +83,20 @@ func TestUniqueIDAmongManyFunctions(t *testing.T) {
 	const functions = 10 * boundedMax
 	for i := range JobID(functions) { // without do, which checks the whole core each time
 		p.function.Background, p.function.Due = true, 0
-		p.function.SetUnique(fmt.Append(nil, "u", i))
+		p.function.setUnique(fmt.Append(nil, "u", i))
 		var r Reply
-		p.core.Apply(p.now, made(&Op{Kind: OpSubmit, Client: p.id, Function: &p.function, Name: fmt.Append(nil, i), Pri: 1024, Body: []byte("x")}), &r)
+		p.core.Apply(p.now, made(&Op{Kind: opSubmit, Client: p.id, Function: &p.function, Name: fmt.Append(nil, i), Pri: 1024, Body: []byte("x")}), &r)
 		if r.Status != StatusOK || r.ID != i+1 {
 			t.Fatalf("status %d, job %d, want job %d", r.Status, r.ID, i+1)
 		}
 	}
 	p.check()
-	p.function.SetUnique([]byte("none"))
+	p.function.setUnique([]byte("none"))
 	p.function.Cursor = 0
-	p.op(Op{Kind: OpUniqueStatus}, StatusNotFound)
-	p.function.SetUnique([]byte("u77"))
+	p.op(Op{Kind: opUniqueStatus}, StatusNotFound)
+	p.function.setUnique([]byte("u77"))
 	p.function.Cursor = 0
-	if r := p.op(Op{Kind: OpUniqueStatus}, StatusOK); r.ID != 78 {
+	if r := p.op(Op{Kind: opUniqueStatus}, StatusOK); r.ID != 78 {
 		t.Errorf("job %d", r.ID)
 	}
 }
@@ -121,7 +121,7 @@ func TestWaitsAreForgotten(t *testing.T) {
 			p.submit("f", "", "x", 1024, false, id)
 		}
 		for id := first; id < first+jobs; id++ {
-			p.op(Op{Kind: OpCancelJob, ID: id}, StatusOK)
+			p.op(Op{Kind: opCancelJob, ID: id}, StatusOK)
 		}
 		if g := p.core.submissions; len(g.followers) != 1 || len(g.freeFollowers) != 0 {
 			t.Fatalf("%d lists, %d free", len(g.followers), len(g.freeFollowers))

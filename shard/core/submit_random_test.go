@@ -65,27 +65,27 @@ func (h *functionHistory) operatorStep() {
 	switch h.rng.IntN(6) {
 	case 0:
 		x.ids = []JobID{h.some(), h.some()}
-		h.apply(&Op{Kind: OpMany, Operator: x})
+		h.apply(&Op{Kind: opMany, Operator: x})
 	case 1:
 		x.Act.Verb, x.Filter.EnteredBy = Verb(1+h.rng.IntN(3)), h.now-Second
-		h.apply(&Op{Kind: OpSweep, Name: []byte(h.name()), N: 1 + h.rng.Uint32N(4), Operator: x})
+		h.apply(&Op{Kind: opSweep, Name: []byte(h.name()), N: 1 + h.rng.Uint32N(4), Operator: x})
 	case 2:
 		x.Act.Changes |= ChangeBody
-		h.apply(&Op{Kind: OpEdit, ID: h.some(), Body: fmt.Appendf(nil, "%d", h.rng.IntN(3)), Operator: x})
+		h.apply(&Op{Kind: opEdit, ID: h.some(), Body: fmt.Appendf(nil, "%d", h.rng.IntN(3)), Operator: x})
 	case 3:
 		h.moveStep([]Verb{VerbRead, VerbTake, VerbTake}[h.rng.IntN(3)])
 	case 4:
 		h.endMoves([]Verb{VerbPutBack, VerbDrop}[h.rng.IntN(2)])
 	case 5:
 		h.core.reclaimed().most = 1 + h.rng.IntN(3)
-		h.apply(&Op{Kind: OpCondemn, Name: []byte(h.name()), N: uint32(StatesOf(State(1+h.rng.IntN(4)), State(1+h.rng.IntN(4)))), Operator: x})
+		h.apply(&Op{Kind: opCondemn, Name: []byte(h.name()), N: uint32(StatesOf(State(1+h.rng.IntN(4)), State(1+h.rng.IntN(4)))), Operator: x})
 	}
 }
 
 // moveStep puts copies of some jobs, which are taken for that or only read.
 func (h *functionHistory) moveStep(v Verb) {
 	x := &OperatorOp{Act: Action{Verb: v}, ids: []JobID{h.some(), h.some(), h.some()}}
-	h.apply(&Op{Kind: OpMany, Operator: x})
+	h.apply(&Op{Kind: opMany, Operator: x})
 	x.ids = nil
 	for i := range x.Jobs {
 		if v == VerbTake {
@@ -95,14 +95,14 @@ func (h *functionHistory) moveStep(v Verb) {
 		h.put[h.last] = true
 		x.ids = append(x.ids, h.last)
 	}
-	h.apply(&Op{Kind: OpPutCopies, Name: []byte(functionNames[1+h.rng.IntN(len(functionNames)-1)]), Operator: x})
+	h.apply(&Op{Kind: opPutCopies, Name: []byte(functionNames[1+h.rng.IntN(len(functionNames)-1)]), Operator: x})
 }
 
 // endMoves has what is taken put back or dropped.
 func (h *functionHistory) endMoves(v Verb) {
 	slices.Reverse(h.taken)
 	x := &OperatorOp{Act: Action{Verb: v}, ids: h.taken}
-	if h.apply(&Op{Kind: OpMany, Operator: x}); slices.Max(append(x.Results, StatusOK)) != StatusOK {
+	if h.apply(&Op{Kind: opMany, Operator: x}); slices.Max(append(x.Results, StatusOK)) != StatusOK {
 		h.t.Fatalf("the end of moves of %v: %v", h.taken, x.Results)
 	}
 	h.taken = nil
@@ -137,10 +137,10 @@ func (h *functionHistory) peerStep(n int) {
 	op := &Op{Client: p.id, ID: h.some(), Name: []byte(h.name()), Function: &p.function, Bound: MaxKey}
 	switch h.rng.IntN(12) {
 	case 0, 1, 2, 3:
-		op.Kind, op.Pri = OpSubmit, []uint32{0, 1024, 1<<32 - 1}[h.rng.IntN(3)]
+		op.Kind, op.Pri = opSubmit, []uint32{0, 1024, 1<<32 - 1}[h.rng.IntN(3)]
 		op.Body = fmt.Appendf(nil, "%d", h.rng.IntN(3))
-		p.function.SetUnique([]byte([]string{"", "-", "u", "v"}[h.rng.IntN(4)]))
-		p.function.SetReducer([]byte([]string{"", "red"}[h.rng.IntN(2)]))
+		p.function.setUnique([]byte([]string{"", "-", "u", "v"}[h.rng.IntN(4)]))
+		p.function.setReducer([]byte([]string{"", "red"}[h.rng.IntN(2)]))
 		p.function.ByBody = string(p.function.Unique()) == "-"
 		p.function.Background = h.rng.IntN(2) == 0
 		if p.function.Due = 0; h.rng.IntN(4) == 0 {
@@ -152,26 +152,26 @@ func (h *functionHistory) peerStep(n int) {
 			h.waits[n][r.ID]++
 		}
 	case 4:
-		op.Kind, p.function.Timeout = OpRegister, Time(h.rng.IntN(2))*Second
+		op.Kind, p.function.Timeout = opRegister, Time(h.rng.IntN(2))*Second
 		p.id = h.apply(op).Client
 	case 5, 6, 7:
 		if t := h.ability(p); t != 0 {
-			op.Kind, op.Tube = OpGrab, t
+			op.Kind, op.Tube = opGrab, t
 			h.apply(op)
 		}
 	case 8, 9:
-		op.Kind = OpReport
+		op.Kind = opReport
 		if i := h.held(p); i != 0 {
 			op.ID = h.core.jobs.At(i).ID
 		}
 		p.function.Relay = RelayKind(1 + h.rng.IntN(6))
 		h.apply(op)
 	case 10:
-		op.Kind = OpCancelJob
+		op.Kind = opCancelJob
 		if h.rng.IntN(3) == 0 {
-			op.Kind, op.Tube = OpUnregister, h.ability(p)
+			op.Kind, op.Tube = opUnregister, h.ability(p)
 		}
-		if op.Kind == OpCancelJob || op.Tube != 0 {
+		if op.Kind == opCancelJob || op.Tube != 0 {
 			h.apply(op)
 		}
 	case 11:
@@ -243,18 +243,18 @@ func (h *functionHistory) compareReplay() {
 
 func describeJobs(c *Core, o SubmitOptions) (list []string) {
 	c.eachJob(func(j *Job) {
-		if !j.IsSubmitted() {
+		if !j.isSubmitted() {
 			list = append(list, fmt.Sprint(j.ID))
 			return
 		}
 		x := c.submissionOf(j)
-		if x.Is(Background) {
-			lost := c.submissions.progressOf(j.Submission()).lost
+		if x.is(Background) {
+			lost := c.submissions.progressOf(j.submission()).lost
 			if o.Retries == 0 {
 				lost = 0 // not recorded: nothing depends on it
 			}
 			list = append(list, fmt.Sprintf("%d %q %d %q %q %q %v %v %d", j.ID, c.tubes[j.Tube].name, j.Pri,
-				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.Is(ByBody), x.Is(Indexed), lost))
+				c.submissions.uniqueOf(x), c.submissions.reducerOf(x), c.bodyOf(j), x.is(byBody), x.is(indexed), lost))
 		}
 	})
 	slices.Sort(list)
@@ -270,7 +270,7 @@ func (h *functionHistory) finish() {
 	for _, p := range h.peers {
 		if p.id != 0 {
 			for _, w := range slices.Clone(h.core.clients[p.id].watches.list) {
-				h.apply(&Op{Kind: OpUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Function: &p.function})
+				h.apply(&Op{Kind: opUnregister, Client: p.id, Tube: h.core.watches.At(w).tube, Function: &p.function})
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func (h *functionHistory) finish() {
 		tube := worker.able(name, 0)
 		h.apply(&Op{Kind: OpKick, Tube: tube, N: 10000})
 		for {
-			r := h.apply(&Op{Kind: OpGrab, Client: worker.id, Tube: tube, Bound: MaxKey, Function: &worker.function})
+			r := h.apply(&Op{Kind: opGrab, Client: worker.id, Tube: tube, Bound: MaxKey, Function: &worker.function})
 			if r.Status != StatusReserved {
 				break
 			}

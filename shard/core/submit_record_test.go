@@ -39,7 +39,7 @@ func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
 	var r Reply
 	for range 20 {
 		p.function.Background = false
-		r = p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
+		r = p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
 		if r.Commit != 3 {
 			t.Fatalf("depends on commit %d", r.Commit)
 		}
@@ -65,7 +65,7 @@ func TestNumbersUsedUpDeleteNoJob(t *testing.T) {
 		numbers := &record.Buffer{Commit: 3}
 		p.core.RecordTo(numbers)
 		p.function.Background = false
-		p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
+		p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 1024, Body: []byte("x")}, StatusOK)
 
 		last, slot := numbers.HighID, SlotOf([]byte("elsewhere"))
 		buf := new(record.Buffer)
@@ -90,7 +90,7 @@ func TestStatusDependsOnTheJob(t *testing.T) {
 	p := newFunctionWorld(t, SubmitOptions{}).session()
 	p.core.RecordTo(&record.Buffer{Commit: 3})
 	p.submit("f", "u", "x", 1024, true, 1)
-	for _, op := range []Op{{Kind: OpJobStatus, ID: 1}, {Kind: OpUniqueStatus}} {
+	for _, op := range []Op{{Kind: opJobStatus, ID: 1}, {Kind: opUniqueStatus}} {
 		if r := p.op(op, StatusOK); r.ID != 1 || r.Commit != 3 {
 			t.Fatalf("job %d, commit %d", r.ID, r.Commit)
 		}

@@ -51,10 +51,10 @@ func (p *functionPeer) op(op Op, want Status) Reply {
 // submit wants a job with that id.
 func (p *functionPeer) submit(function, unique, body string, pri uint32, background bool, want JobID) {
 	p.t.Helper()
-	p.function.SetUnique([]byte(unique))
+	p.function.setUnique([]byte(unique))
 	p.function.ByBody = unique == "-"
 	p.function.Background = background
-	r := p.op(Op{Kind: OpSubmit, Name: []byte(function), Pri: pri, Body: []byte(body)}, StatusOK)
+	r := p.op(Op{Kind: opSubmit, Name: []byte(function), Pri: pri, Body: []byte(body)}, StatusOK)
 	if r.ID != want {
 		p.t.Fatalf("job %d, want %d", r.ID, want)
 	}
@@ -64,7 +64,7 @@ func (p *functionPeer) submit(function, unique, body string, pri uint32, backgro
 func (p *functionPeer) able(function string, timeout Time) TubeID {
 	p.t.Helper()
 	p.function.Timeout = timeout
-	return p.op(Op{Kind: OpRegister, Name: []byte(function)}, StatusOK).Tube
+	return p.op(Op{Kind: opRegister, Name: []byte(function)}, StatusOK).Tube
 }
 
 // grab wants the jobs with these ids, in this order; zero: none.
@@ -75,7 +75,7 @@ func (p *functionPeer) grab(tube TubeID, want ...JobID) {
 		if id == 0 {
 			status = StatusTimedOut
 		}
-		if r := p.op(Op{Kind: OpGrab, Tube: tube, Bound: MaxKey}, status); r.ID != id {
+		if r := p.op(Op{Kind: opGrab, Tube: tube, Bound: MaxKey}, status); r.ID != id {
 			p.t.Fatalf("grabbed %d, want %d of %d", r.ID, id, want)
 		}
 	}
@@ -84,7 +84,7 @@ func (p *functionPeer) grab(tube TubeID, want ...JobID) {
 func (p *functionPeer) report(id JobID, k RelayKind, body string, want Status) {
 	p.t.Helper()
 	p.function.Relay = k
-	p.op(Op{Kind: OpReport, ID: id, Body: []byte(body)}, want)
+	p.op(Op{Kind: opReport, ID: id, Body: []byte(body)}, want)
 }
 
 func (p *functionPeer) close() {
@@ -140,7 +140,7 @@ func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
 	q.submit("f", "", "x", 1024, true, 4)
 	q.able("f", 0)
 	q.grab(f, 3, 1, 2, 4, 0)
-	q.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	q.op(Op{Kind: opUnregister, Tube: f}, StatusOK)
 	q.report(1, RelayDone, "", StatusNotFound)
 	q.submit("f", "", "x", 0, true, 5)
 	q.able("f", 0)
@@ -190,7 +190,7 @@ func TestSubmissionsJoin(t *testing.T) {
 func TestLargeBodiesJoin(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	p := w.session()
-	p.function.SetUnique([]byte("-"))
+	p.function.setUnique([]byte("-"))
 	p.function.ByBody, p.function.Background = true, true
 	whole := strings.Repeat("abc", slab.MaxSize)
 	submit := func(want JobID, text string, cuts ...int) {
@@ -201,7 +201,7 @@ func TestLargeBodiesJoin(t *testing.T) {
 			l = append(l, []byte(text[at:cut]))
 			at = cut
 		}
-		if r := p.op(Op{Kind: OpSubmit, Name: []byte("f"), Large: l}, StatusOK); r.ID != want {
+		if r := p.op(Op{Kind: opSubmit, Name: []byte("f"), Large: l}, StatusOK); r.ID != want {
 			t.Fatalf("job %d, want %d", r.ID, want)
 		}
 	}
@@ -238,19 +238,19 @@ func TestCancelledJobIsOver(t *testing.T) {
 	c, p := w.session(), w.session()
 	f := p.able("f", 0)
 	c.submit("f", "u", "x", 1024, false, 1)
-	p.op(Op{Kind: OpCancelJob, ID: 1}, StatusOK)
+	p.op(Op{Kind: opCancelJob, ID: 1}, StatusOK)
 	w.isOver(1)
-	p.op(Op{Kind: OpCancelJob, ID: 1}, StatusNotFound)
+	p.op(Op{Kind: opCancelJob, ID: 1}, StatusNotFound)
 	c.submit("f", "u", "x", 1024, false, 2)
 	p.grab(f, 2)
-	p.op(Op{Kind: OpCancelJob, ID: 2}, StatusOK)
-	p.op(Op{Kind: OpCancelJob, ID: 2}, StatusNotFound)
+	p.op(Op{Kind: opCancelJob, ID: 2}, StatusOK)
+	p.op(Op{Kind: opCancelJob, ID: 2}, StatusNotFound)
 	c.submit("f", "u", "x", 1024, true, 3)
 	p.report(2, RelayDone, "late", StatusOK)
 	w.isOver(2)
 	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
 	p.grab(f, 3)
-	p.op(Op{Kind: OpCancelJob, ID: 3}, StatusOK)
+	p.op(Op{Kind: opCancelJob, ID: 3}, StatusOK)
 	p.close()
 	w.isOver(3)
 }
@@ -425,19 +425,19 @@ func TestWakeupTellsInTurn(t *testing.T) {
 func TestFunctionsHaveLimits(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	p := w.session()
-	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusNotFound)
-	p.op(Op{Kind: OpCreateFunction, Name: []byte("f")}, StatusOK)
+	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusNotFound)
+	p.op(Op{Kind: opCreateFunction, Name: []byte("f")}, StatusOK)
 	p.function.Limits = [NumClasses]uint32{1, 0, 2}
-	p.op(Op{Kind: OpLimitFunction, Name: []byte("f")}, StatusOK)
+	p.op(Op{Kind: opLimitFunction, Name: []byte("f")}, StatusOK)
 	p.submit("f", "a", "x", 1024, true, 1)
-	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusOK) // joins
-	p.function.SetUnique(nil)
-	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 0}, StatusFull)
+	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 0}, StatusOK) // joins
+	p.function.setUnique(nil)
+	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 0}, StatusFull)
 	p.submit("f", "b", "x", 1<<32-1, true, 2)
-	p.function.SetUnique(nil)
-	p.op(Op{Kind: OpSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
-	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusInUse)
-	p.op(Op{Kind: OpListFunctions}, StatusOK)
+	p.function.setUnique(nil)
+	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
+	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: opListFunctions}, StatusOK)
 	list := p.function.Functions
 	p.function.Cursor = 0
 	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
@@ -447,9 +447,9 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.grab(f, 1, 2)
 	p.report(1, RelayDone, "", StatusOK)
 	p.report(2, RelayDone, "", StatusOK)
-	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusInUse)
-	p.op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
-	p.op(Op{Kind: OpDropFunction, Name: []byte("f")}, StatusOK)
+	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusInUse)
+	p.op(Op{Kind: opUnregister, Tube: f}, StatusOK)
+	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusOK)
 }
 
 // With --gearman-wakeup, whoever was told may leave before it asks: then others
@@ -470,7 +470,7 @@ func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 	all[0].hears("noop")
 	all[0].close()
 	all[1].hears("noop")
-	all[1].op(Op{Kind: OpUnregister, Tube: f}, StatusOK)
+	all[1].op(Op{Kind: opUnregister, Tube: f}, StatusOK)
 	all[2].hears("noop")
 	all[2].grab(f, 1)
 }

@@ -279,8 +279,8 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 			t.function = nil // Expire closes the tube
 		}
 	}
-	for t.delay.N > 0 && Time(t.delay.Top().A) == at && done < most {
-		i := t.delay.Top().Job
+	for t.delay.N > 0 && Time(t.delay.top().A) == at && done < most {
+		i := t.delay.top().Job
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, i, j)
 		since := at
@@ -301,7 +301,7 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 func (t *tube) due() Time {
 	at := Never
 	if t.delay.N > 0 {
-		at = Time(t.delay.Top().A)
+		at = Time(t.delay.top().A)
 	}
 	if t.pauseUntil != 0 {
 		at = min(at, t.pauseUntil)
@@ -318,14 +318,14 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	// its job is gone. Source: prot.c, conn_timeout.
 	if cl.waiting {
 		switch {
-		case cl.due.N > 0 && Time(cl.due.Top().A)-Second <= at:
+		case cl.due.N > 0 && Time(cl.due.top().A)-Second <= at:
 			c.wake(cl, StatusDeadlineSoon)
 		case cl.until <= at:
 			c.wake(cl, StatusTimedOut)
 		}
 	}
-	for cl.due.N > 0 && Time(cl.due.Top().A) == at && done < most {
-		i := cl.due.Top().Job
+	for cl.due.N > 0 && Time(cl.due.top().A) == at && done < most {
+		i := cl.due.top().Job
 		j := c.jobs.At(i)
 		t := c.tubes[j.Tube]
 		c.leaveReserved(t, i, j)
@@ -342,7 +342,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 func (cl *client) nextAt() Time {
 	at := Never
 	if cl.due.N > 0 {
-		at = Time(cl.due.Top().A)
+		at = Time(cl.due.top().A)
 		if cl.waiting {
 			at -= Second
 		}
@@ -356,7 +356,7 @@ func (cl *client) nextAt() Time {
 // deadlineSoon reports whether cl holds a job that runs out within the safety
 // margin of one second. Source: protocol document, "reserve".
 func (c *Core) deadlineSoon(cl *client) bool {
-	return cl.due.N > 0 && c.awake() >= Time(cl.due.Top().A)-Second
+	return cl.due.N > 0 && c.awake() >= Time(cl.due.top().A)-Second
 }
 
 // timers checks the heap of timers, and that each tube and client is woken no

@@ -26,7 +26,7 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	}
 	j.Created = c.now
 	j.Pri, j.Delay = op.Pri, op.Delay
-	j.SetTTR(op.TTR)
+	j.setTTR(op.TTR)
 	c.countIn(t, j)
 	t.total++
 	c.counts.Total++
@@ -124,7 +124,7 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.submissionDeleted(j)
 	}
 	c.leave(t, i, j)
@@ -144,7 +144,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if j.IsSubmitted() && c.unwanted(j) {
+	if j.isSubmitted() && c.unwanted(j) {
 		c.dropJob(t, i, j)
 		return
 	}
@@ -169,18 +169,18 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if j.IsSubmitted() && !c.submissionOf(j).Is(Cancelled) && c.unadmitted(j, op, r) {
+	if j.isSubmitted() && !c.submissionOf(j).is(cancelled) && c.unadmitted(j, op, r) {
 		return // and the job is where it was: the same comes again
 	}
 	c.leaveReserved(t, i, j)
-	if j.IsSubmitted() && c.submissionOf(j).Is(Cancelled) {
+	if j.isSubmitted() && c.submissionOf(j).is(cancelled) {
 		c.dropJob(t, i, j)
 		return
 	}
 	j.Pri = op.Pri
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
-	if j.IsSubmitted() {
+	if j.isSubmitted() {
 		c.submissionBuried(t, j)
 	}
 	c.recordUpdate(t, j)
@@ -194,7 +194,7 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		return
 	}
 	cl := c.clientAt(j.Client)
-	cl.due.Set(c.jobs, int(j.Pos), Entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
+	cl.due.Set(c.jobs, int(j.Pos), entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
@@ -208,18 +208,18 @@ const boundedMax = 1024
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	r.Kicked = op.Kicked
-	if r.Kicked == KickUndecided {
-		r.Kicked = KickBuried
+	if r.Kicked == kickUndecided {
+		r.Kicked = kickBuried
 		if t.buried.N == 0 {
-			r.Kicked = KickDelayed
+			r.Kicked = kickDelayed
 		}
 	}
 	for r.N < op.N {
 		var i uint32
 		switch {
-		case r.Kicked == KickDelayed && t.delay.N > 0:
-			i = t.delay.Top().Job
-		case r.Kicked == KickBuried && t.buried.N > 0:
+		case r.Kicked == kickDelayed && t.delay.N > 0:
+			i = t.delay.top().Job
+		case r.Kicked == kickBuried && t.buried.N > 0:
 			i = t.buried.Head
 		default:
 			return
@@ -263,11 +263,11 @@ func (c *Core) applyPeek(op *Op, r *Reply) {
 		i, _, _ = c.find(op.ID)
 	case OpPeekReady:
 		if t := c.tubeAt(op.Tube); t.ready.N > 0 {
-			i = t.ready.Top().Job
+			i = t.ready.top().Job
 		}
 	case OpPeekDelayed:
 		if t := c.tubeAt(op.Tube); t.delay.N > 0 {
-			i = t.delay.Top().Job
+			i = t.delay.top().Job
 		}
 	case OpPeekBuried:
 		i = c.tubeAt(op.Tube).buried.Head
@@ -364,9 +364,9 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 // giveBack makes a job that cl does not hold any more ready again, unless nobody wants it.
 func (c *Core) giveBack(t *tube, i uint32, j *Job, cl *client) {
 	switch {
-	case j.IsSubmitted() && c.unwanted(j):
+	case j.isSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
-	case j.IsSubmitted() && cl.usesFunctions():
+	case j.isSubmitted() && cl.usesFunctions():
 		c.loseWorker(t, i, j)
 	default:
 		c.enterReady(t, i, j)

@@ -302,7 +302,7 @@ func (k *checker) tubes() {
 func (k *checker) tubeJobs(t *tube) {
 	urgent := uint32(0)
 	where := fmt.Sprintf("tube %q ready", t.name)
-	k.heap(where, &t.ready, func(e Entry) {
+	k.heap(where, &t.ready, func(e entry) {
 		j := k.place(e.Job, Ready, where)
 		if j == nil {
 			return
@@ -318,7 +318,7 @@ func (k *checker) tubeJobs(t *tube) {
 		k.fail("tube %q: %d urgent, counted %d", t.name, urgent, t.urgent)
 	}
 	delayed := fmt.Sprintf("tube %q delayed", t.name)
-	k.heap(delayed, &t.delay, func(e Entry) {
+	k.heap(delayed, &t.delay, func(e entry) {
 		j := k.place(e.Job, Delayed, delayed)
 		if j != nil && (e.B != 0 || j.Tube != t.id || j.Client != 0) {
 			k.fail("%s: job %d is under a wrong key or in a wrong tube", delayed, j.ID)

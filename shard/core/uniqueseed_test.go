@@ -24,7 +24,7 @@ func TestNobodyChoosesTheBucket(t *testing.T) {
 	table := &w.core.submissions.unique
 	for b := range uint32(table.Size) {
 		n := 0
-		for i := table.At(b).Chain(); i != 0; i = w.core.submissions.jobs.At(i).Next {
+		for i := table.At(b).chain(); i != 0; i = w.core.submissions.jobs.At(i).Next {
 			n++
 		}
 		if n > jobs/4 {

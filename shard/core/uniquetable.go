@@ -6,7 +6,7 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A UniqueTable finds submitted jobs by the hash of their unique id. It is a
+// A uniqueTable finds submitted jobs by the hash of their unique id. It is a
 // linear hash table like IDTable, so that it never stops to grow. But hashes have
 // no neighbours: in a long table a visit to a bucket waits for memory, and is to be
 // the only one. So a bucket is a cache line with the hashes in it; what does not
@@ -14,7 +14,7 @@ import (
 //
 // Against a Go map, at a million jobs: 16 bytes a job less, and no spell in which
 // all of its parts grow at once, since they fill evenly.
-type UniqueTable struct {
+type uniqueTable struct {
 	chunks [][]uniqueBucket
 	N      int // jobs
 	Size   int // buckets in use
@@ -34,8 +34,8 @@ const (
 	bucketSlots = 8
 	bucketLoad  = 5 // jobs to a bucket, on average
 	chained     = 1 << 31
-	// SubmissionMax is the highest submission that can be in the table.
-	SubmissionMax = chained - 1
+	// submissionMax is the highest submission that can be in the table.
+	submissionMax = chained - 1
 
 	uniqueMin   = 4 // buckets of a new table
 	uniqueShift = 6
@@ -43,12 +43,12 @@ const (
 )
 
 // At is a bucket that is in use.
-func (t *UniqueTable) At(b uint32) *uniqueBucket {
+func (t *uniqueTable) At(b uint32) *uniqueBucket {
 	return &t.chunks[b>>uniqueShift][b&(uniqueChunk-1)]
 }
 
 // bucket is the number of the bucket for a hash.
-func (t *UniqueTable) bucket(hash uint32) uint32 {
+func (t *uniqueTable) bucket(hash uint32) uint32 {
 	b := hash & t.mask
 	if b >= uint32(t.Size) {
 		b = hash & (t.mask >> 1)
@@ -56,8 +56,8 @@ func (t *UniqueTable) bucket(hash uint32) uint32 {
 	return b
 }
 
-// Find returns a job with that hash for which is reports true, or zero.
-func (t *UniqueTable) Find(jobs *slab.Pool[Submission], hash uint32, is func(n uint32) bool) uint32 {
+// find returns a job with that hash for which is reports true, or zero.
+func (t *uniqueTable) find(jobs *slab.Pool[submission], hash uint32, is func(n uint32) bool) uint32 {
 	if t.N == 0 {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (t *UniqueTable) Find(jobs *slab.Pool[Submission], hash uint32, is func(n u
 			return s.job
 		}
 	}
-	for n := b.Chain(); n != 0; {
+	for n := b.chain(); n != 0; {
 		x := jobs.At(n)
 		if x.Hash == hash && is(n) {
 			return n
@@ -78,18 +78,18 @@ func (t *UniqueTable) Find(jobs *slab.Pool[Submission], hash uint32, is func(n u
 }
 
 // inUse reports whether the slot holds a job of its own.
-func (s *uniqueSlot) inUse() bool { return s.job-1 < SubmissionMax }
+func (s *uniqueSlot) inUse() bool { return s.job-1 < submissionMax }
 
-// Chain is the first job of the chain, or zero.
-func (b *uniqueBucket) Chain() uint32 {
+// chain is the first job of the chain, or zero.
+func (b *uniqueBucket) chain() uint32 {
 	if n := b[bucketSlots-1].job; n&chained != 0 {
 		return n &^ chained
 	}
 	return 0
 }
 
-// Insert adds job n. Its record has the hash already.
-func (t *UniqueTable) Insert(jobs *slab.Pool[Submission], n uint32) {
+// insert adds job n. Its record has the hash already.
+func (t *uniqueTable) insert(jobs *slab.Pool[submission], n uint32) {
 	if t.N == 0 {
 		t.chunks = [][]uniqueBucket{make([]uniqueBucket, uniqueMin)}
 		t.Size, t.mask = uniqueMin, uniqueMin-1
@@ -103,7 +103,7 @@ func (t *UniqueTable) Insert(jobs *slab.Pool[Submission], n uint32) {
 }
 
 // add puts s in a free slot, or in front of the chain.
-func (b *uniqueBucket) add(jobs *slab.Pool[Submission], s uniqueSlot) {
+func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
 	for i := range b {
 		if b[i].job == 0 {
 			b[i] = s
@@ -118,10 +118,10 @@ func (b *uniqueBucket) add(jobs *slab.Pool[Submission], s uniqueSlot) {
 }
 
 // Remove takes job n out, which is there.
-func (t *UniqueTable) Remove(jobs *slab.Pool[Submission], n uint32) {
+func (t *uniqueTable) Remove(jobs *slab.Pool[submission], n uint32) {
 	t.At(t.bucket(jobs.At(n).Hash)).remove(jobs, n)
 	if t.N--; t.N == 0 {
-		*t = UniqueTable{}
+		*t = uniqueTable{}
 		return
 	}
 	for range 2 { // as IDTable does
@@ -133,8 +133,8 @@ func (t *UniqueTable) Remove(jobs *slab.Pool[Submission], n uint32) {
 
 // remove has the first of the chain take the place of a job, so that only a full
 // bucket has a chain.
-func (b *uniqueBucket) remove(jobs *slab.Pool[Submission], n uint32) {
-	first := b.Chain()
+func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
+	first := b.chain()
 	for i := range b {
 		if b[i].job != n {
 			continue
@@ -166,7 +166,7 @@ func (b *uniqueBucket) remove(jobs *slab.Pool[Submission], n uint32) {
 }
 
 // unchain takes the first of the chain out of it.
-func (b *uniqueBucket) unchain(first *Submission) {
+func (b *uniqueBucket) unchain(first *submission) {
 	last := &b[bucketSlots-1]
 	if first.Next == 0 {
 		*last = uniqueSlot{}
@@ -177,7 +177,7 @@ func (b *uniqueBucket) unchain(first *Submission) {
 }
 
 // split adds one bucket and moves into it what belongs there.
-func (t *UniqueTable) split(jobs *slab.Pool[Submission]) {
+func (t *uniqueTable) split(jobs *slab.Pool[submission]) {
 	b := uint32(t.Size)
 	if c := int(b >> uniqueShift); c == len(t.chunks) {
 		t.chunks = append(t.chunks, make([]uniqueBucket, uniqueChunk))
@@ -194,7 +194,7 @@ func (t *UniqueTable) split(jobs *slab.Pool[Submission]) {
 }
 
 // merge takes the last bucket away again.
-func (t *UniqueTable) merge(jobs *slab.Pool[Submission]) {
+func (t *uniqueTable) merge(jobs *slab.Pool[submission]) {
 	t.Size--
 	b := uint32(t.Size)
 	all := t.At(b).take()
@@ -215,8 +215,8 @@ func (b *uniqueBucket) take() (all uniqueBucket) {
 }
 
 // scatter puts what was in a bucket where it belongs.
-func (t *UniqueTable) scatter(jobs *slab.Pool[Submission], all uniqueBucket) {
-	for n := all.Chain(); n != 0; {
+func (t *uniqueTable) scatter(jobs *slab.Pool[submission], all uniqueBucket) {
+	for n := all.chain(); n != 0; {
 		x := jobs.At(n)
 		s := uniqueSlot{x.Hash, n}
 		n, x.Next = x.Next, 0

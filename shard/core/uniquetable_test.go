@@ -8,13 +8,13 @@ import (
 )
 
 type uniqueTwin struct {
-	jobs  *slab.Pool[Submission]
-	table UniqueTable
+	jobs  *slab.Pool[submission]
+	table uniqueTable
 	all   map[uint32][]uint32 // hash to jobs
 }
 
 func newUniqueTwin(t *testing.T) *uniqueTwin {
-	w := &uniqueTwin{jobs: slab.NewPool[Submission](), all: map[uint32][]uint32{}}
+	w := &uniqueTwin{jobs: slab.NewPool[submission](), all: map[uint32][]uint32{}}
 	t.Cleanup(w.jobs.Close)
 	return w
 }
@@ -22,7 +22,7 @@ func newUniqueTwin(t *testing.T) *uniqueTwin {
 func (w *uniqueTwin) insert(hash uint32) {
 	n, x := w.jobs.Alloc()
 	x.Hash = hash
-	w.table.Insert(w.jobs, n)
+	w.table.insert(w.jobs, n)
 	w.all[hash] = append(w.all[hash], n)
 }
 
@@ -43,9 +43,9 @@ func (w *uniqueTwin) check(t *testing.T) {
 	n := 0
 	for hash, list := range w.all {
 		seen := map[uint32]bool{}
-		w.table.Find(w.jobs, hash, func(n uint32) bool { seen[n] = true; return false })
+		w.table.find(w.jobs, hash, func(n uint32) bool { seen[n] = true; return false })
 		for _, n := range list {
-			if got := w.table.Find(w.jobs, hash, func(m uint32) bool { return m == n }); got != n || !seen[n] {
+			if got := w.table.find(w.jobs, hash, func(m uint32) bool { return m == n }); got != n || !seen[n] {
 				t.Fatalf("job %d of hash %#x: found %d", n, hash, got)
 			}
 		}
@@ -67,7 +67,7 @@ func (w *uniqueTwin) check(t *testing.T) {
 				slots++
 			}
 		}
-		first := w.table.At(b).Chain()
+		first := w.table.At(b).chain()
 		if first != 0 && free > 0 {
 			t.Fatalf("bucket %d has a chain and %d free slots", b, free)
 		}

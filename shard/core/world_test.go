@@ -113,7 +113,7 @@ func (p *peer) wait(until Time) uint64 {
 	return seq
 }
 
-func (p *peer) on(kind OpKind, id JobID, want Status) {
+func (p *peer) on(kind opKind, id JobID, want Status) {
 	p.t.Helper()
 	p.do(Op{Kind: kind, Client: p.id, ID: id}, want)
 }

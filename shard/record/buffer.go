@@ -64,7 +64,7 @@ func (b *Buffer) Put(j *Job, slot uint16, pieces [][]byte) {
 // Update appends a job's new state.
 func (b *Buffer) Update(j *Job, slot uint16) {
 	b.Records++
-	b.Data = j.AppendUpdate(b.Data, slot)
+	b.Data = j.appendUpdate(b.Data, slot)
 }
 
 // Delete appends a job's end.
@@ -76,7 +76,7 @@ func (b *Buffer) Delete(id uint64, slot uint16) {
 // Pause appends a tube's pause.
 func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
 	b.Records++
-	b.Data = AppendPause(b.Data, slot, tube, until, length)
+	b.Data = appendPause(b.Data, slot, tube, until, length)
 }
 
 // Next cuts the first record off data and refs, which come from a Buffer; base bytes of its Data

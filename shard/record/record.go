@@ -72,8 +72,8 @@ const (
 // FlagChunked marks a Put or Copy with a body that follows in Chunks.
 const FlagChunked = 1 << 0
 
-// FlagSubmitted marks what tells of a submitted job.
-const FlagSubmitted = 1 << 1
+// flagSubmitted marks what tells of a submitted job.
+const flagSubmitted = 1 << 1
 
 // The bits of how.
 const (
@@ -181,7 +181,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 		n += 8
 	}
 	if j.Submitted != nil {
-		flags |= FlagSubmitted
+		flags |= flagSubmitted
 		n += j.Submitted.Size()
 	}
 	b = head(b, n, kind, flags, slot)
@@ -247,11 +247,11 @@ func AppendChunkHead(b []byte, slot uint16, id uint64, n int) []byte {
 	return le.AppendUint64(head(b, chunkSize+n, Chunk, 0, slot), id)
 }
 
-// AppendUpdate appends j's ID, Due, Pri, Delay, State and Counts.
-func (j *Job) AppendUpdate(b []byte, slot uint16) []byte {
+// appendUpdate appends j's ID, Due, Pri, Delay, State and Counts.
+func (j *Job) appendUpdate(b []byte, slot uint16) []byte {
 	size, flags := UpdateSize, uint8(0)
 	if j.Submitted != nil {
-		size, flags = UpdateSize+lostSize, FlagSubmitted
+		size, flags = UpdateSize+lostSize, flagSubmitted
 	}
 	b = head(b, size, Update, flags, slot)
 	b = le.AppendUint64(b, j.ID)
@@ -273,9 +273,9 @@ func AppendDelete(b []byte, slot uint16, id uint64) []byte {
 // PauseSize returns the size of a Pause. tube is the length of the tube's name, in bytes.
 func PauseSize(tube int) int64 { return int64(pauseSize + tube) }
 
-// AppendPause appends a Pause of a tube for length until a moment, or its end
+// appendPause appends a Pause of a tube for length until a moment, or its end
 // (zero, zero).
-func AppendPause(b []byte, slot uint16, tube string, until, length int64) []byte {
+func appendPause(b []byte, slot uint16, tube string, until, length int64) []byte {
 	b = head(b, pauseSize+len(tube), Pause, 0, slot)
 	b = le.AppendUint64(b, uint64(until))
 	b = le.AppendUint64(b, uint64(length))
@@ -346,7 +346,7 @@ func Parse(r *Record, b []byte) (n int, err error) {
 			r.ID, r.Body = le.Uint64(b), b[8:]
 		}
 	case Update:
-		if flags&FlagSubmitted != 0 && len(b) == UpdateSize-headSize+lostSize {
+		if flags&flagSubmitted != 0 && len(b) == UpdateSize-headSize+lostSize {
 			r.Submitted = &Submitted{Lost: le.Uint32(b[UpdateSize-headSize:])}
 			b = b[:UpdateSize-headSize]
 		}
@@ -383,9 +383,9 @@ func Parse(r *Record, b []byte) (n int, err error) {
 func allowed(k Kind) uint8 {
 	switch k {
 	case Put, Copy:
-		return FlagChunked | FlagSubmitted
+		return FlagChunked | flagSubmitted
 	case Update:
-		return FlagSubmitted
+		return flagSubmitted
 	}
 	return 0
 }
@@ -415,7 +415,7 @@ func (r *Record) parseJob(b []byte, flags uint8) bool {
 	if r.ID == 0 || !knownState(r.Job.State) {
 		return false
 	}
-	if flags&FlagSubmitted != 0 {
+	if flags&flagSubmitted != 0 {
 		if len(b) < submittedSize {
 			return false
 		}

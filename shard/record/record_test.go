@@ -82,7 +82,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
-		r = parse(t, j.AppendUpdate(nil, slot))
+		r = parse(t, j.appendUpdate(nil, slot))
 		up := Job{ID: j.ID, Due: j.Due, Pri: j.Pri, Delay: j.Delay, State: j.State, Counts: j.Counts}
 		if j.Submitted != nil {
 			up.Submitted = &Submitted{Lost: j.Submitted.Lost}
@@ -100,7 +100,7 @@ func TestRoundTrip(t *testing.T) {
 			continue // nobody can pause it
 		}
 		until, length := rng.Int64(), rng.Int64()
-		r = parse(t, AppendPause(nil, slot, string(j.Tube), until, length))
+		r = parse(t, appendPause(nil, slot, string(j.Tube), until, length))
 		if r.Kind != Pause || r.Slot != slot || string(r.Tube) != string(j.Tube) || r.Until != until || r.Length != length {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
@@ -122,10 +122,10 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s takes %d bytes, want %d", what, got, want)
 		}
 	}
-	check("an Update", len(j.AppendUpdate(nil, 1)), UpdateSize)
+	check("an Update", len(j.appendUpdate(nil, 1)), UpdateSize)
 	check("a Delete", len(AppendDelete(nil, 1, 7)), DeleteSize)
 	check("a Chunk", len(AppendChunkHead(nil, 1, 7, 0)), chunkSize)
-	check("a Pause", len(AppendPause(nil, 1, "", 1, 1)), pauseSize)
+	check("a Pause", len(appendPause(nil, 1, "", 1, 1)), pauseSize)
 	check("a State", len((&Globals{}).Append(nil)), StateSize)
 	check("the largest record", len((&Job{
 		ID: 1, State: Buried, Tube: make([]byte, 1<<16-1), Body: make([]byte, ChunkMax),
@@ -162,9 +162,9 @@ func all() [][]byte {
 	sub.Submitted = &Submitted{Unique: []byte("u"), Reducer: []byte("red"), Joinable: true, Lost: 3}
 	return [][]byte{
 		j.AppendPut(nil, 3, 0), c.AppendPut(nil, 3, 0), bare.AppendPut(nil, 3, 100000),
-		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.AppendUpdate(nil, 3),
-		AppendDelete(nil, 3, 7), AppendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
-		sub.AppendPut(nil, 3, 0), sub.AppendUpdate(nil, 3),
+		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.appendUpdate(nil, 3),
+		AppendDelete(nil, 3, 7), appendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
+		sub.AppendPut(nil, 3, 0), sub.appendUpdate(nil, 3),
 		(&Heading{Index: 5, Term: 2, Commit: 4}).Append(nil),
 		(&Heading{Index: 6, Term: 2, Commit: 4, Kind: ChangeV2, Change: []byte("members")}).Append(nil),
 		(&Bottom{3, Globals{1, 2}}).Append(nil), (&Reign{7, 8, 9}).Append(nil),
@@ -211,8 +211,8 @@ func TestRefuses(t *testing.T) {
 		"kind 0":            with(recs[0], 4, 0),
 		"kind 11":           with(recs[0], 4, 11),
 		"an unknown flag":   with(recs[0], 5, 4),
-		"a submitted Chunk": with(recs[3], 5, FlagSubmitted),
-		"a bare submission": with(recs[0], 5, FlagSubmitted),
+		"a submitted Chunk": with(recs[3], 5, flagSubmitted),
+		"a bare submission": with(recs[0], 5, flagSubmitted),
 		"a chunked Update":  with(recs[4], 5, FlagChunked),
 		"state 2":           with(recs[4], headSize+24, 2),
 		"a Copy of state 2": with(recs[1], headSize+36, 2),

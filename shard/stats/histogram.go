@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// HistogramBuckets is how many a Histogram has. The last one has no bound.
-const HistogramBuckets = 16
+// histogramBuckets is how many a Histogram has. The last one has no bound.
+const histogramBuckets = 16
 
 // A Histogram counts numbers or durations in buckets whose bounds are powers of four. It
 // costs a few atomic additions, so it is for work that happens once for many jobs; a Flow
 // counts what happens to every job. All methods may be called at any time. The zero value
 // has counted nothing.
 type Histogram struct {
-	n   [HistogramBuckets]atomic.Uint64
+	n   [histogramBuckets]atomic.Uint64
 	sum atomic.Uint64
 }
 
@@ -43,7 +43,7 @@ func (h *Histogram) Took(d time.Duration) {
 func (h *Histogram) add(v, part uint64) {
 	b := 0
 	if v > 1 {
-		b = min((bits.Len64(v-1)+1)/2, HistogramBuckets-1)
+		b = min((bits.Len64(v-1)+1)/2, histogramBuckets-1)
 	}
 	h.n[b].Add(1)
 	h.sum.Add(part)
@@ -51,7 +51,7 @@ func (h *Histogram) add(v, part uint64) {
 
 // Counts are what a Histogram has counted: by bucket, not yet added up.
 type Counts struct {
-	N   [HistogramBuckets]uint64
+	N   [histogramBuckets]uint64
 	Sum uint64 // of numbers, or nanoseconds
 }
 

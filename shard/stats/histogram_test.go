@@ -34,10 +34,10 @@ func TestNumbersAreInTheirBuckets(t *testing.T) {
 		}
 		return one(t, &h)
 	}
-	if count(0) != 0 || count(math.MaxUint64) != HistogramBuckets-1 {
+	if count(0) != 0 || count(math.MaxUint64) != histogramBuckets-1 {
 		t.Error("0 or the largest number is in no bucket of its own")
 	}
-	for b := range HistogramBuckets - 1 {
+	for b := range histogramBuckets - 1 {
 		v := uint64(HistogramBound(b))
 		if at := count(v); at != b {
 			t.Errorf("%d is in bucket %d, want %d", v, at, b)
@@ -62,10 +62,10 @@ func TestTimesAreInTheirBuckets(t *testing.T) {
 			t.Errorf("%v is in bucket %d", d, at)
 		}
 	}
-	if at := took(math.MaxInt64); at != HistogramBuckets-1 {
+	if at := took(math.MaxInt64); at != histogramBuckets-1 {
 		t.Errorf("the longest time is in bucket %d", at)
 	}
-	for b := range HistogramBuckets - 1 {
+	for b := range histogramBuckets - 1 {
 		bound := time.Duration(HistogramSeconds(b) * 1e9) // rounded down: the bound, or less by a part of a nanosecond
 		if at := took(bound); at != b {
 			t.Errorf("%v is in bucket %d, want %d", bound, at, b)

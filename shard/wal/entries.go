@@ -40,8 +40,8 @@ type Entries struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	writer    *Writer
-	committer Committer
+	writer    *writer
+	committer committer
 	learned   atomic.Bool // the ledger knows about what lives, though it does not lead yet
 	leading   atomic.Bool // the records are this server's, under the numbers of its commits
 
@@ -316,12 +316,12 @@ func (e *Entries) needed() uint64 {
 	switch {
 	case f.at > e.synced:
 		return 0 // the files without it say that what it gives up is missing
-	case e.index.Empty() || floor < e.index.First():
+	case e.index.empty() || floor < e.index.First():
 		return 0 // a recovery takes files that are missing before the first entry for damage without a Floor
 	case floor > e.index.Last():
 		floor = e.index.Last()
 	}
-	return e.index.Find(floor).Segment
+	return e.index.find(floor).Segment
 }
 
 // drop forgets what is in segments before one.
@@ -336,5 +336,5 @@ func (e *Entries) drop(segment uint64) {
 func (e *Entries) firstIn(segment uint64) uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.index.FirstIn(segment)
+	return e.index.firstIn(segment)
 }

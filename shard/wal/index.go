@@ -52,12 +52,12 @@ type entryIndex struct {
 	end   place // where the last entry ends
 }
 
-// Empty reports whether the log has no entry.
-func (x *entryIndex) Empty() bool { return len(x.points) == 0 }
+// empty reports whether the log has no entry.
+func (x *entryIndex) empty() bool { return len(x.points) == 0 }
 
 // First is the index of the first entry, or zero.
 func (x *entryIndex) First() uint64 {
-	if x.Empty() {
+	if x.empty() {
 		return 0
 	}
 	return x.points[0].index
@@ -65,7 +65,7 @@ func (x *entryIndex) First() uint64 {
 
 // Last is the index of the last entry, or zero.
 func (x *entryIndex) Last() uint64 {
-	if x.Empty() {
+	if x.empty() {
 		return 0
 	}
 	return x.last
@@ -75,16 +75,16 @@ func (x *entryIndex) Last() uint64 {
 // those with its index or a higher one, which are forgotten. It stands behind all others in
 // the files, and may not leave a gap in the log.
 func (x *entryIndex) Append(index, term uint64, at place, size int64) {
-	if index == 0 || !x.Empty() && index > x.last+1 {
+	if index == 0 || !x.empty() && index > x.last+1 {
 		panic(fmt.Sprintf("entry %d is to follow on entry %d", index, x.Last()))
 	}
-	if !x.Empty() && index <= x.last {
+	if !x.empty() && index <= x.last {
 		x.cut(index)
 	}
 	if len(x.runs) == 0 || x.runs[len(x.runs)-1].term != term {
 		x.runs = append(x.runs, run{index, term})
 	}
-	if x.Empty() || at != x.end || x.count >= pointEvery || at.Offset-x.points[len(x.points)-1].at.Offset >= stretchBytes {
+	if x.empty() || at != x.end || x.count >= pointEvery || at.Offset-x.points[len(x.points)-1].at.Offset >= stretchBytes {
 		x.points = append(x.points, point{index, at})
 		x.count = 0
 	}
@@ -103,7 +103,7 @@ func (x *entryIndex) cut(index uint64) {
 
 // Term is the term of an entry, and whether there is such an entry.
 func (x *entryIndex) Term(index uint64) (term uint64, ok bool) {
-	if x.Empty() || index < x.First() || index > x.last {
+	if x.empty() || index < x.First() || index > x.last {
 		return 0, false
 	}
 	i := sort.Search(len(x.runs), func(i int) bool { return x.runs[i].index > index })
@@ -116,9 +116,9 @@ type stretch struct {
 	From, To uint64 // from From up to before To
 }
 
-// Find gives the stretch that an entry is in, which must be there.
-func (x *entryIndex) Find(index uint64) stretch {
-	if x.Empty() || index < x.First() || index > x.last {
+// find gives the stretch that an entry is in, which must be there.
+func (x *entryIndex) find(index uint64) stretch {
+	if x.empty() || index < x.First() || index > x.last {
 		panic(fmt.Sprintf("entry %d is not there: the log has %d to %d", index, x.First(), x.Last()))
 	}
 	i := sort.Search(len(x.points), func(i int) bool { return x.points[i].index > index })
@@ -129,8 +129,8 @@ func (x *entryIndex) Find(index uint64) stretch {
 	return s
 }
 
-// FirstIn is the first entry of the segments from one on; beyond Last if they have none.
-func (x *entryIndex) FirstIn(segment uint64) uint64 {
+// firstIn is the first entry of the segments from one on; beyond Last if they have none.
+func (x *entryIndex) firstIn(segment uint64) uint64 {
 	if i := x.pointIn(segment); i < len(x.points) {
 		return x.points[i].index
 	}

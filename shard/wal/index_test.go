@@ -61,11 +61,11 @@ func TestIndexIsTheLog(t *testing.T) {
 		small := rng.IntN(2) == 0
 		for step := range 600 {
 			next := x.Last() + 1
-			if x.Empty() {
+			if x.empty() {
 				next = 1 + uint64(rng.IntN(5))
 			}
 			switch k := rng.IntN(100); {
-			case k < 4 && !x.Empty(): // another leader writes over the end
+			case k < 4 && !x.empty(): // another leader writes over the end
 				term++
 				next = x.First() + uint64(rng.IntN(int(next-x.First())))
 				if rng.IntN(3) > 0 {
@@ -81,7 +81,7 @@ func TestIndexIsTheLog(t *testing.T) {
 				drop := at.Segment - min(at.Segment, uint64(rng.IntN(8)))
 				x.Drop(drop)
 				m.drop(drop)
-				if next = x.Last() + 1; x.Empty() {
+				if next = x.Last() + 1; x.empty() {
 					next = 1 + uint64(rng.IntN(50))
 				}
 			}
@@ -107,7 +107,7 @@ func compareIndex(t *testing.T, seed uint64, step int, x *entryIndex, m *indexMo
 		t.Fatalf("seed %d, step %d: it has %d to %d, want %d to %d", seed, step, x.First(), x.Last(), m.log[0].index, m.log[len(m.log)-1].index)
 	}
 	for i := x.First(); i <= x.Last(); {
-		s := x.Find(i)
+		s := x.find(i)
 		got := m.read(s)
 		if s.From != i || s.To <= i || uint64(len(got)) != s.To-s.From || len(got) > pointEvery {
 			t.Fatalf("seed %d, step %d: entry %d is in %+v, where %d are", seed, step, i, s, len(got))
@@ -119,7 +119,7 @@ func compareIndex(t *testing.T, seed uint64, step int, x *entryIndex, m *indexMo
 			n := i + uint64(k)
 			want := m.log[n-m.log[0].index]
 			term, ok := x.Term(n)
-			if f != want || !ok || term != want.term || x.Find(n) != s {
+			if f != want || !ok || term != want.term || x.find(n) != s {
 				t.Fatalf("seed %d, step %d: entry %d is %+v of term %d, %v, want %+v", seed, step, n, f, term, ok, want)
 			}
 		}
@@ -138,11 +138,11 @@ func compareIndex(t *testing.T, seed uint64, step int, x *entryIndex, m *indexMo
 				break
 			}
 		}
-		if got := x.FirstIn(f.at.Segment); got != first {
+		if got := x.firstIn(f.at.Segment); got != first {
 			t.Fatalf("seed %d, step %d: entry %d is the first from segment %d on, want %d", seed, step, got, f.at.Segment, first)
 		}
 	}
-	if got := x.FirstIn(1 << 40); got != x.Last()+1 {
+	if got := x.firstIn(1 << 40); got != x.Last()+1 {
 		t.Fatalf("seed %d, step %d: entry %d is in no segment", seed, step, got)
 	}
 }

@@ -20,7 +20,7 @@ type keeper struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	committer Committer
+	committer committer
 	watermark *watermark
 	preparer  *preparer
 	report    *report

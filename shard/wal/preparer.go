@@ -21,7 +21,7 @@ type preparer struct {
 	disk      Disk
 	segments  *segments
 	ledger    *space.Ledger
-	committer Committer
+	committer committer
 	report    *report
 
 	quota   space.Quota // a limit that the disk does not show

@@ -52,7 +52,7 @@ func (r *reading) some(lo, hi uint64, max int) ([]Entry, error) {
 	case lo < e.index.First():
 		e.mu.Unlock()
 		return nil, ErrCompacted
-	case e.index.Empty() || hi > e.index.Last()+1:
+	case e.index.empty() || hi > e.index.Last()+1:
 		e.mu.Unlock()
 		return nil, ErrUnavailable
 	}
@@ -60,7 +60,7 @@ func (r *reading) some(lo, hi uint64, max int) ([]Entry, error) {
 		e.mu.Unlock()
 		return list, nil
 	}
-	s := e.index.Find(lo)
+	s := e.index.find(lo)
 	terms := make([]uint64, 0, s.To-s.From)
 	for i := s.From; i < s.To; i++ {
 		term, _ := e.index.Term(i)

@@ -12,7 +12,7 @@ import (
 // corrected.
 type report struct {
 	logger    *slog.Logger
-	committer Committer
+	committer committer
 	ledger    *space.Ledger
 	entries   *Entries // nil: the server is alone
 

@@ -24,12 +24,12 @@ type Survey struct {
 	LastIndex, LastTerm uint64
 	// Losses are the damages in the order of the journal: what was durable and
 	// cannot be read. A journal that has one is not started from.
-	Losses []Loss
+	Losses []loss
 	// Log tells of a journal that has been the log of one server of several; nil: it has not.
 	Log *Log
 	// Torn is the torn end. Nothing in it was acknowledged as durable, and a start cuts it
 	// off. nil: the journal ends with a whole batch.
-	Torn *Loss
+	Torn *loss
 
 	disk    Disk
 	id      identity
@@ -56,8 +56,8 @@ type Segment struct {
 	From, To    time.Time
 }
 
-// A Loss is a place where something cannot be read.
-type Loss struct {
+// A loss is a place where something cannot be read.
+type loss struct {
 	Damage
 	End int64 // of the bytes from Offset on; zero: there is no file
 	// First is the first batch that is missing there, Next the one that can
@@ -71,7 +71,7 @@ type Loss struct {
 }
 
 // Count is how many batches are known to be lost.
-func (l *Loss) Count() uint64 {
+func (l *loss) Count() uint64 {
 	if l.First == 0 || l.Next <= l.First {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
 	for r, err := range (&Batch{records: b.records}).Records() {
 		if err != nil {
-			w.lose(Loss{Damage: Damage{seg.File, b.offset, err.Error()}, End: b.offset + int64(b.size), sure: true})
+			w.lose(loss{Damage: Damage{seg.File, b.offset, err.Error()}, End: b.offset + int64(b.size), sure: true})
 			break
 		}
 		switch r.Kind {
@@ -248,13 +248,13 @@ func (s *Survey) judge(w *walk, synced uint64) {
 		return // the batch that said which file is the oldest may be lost
 	}
 	if first := s.numbers[0]; oldest != 0 && first > oldest && s.log.first > s.log.floor {
-		missing := Loss{Damage: missingFiles(oldest, first)}
-		s.Losses = append([]Loss{missing}, s.Losses...)
+		missing := loss{Damage: missingFiles(oldest, first)}
+		s.Losses = append([]loss{missing}, s.Losses...)
 	}
 }
 
 // which names the batches that are missing.
-func (l *Loss) which() string {
+func (l *loss) which() string {
 	switch {
 	case l.Next == l.First:
 		return "something before batch " + fmt.Sprint(l.Next)

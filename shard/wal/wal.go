@@ -51,8 +51,8 @@ type Options struct {
 	Replicated bool
 }
 
-// A Committer makes the commits that a WAL stores. Package commit implements it.
-type Committer interface {
+// A committer makes the commits that a WAL stores. Package commit implements it.
+type committer interface {
 	// Begun returns the number of the last commit that has begun. A record that is
 	// appended to a Log now belongs to that commit or the next.
 	Begun() uint64
@@ -90,9 +90,9 @@ type WAL struct {
 	disk      Disk
 	ledger    *space.Ledger
 	segments  *segments
-	committer Committer
+	committer committer
 	preparer  *preparer
-	writer    *Writer
+	writer    *writer
 	watermark *watermark
 	keeper    *keeper
 	entries   *Entries // nil: the server is alone
@@ -102,7 +102,7 @@ type WAL struct {
 }
 
 // New returns a WAL on a disk, for commits of c. Call Recover next.
-func New(o Options, c Committer) *WAL {
+func New(o Options, c committer) *WAL {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -116,7 +116,7 @@ func New(o Options, c Committer) *WAL {
 	j.watermark = &watermark{opts: &j.opts, segments: j.segments, committer: c}
 	report := &report{logger: o.Logger, committer: c, ledger: j.ledger}
 	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, committer: c, report: report}
-	j.writer = &Writer{
+	j.writer = &writer{
 		opts: &j.opts, segments: j.segments, ledger: j.ledger, watermark: j.watermark,
 		committer: c, preparer: j.preparer, keeper: wakeKeeper, dirty: newWaker(),
 	}
@@ -132,8 +132,8 @@ func New(o Options, c Committer) *WAL {
 	return j
 }
 
-// Writer returns the Writer of the current segment.
-func (j *WAL) Writer() *Writer { return j.writer }
+// writer returns the Writer of the current segment.
+func (j *WAL) Writer() *writer { return j.writer }
 
 // Entries returns the journal as a replicated log, or nil.
 func (j *WAL) Entries() *Entries { return j.entries }

@@ -14,7 +14,7 @@ type walk struct {
 	visit func(seg *Segment, b *batch, broken bool) error
 
 	segments []Segment
-	losses   []Loss
+	losses   []loss
 	batches  int64
 	expect   uint64 // the next batch's number; zero: not known yet
 	oldest   uint64 // the oldest segment that is needed, as the batches say
@@ -40,7 +40,7 @@ func (w *walk) run() error {
 	for i, n := range w.s.numbers {
 		name := segmentName(n)
 		if i > 0 && n != w.s.numbers[i-1]+1 {
-			w.hide(Loss{Damage: missingFiles(w.s.numbers[i-1]+1, n)})
+			w.hide(loss{Damage: missingFiles(w.s.numbers[i-1]+1, n)})
 		}
 		data, err := w.read(name, n, buf)
 		if err != nil {
@@ -64,14 +64,14 @@ func (w *walk) run() error {
 }
 
 // lose notes a loss.
-func (w *walk) lose(l Loss) {
+func (w *walk) lose(l loss) {
 	l.before, l.oldest = w.batches, w.oldest
 	w.losses = append(w.losses, l)
 	w.broken = true
 }
 
 // hide is lose for what may be why batches are missing later on.
-func (w *walk) hide(l Loss) {
+func (w *walk) hide(l loss) {
 	l.sure = true
 	w.lose(l)
 	w.cause = len(w.losses) - 1
@@ -79,7 +79,7 @@ func (w *walk) hide(l Loss) {
 
 // gap notes that what should follow the last batch is not there.
 func (w *walk) gap(index int, offset, end int64, next uint64) {
-	w.lose(Loss{Damage: Damage{w.segments[index].File, offset, ""}, End: end, First: w.expect, Next: next})
+	w.lose(loss{Damage: Damage{w.segments[index].File, offset, ""}, End: end, First: w.expect, Next: next})
 	w.rough = false
 }
 
@@ -102,7 +102,7 @@ func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	data = make([]byte, size)
-	var bad Loss
+	var bad loss
 	for at := int64(0); at < size; at += blockSize {
 		block := data[at:min(at+blockSize, size)]
 		_, err := f.ReadAt(block, at)
@@ -117,7 +117,7 @@ func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 			if bad.End > 0 {
 				w.hide(bad)
 			}
-			bad = Loss{Damage: Damage{name, at, "the disk does not give it: " + err.Error()}}
+			bad = loss{Damage: Damage{name, at, "the disk does not give it: " + err.Error()}}
 		}
 		bad.End = at + int64(len(block))
 	}
@@ -134,12 +134,12 @@ func (w *walk) header(i int, data []byte) bool {
 	h, err := parseHeader(data)
 	switch {
 	case err == nil && h.id != w.s.id:
-		w.hide(Loss{Damage: Damage{seg.File, 16, "it belongs to another journal"}, End: seg.Size})
+		w.hide(loss{Damage: Damage{seg.File, 16, "it belongs to another journal"}, End: seg.Size})
 		return false
 	case err == nil && h.number != seg.Number:
 		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
 	case err == nil && i > 0 && h.first != 0:
-		w.hide(Loss{Damage: Damage{seg.File, firstAt, laterBeginning}, End: headerSize})
+		w.hide(loss{Damage: Damage{seg.File, firstAt, laterBeginning}, End: headerSize})
 		return true
 	case err == nil:
 		if i == 0 {
@@ -148,7 +148,7 @@ func (w *walk) header(i int, data []byte) bool {
 		seg.Created = time.Unix(0, h.created)
 		return true
 	}
-	w.hide(Loss{Damage: Damage{seg.File, 0, err.Error()}, End: min(headerSize, seg.Size)})
+	w.hide(loss{Damage: Damage{seg.File, 0, err.Error()}, End: min(headerSize, seg.Size)})
 	return true
 }
 

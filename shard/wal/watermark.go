@@ -12,7 +12,7 @@ import (
 type watermark struct {
 	opts      *Options
 	segments  *segments
-	committer Committer
+	committer committer
 
 	// These are guarded by segments.mu, and segments.changed tells of committed.
 	committed uint64 // the last commit that is

@@ -11,15 +11,15 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A Writer writes batches to the current segment, goes on to the next when that is full, and
+// A writer writes batches to the current segment, goes on to the next when that is full, and
 // syncs as the policy says. It is the sequencer of a server that is alone (package commit).
 //
 // Its methods belong to the goroutine that makes a commit. Syncs run one at a time.
-type Writer struct {
+type writer struct {
 	opts      *Options
 	segments  *segments
 	ledger    *space.Ledger
-	committer Committer
+	committer committer
 	watermark *watermark
 	preparer  *preparer // for when there is no keeper
 	keeper    waker
@@ -39,17 +39,17 @@ type figures struct {
 }
 
 // resume goes on behind the last batch, which is durable. It is called before anything else.
-func (w *Writer) resume(batch uint64) {
+func (w *writer) resume(batch uint64) {
 	w.written.Store(batch)
 	w.synced.Store(batch)
 }
 
 // Room returns how many bytes can still be written to the current segment.
-func (w *Writer) Room() int64 { return w.segments.cur.room() }
+func (w *writer) Room() int64 { return w.segments.cur.room() }
 
 // BatchWanted reports whether the keeper waits for a batch: it has given up the oldest segment,
 // and no batch says yet that this segment is not needed.
-func (w *Writer) BatchWanted() bool {
+func (w *writer) BatchWanted() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (w *Writer) BatchWanted() bool {
 
 // Write writes batch number number of commit n. b begins with room for the batch's head. It
 // returns a buffer for the next batch.
-func (w *Writer) Write(b []byte, number, n uint64) (free []byte, err error) {
+func (w *writer) Write(b []byte, number, n uint64) (free []byte, err error) {
 	out, err := w.put(b, number)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (w *Writer) Write(b []byte, number, n uint64) (free []byte, err error) {
 
 // put writes a batch, which begins with room for its head, to the current segment, which has
 // room for it. It returns the batch as written.
-func (w *Writer) put(b []byte, number uint64) (out []byte, err error) {
+func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 	s := w.segments
 	cur := s.cur
 	s.mu.Lock()
@@ -99,7 +99,7 @@ func (w *Writer) put(b []byte, number uint64) (out []byte, err error) {
 
 // End ends commit n. It syncs if the policy says so, or if a goroutine waits for the commit to
 // be durable. safe reports whether n may be acknowledged.
-func (w *Writer) End(n uint64) (safe bool, err error) {
+func (w *writer) End(n uint64) (safe bool, err error) {
 	w.ledger.Written()
 	if w.written.Load() != w.synced.Load() && w.opts.Sync != SyncAlways && !w.awaited() {
 		w.dirty.wake()
@@ -113,7 +113,7 @@ func (w *Writer) End(n uint64) (safe bool, err error) {
 }
 
 // awaited reports whether a goroutine waits for a commit.
-func (w *Writer) awaited() bool {
+func (w *writer) awaited() bool {
 	w.segments.mu.Lock()
 	defer w.segments.mu.Unlock()
 	return w.watermark.awaited()
@@ -121,7 +121,7 @@ func (w *Writer) awaited() bool {
 
 // Rotate goes on to the next segment. It waits while none is prepared, or none can be opened
 // because the process has no descriptor left.
-func (w *Writer) Rotate() error {
+func (w *writer) Rotate() error {
 	s := w.segments
 	for {
 		ready, err := w.preparer.openNext()
@@ -154,7 +154,7 @@ func (w *Writer) Rotate() error {
 
 // awaitSpare waits until there may be a spare that can be opened. Without a keeper it
 // prepares one.
-func (w *Writer) awaitSpare() error {
+func (w *writer) awaitSpare() error {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *Writer) awaitSpare() error {
 }
 
 // prepareAlone prepares a spare if there is none, or says why it cannot be had.
-func (w *Writer) prepareAlone(stopping, none bool) error {
+func (w *writer) prepareAlone(stopping, none bool) error {
 	w.preparer.quota.Moved() // or may have: it is now or never
 	switch {
 	case !none:
@@ -199,10 +199,10 @@ const unsyncedMax = 16
 
 // Prompt reports whether n bytes could be written now without opening a segment, and without a
 // sync. The caller makes the next commit.
-func (w *Writer) Prompt(n int64) bool { return w.segments.open() >= n && !w.syncDue() }
+func (w *writer) Prompt(n int64) bool { return w.segments.open() >= n && !w.syncDue() }
 
 // syncDue reports whether the next commit must be made durable, whatever the policy.
-func (w *Writer) syncDue() bool {
+func (w *writer) syncDue() bool {
 	s := w.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (w *Writer) syncDue() bool {
 
 // sync makes durable what is written. An error has ended the journal before
 // syncing is free again: a second sync would succeed, and mean nothing.
-func (w *Writer) sync() error {
+func (w *writer) sync() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
 	target := w.written.Load()
@@ -245,7 +245,7 @@ func (w *Writer) sync() error {
 }
 
 // syncEvery makes durable within a time what is written: it is a goroutine of its own.
-func (w *Writer) syncEvery(every time.Duration, quit <-chan struct{}) {
+func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:

@@ -26,15 +26,15 @@ type View struct {
 type Column struct {
 	Head string
 	Path string // names of members with dots between them; of several with | between, the first that is there
-	As   Kind
+	As   kind
 }
 
-// A Kind is how a member is shown.
-type Kind int
+// A kind is how a member is shown.
+type kind int
 
 // The kinds of members.
 const (
-	Text   Kind = iota // as it is
+	Text   kind = iota // as it is
 	Number             // as it is, at the right
 	Bytes              // 12.3 kB
 	Age                // a duration in seconds: 3m12s
@@ -46,7 +46,7 @@ const (
 )
 
 // Right reports whether the cells stand at the right of their column.
-func (k Kind) Right() bool { return k != Text && k != Moment && k != body && k != role && k != free }
+func (k kind) Right() bool { return k != Text && k != Moment && k != body && k != role && k != free }
 
 // Missing stands for what the server does not tell.
 const Missing = "-"

@@ -25,14 +25,14 @@ func columns(list string) (all []Column) {
 // kinds are the kinds of members by the ends of their names, as the API has them.
 var kinds = []struct {
 	suffix string
-	as     Kind
+	as     kind
 }{
 	{"_seconds", Age}, {"_bytes", Bytes}, {"_bytes_total", Bytes}, {"_per_second", Rate},
 	{"time", Moment}, {"began", Moment}, {"ended", Moment}, {"_not_after", Moment},
 }
 
 // KindOf returns how a member is shown, by its name.
-func KindOf(path string) Kind {
+func KindOf(path string) kind {
 	switch path {
 	case "body":
 		return body

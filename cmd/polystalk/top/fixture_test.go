@@ -78,10 +78,10 @@ func (s *server) read(_ context.Context, w wanted) (*Sample, error) {
 }
 
 // screenOf returns a model with its first sample.
-func screenOf(t *testing.T, s *server, width, height int) Model {
+func screenOf(t *testing.T, s *server, width, height int) model {
 	t.Helper()
 	s.t = t
-	m := Model{
+	m := model{
 		ctx: t.Context(), read: s.read, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
 		sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, since: time.Unix(1, 0),
 	}
@@ -93,7 +93,7 @@ func screenOf(t *testing.T, s *server, width, height int) Model {
 }
 
 // update gives a message to a model, and the result of the update that follows.
-func update(t *testing.T, m Model, msg tea.Msg) Model {
+func update(t *testing.T, m model, msg tea.Msg) model {
 	t.Helper()
 	m, cmd := begin(m, msg)
 	for m.reading && cmd != nil {
@@ -103,9 +103,9 @@ func update(t *testing.T, m Model, msg tea.Msg) Model {
 }
 
 // begin gives a message to a model.
-func begin(m Model, msg tea.Msg) (Model, tea.Cmd) {
+func begin(m model, msg tea.Msg) (model, tea.Cmd) {
 	next, cmd := m.Update(msg)
-	return next.(Model), cmd
+	return next.(model), cmd
 }
 
 // key returns a key by its name or its text.
@@ -123,7 +123,7 @@ func key(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
-func press(t *testing.T, m Model, names ...string) Model {
+func press(t *testing.T, m model, names ...string) model {
 	t.Helper()
 	for _, name := range names {
 		m = update(t, m, key(name))
@@ -132,7 +132,7 @@ func press(t *testing.T, m Model, names ...string) Model {
 }
 
 // shown returns the lines of a screen without styles.
-func shown(m Model) []string {
+func shown(m model) []string {
 	lines := m.screen()
 	for i := range lines {
 		lines[i] = ansi.Strip(lines[i])
@@ -141,7 +141,7 @@ func shown(m Model) []string {
 }
 
 // wants wants a text on the screen.
-func wants(t *testing.T, m Model, text string) {
+func wants(t *testing.T, m model, text string) {
 	t.Helper()
 	if all := strings.Join(shown(m), "\n"); !strings.Contains(all, text) {
 		t.Errorf("%q is not on the screen:\n%s", text, all)

@@ -22,7 +22,7 @@ var keys = []struct{ key, does string }{
 }
 
 // press handles a key.
-func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
+func (m model) press(k tea.KeyPressMsg) (model, tea.Cmd) {
 	key := k.String()
 	switch {
 	case key == "ctrl+c":
@@ -86,7 +86,7 @@ func (m Model) press(k tea.KeyPressMsg) (Model, tea.Cmd) {
 const filterMax = 250
 
 // typing handles a key in the filter.
-func (m Model) typing(key, text string) (Model, tea.Cmd) {
+func (m model) typing(key, text string) (model, tea.Cmd) {
 	switch key {
 	case "esc":
 		m.mode = browsing
@@ -110,7 +110,7 @@ func (m Model) typing(key, text string) (Model, tea.Cmd) {
 }
 
 // turnTo shows the other view, or the view of the key.
-func (m Model) turnTo(key string) (Model, tea.Cmd) {
+func (m model) turnTo(key string) (model, tea.Cmd) {
 	to := tubes
 	if key == "c" || key != "t" && m.view == tubes {
 		to = connections
@@ -127,7 +127,7 @@ func (m Model) turnTo(key string) (Model, tea.Cmd) {
 }
 
 // sortBy sorts by the next column to the right (1) or left (-1).
-func (m Model) sortBy(step int) (Model, tea.Cmd) {
+func (m model) sortBy(step int) (model, tea.Cmd) {
 	var all []string
 	for _, c := range m.view.shown(m.sample == nil || m.sample.whole) {
 		if c.sort != "" {
@@ -143,7 +143,7 @@ func (m Model) sortBy(step int) (Model, tea.Cmd) {
 }
 
 // sorted sorts in another order.
-func (m Model) sorted(by string, down bool) (Model, tea.Cmd) {
+func (m model) sorted(by string, down bool) (model, tea.Cmd) {
 	if down && by != "name" {
 		by = "-" + by
 	}

@@ -18,8 +18,8 @@ const (
 	helping        // the next key ends the help
 )
 
-// A Model is the content of the screen, and what to read next.
-type Model struct {
+// A model is the content of the screen, and what to read next.
+type model struct {
 	ctx   context.Context
 	read  func(context.Context, wanted) (*Sample, error)
 	name  string // of the server
@@ -58,10 +58,10 @@ type result struct {
 type due struct{ turn int }
 
 // Init implements tea.Model. The first sample is there already.
-func (m Model) Init() tea.Cmd { return m.wait() }
+func (m model) Init() tea.Cmd { return m.wait() }
 
 // Update implements tea.Model.
-func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.size.width, m.size.height = msg.Width, msg.Height
@@ -89,7 +89,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // update starts an update, at once or after the one that is running.
-func (m Model) update() (Model, tea.Cmd) {
+func (m model) update() (model, tea.Cmd) {
 	if m.reading {
 		m.hurry = true
 		return m, nil
@@ -104,12 +104,12 @@ func (m Model) update() (Model, tea.Cmd) {
 }
 
 // wanted returns what the screen shows.
-func (m Model) wanted() wanted {
+func (m model) wanted() wanted {
 	return wanted{m.view, m.match, m.sorts[m.view], m.from + max(m.height(), 1)}
 }
 
 // show takes the result of an update.
-func (m Model) show(msg result) (Model, tea.Cmd) {
+func (m model) show(msg result) (model, tea.Cmd) {
 	m.reading, m.failure, m.until = false, msg.err, msg.at
 	switch {
 	case msg.err == nil:
@@ -125,7 +125,7 @@ func (m Model) show(msg result) (Model, tea.Cmd) {
 }
 
 // wait ends when the next update is due.
-func (m Model) wait() tea.Cmd {
+func (m model) wait() tea.Cmd {
 	turn := m.turn
 	return tea.Tick(pace(m.sample, m.every), func(time.Time) tea.Msg { return due{turn} })
 }
@@ -143,10 +143,10 @@ func pace(s *Sample, every time.Duration) time.Duration {
 }
 
 // height returns the number of rows that fit on the screen.
-func (m Model) height() int { return max(m.size.height-m.frame(), 0) }
+func (m model) height() int { return max(m.size.height-m.frame(), 0) }
 
 // last returns the first row of the last page.
-func (m Model) last() int {
+func (m model) last() int {
 	if m.sample == nil {
 		return 0
 	}
@@ -154,7 +154,7 @@ func (m Model) last() int {
 }
 
 // scroll moves the rows, and reads those that are missing.
-func (m Model) scroll(by int) (Model, tea.Cmd) {
+func (m model) scroll(by int) (model, tea.Cmd) {
 	m.from = max(min(m.from+by, m.last()), 0)
 	if m.sample == nil || m.paused || m.from+m.height() <= len(m.sample.rows) || len(m.sample.rows) >= min(m.sample.matching, rowsMax) {
 		return m, nil
@@ -163,7 +163,7 @@ func (m Model) scroll(by int) (Model, tea.Cmd) {
 }
 
 // changed shows another list from its first row.
-func (m Model) changed() (Model, tea.Cmd) {
+func (m model) changed() (model, tea.Cmd) {
 	m.from, m.paused = 0, false
 	return m.update()
 }

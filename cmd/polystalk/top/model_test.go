@@ -23,7 +23,7 @@ func TestScreenFits(t *testing.T) {
 		}
 		m := screenOf(t, s, size[0], size[1])
 		gone := client.Errorf(client.System, "%s", strings.Join(hostile, "\x1b[2J"))
-		states := map[string]Model{
+		states := map[string]model{
 			"tubes": m, "help": press(t, m, "?"), "connections": press(t, m, "tab"), "filter": press(t, m, "/", "x", "\x1b", "メ"), "paused": press(t, m, "p"),
 			"named": press(t, m, "left", "left", "left"), "gone": update(t, m, result{nil, gone, time.Unix(9, 0)}),
 		}

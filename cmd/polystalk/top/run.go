@@ -26,8 +26,8 @@ type Options struct {
 
 // Limits of Every. The server's figures are a second or two old.
 const (
-	EveryMin = 100 * time.Millisecond
-	EveryMax = 24 * time.Hour
+	everyMin = 100 * time.Millisecond
+	everyMax = 24 * time.Hour
 )
 
 // check checks the options, and returns what to read first.
@@ -40,7 +40,7 @@ func (o *Options) check() (wanted, error) {
 		w.sort = w.view.sort
 	}
 	switch {
-	case o.Every < EveryMin || o.Every > EveryMax:
+	case o.Every < everyMin || o.Every > everyMax:
 		return w, client.Errorf(client.Usage, "-d %v is too short or too long: give a time such as 2 or 0.5, in seconds", o.Every.Seconds())
 	case o.Count < 0:
 		return w, client.Errorf(client.Usage, "-n is %d: give the number of updates, or 0 for no end", o.Count)
@@ -58,7 +58,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	if err != nil {
 		return err
 	}
-	m := Model{
+	m := model{
 		ctx: ctx, read: s.read, name: o.Server, every: o.Every, left: o.Count - 1,
 		view: w.view, sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, match: w.match,
 	}
@@ -73,7 +73,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	}
 	// The caller handles signals, and ends ctx.
 	end, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	if m, ok := end.(Model); ok && !m.reading {
+	if m, ok := end.(model); ok && !m.reading {
 		s.Close() // else an update still uses the connection, until the program ends
 	}
 	if ctx.Err() != nil || err == nil {

@@ -83,7 +83,7 @@ func (s *Sample) caption(from, shown, width int) string {
 }
 
 // heads returns how many lines of the head are shown.
-func (m Model) heads() int {
+func (m model) heads() int {
 	if m.size.height <= smallMax {
 		return headLines / 2
 	}
@@ -92,17 +92,17 @@ func (m Model) heads() int {
 
 // frame returns the number of lines that are no rows: the head, the caption, the head of the table
 // and the keys.
-func (m Model) frame() int { return m.heads() + 3 }
+func (m model) frame() int { return m.heads() + 3 }
 
 // View implements tea.Model.
-func (m Model) View() tea.View {
+func (m model) View() tea.View {
 	v := tea.NewView(strings.Join(m.screen(), "\n"))
 	v.AltScreen = true
 	return v
 }
 
 // screen returns the lines of the screen.
-func (m Model) screen() []string {
+func (m model) screen() []string {
 	width, height := m.size.width, m.size.height
 	if width <= 0 || height <= 0 || m.sample == nil {
 		return nil
@@ -141,7 +141,7 @@ func (m Model) screen() []string {
 }
 
 // rows returns the rows on the screen.
-func (m Model) rows() []any {
+func (m model) rows() []any {
 	if m.sample.of.view != m.view {
 		return nil // the first sample of the other view is not there yet
 	}
@@ -151,7 +151,7 @@ func (m Model) rows() []any {
 }
 
 // foot returns the last line: what is typed, a message, or the keys.
-func (m Model) foot() string {
+func (m model) foot() string {
 	switch {
 	case m.mode == filtering:
 		const after = "_  Enter Esc"
@@ -180,7 +180,7 @@ func (m Model) foot() string {
 }
 
 // help returns the lines that replace the table.
-func (m Model) help() []string {
+func (m model) help() []string {
 	width := 0
 	for _, k := range keys {
 		width = max(width, wide(k.key))

@@ -168,7 +168,7 @@ func TestBadAnswers(t *testing.T) {
 // TestPlainWritesATableForEachUpdate, and complains about failures.
 func TestPlainWritesATableForEachUpdate(t *testing.T) {
 	f := &fake{server: []byte(`{"version":"1.12"}`), parts: [][]byte{document(t, admin.Tubes{Tubes: tubesNamed(hostile...), Matching: 99})}}
-	options := Options{Server: "x", Every: EveryMin, Count: 3, Limit: 5}
+	options := Options{Server: "x", Every: everyMin, Count: 3, Limit: 5}
 	var b strings.Builder
 	var said []string
 	looks := 0
@@ -190,9 +190,9 @@ func TestPlainWritesATableForEachUpdate(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Every: 1, Limit: 1}, "-d"}, {Options{Every: EveryMax + 1, Limit: 1}, "-d"}, {Options{Every: EveryMin, Limit: 1, Count: -1}, "-n"},
-		{Options{Every: EveryMin}, "--limit"}, {Options{Every: EveryMin, Limit: rowsMax + 1}, "--limit"}, {Options{Every: EveryMin, Limit: 1, Sort: "-name"}, "--sort"},
-		{Options{Every: EveryMin, Limit: 1, Sort: "-"}, "--sort"}, {Options{Every: EveryMin, Limit: 1, Sort: "ready", Connections: true}, "--sort"}, {Options{Every: EveryMin, Limit: 1, Sort: "holds"}, "--sort"},
+		{Options{Every: 1, Limit: 1}, "-d"}, {Options{Every: everyMax + 1, Limit: 1}, "-d"}, {Options{Every: everyMin, Limit: 1, Count: -1}, "-n"},
+		{Options{Every: everyMin}, "--limit"}, {Options{Every: everyMin, Limit: rowsMax + 1}, "--limit"}, {Options{Every: everyMin, Limit: 1, Sort: "-name"}, "--sort"},
+		{Options{Every: everyMin, Limit: 1, Sort: "-"}, "--sort"}, {Options{Every: everyMin, Limit: 1, Sort: "ready", Connections: true}, "--sort"}, {Options{Every: everyMin, Limit: 1, Sort: "holds"}, "--sort"},
 	} {
 		err := Plain(t.Context(), s, tt.o, &b, nil, nil)
 		if client.ExitCode(err) != client.Usage || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "give") {

@@ -49,7 +49,7 @@ func (s *Sockets) Keep() (_ *Kept, err error) {
 		to   *[]int
 	}{{s.Beanstalkd, &k.Beanstalkd}, {s.Gearman, &k.Gearman}, {s.HTTP, &k.HTTP}, {s.Cluster, &k.Cluster}} {
 		for _, l := range list.from {
-			fd, err := k.Listener(l)
+			fd, err := k.listener(l)
 			if err != nil {
 				return nil, err
 			}
@@ -68,8 +68,8 @@ func (s *Sockets) Keep() (_ *Kept, err error) {
 	return k, nil
 }
 
-// Listener adds a listener, a *net.TCPListener or *net.UnixListener.
-func (k *Kept) Listener(l net.Listener) (fd int, err error) {
+// listener adds a listener, a *net.TCPListener or *net.UnixListener.
+func (k *Kept) listener(l net.Listener) (fd int, err error) {
 	f, err := l.(interface{ File() (*os.File, error) }).File()
 	if err != nil {
 		return -1, fmt.Errorf("keeping the socket of %s: %w", l.Addr(), err)
@@ -116,7 +116,7 @@ func (k *Kept) Sockets() (*Sockets, error) {
 		to   *[]net.Listener
 	}{{k.Beanstalkd, &s.Beanstalkd}, {k.Gearman, &s.Gearman}, {k.HTTP, &s.HTTP}, {k.Cluster, &s.Cluster}} {
 		for _, fd := range list.from {
-			l, err := Passed(fd)
+			l, err := passed(fd)
 			if err != nil {
 				return nil, err
 			}
@@ -143,8 +143,8 @@ func sysOf(info fs.FileInfo) (st *syscall.Stat_t, ok bool) {
 	return st, ok
 }
 
-// Passed returns the listener of a descriptor that was passed to this process.
-func Passed(fd int) (net.Listener, error) {
+// passed returns the listener of a descriptor that was passed to this process.
+func passed(fd int) (net.Listener, error) {
 	syscall.CloseOnExec(fd)
 	f := os.NewFile(uintptr(fd), "passed")
 	if f == nil {

@@ -18,12 +18,12 @@ import (
 	"sync"
 )
 
-// A Direction is one of the two in which bytes go.
-type Direction int
+// A direction is one of the two in which bytes go.
+type direction int
 
 // Out is from the client to the target, Back is what the target answers.
 const (
-	Out Direction = iota
+	Out direction = iota
 	Back
 )
 
@@ -65,7 +65,7 @@ func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
 // Hold holds back what goes in the directions, both if none is given. What the relay and the kernel cannot hold, the
 // sender cannot send.
-func (r *Relay) Hold(list ...Direction) {
+func (r *Relay) Hold(list ...direction) {
 	r.set(func() {
 		for _, d := range list {
 			r.held[d] = true
@@ -90,7 +90,7 @@ func (r *Relay) set(change func()) {
 }
 
 // await waits until a direction is not held. It returns false if the link ends before.
-func (r *Relay) await(d Direction, l *link) bool {
+func (r *Relay) await(d direction, l *link) bool {
 	for {
 		r.mu.Lock()
 		held, changed := r.held[d], r.changed
@@ -192,7 +192,7 @@ func (r *Relay) run(l *link) {
 }
 
 // forward forwards one direction until it ends. An error is an end that is not orderly.
-func (r *Relay) forward(d Direction, l *link, from, to *net.TCPConn) error {
+func (r *Relay) forward(d direction, l *link, from, to *net.TCPConn) error {
 	b := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(b)

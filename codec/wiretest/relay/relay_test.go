@@ -109,8 +109,8 @@ func TestBytesArriveUnchanged(t *testing.T) {
 }
 
 func TestHeldDirectionComesLate(t *testing.T) {
-	for _, held := range []Direction{Out, Back} {
-		t.Run(map[Direction]string{Out: "out", Back: "back"}[held], func(t *testing.T) {
+	for _, held := range []direction{Out, Back} {
+		t.Run(map[direction]string{Out: "out", Back: "back"}[held], func(t *testing.T) {
 			r, a, b := open(t)
 			if held == Back {
 				a, b = b, a

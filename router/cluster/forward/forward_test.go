@@ -275,7 +275,7 @@ func TestClientsReachTheLeader(t *testing.T) {
 			t.Errorf("%q has come, want %q", leader.came, came)
 		}
 		leader.mu.Unlock()
-		want := Counts{Accepted: 1, Open: 1, ToLeader: 8, ToClients: 14}
+		want := counts{Accepted: 1, Open: 1, ToLeader: 8, ToClients: 14}
 		await(t, "all is counted", func() bool { return nodes[0].forwarder.Counts() == want })
 		io.WriteString(c, "quit\n") // the server ends it
 		wantEnd(t, c)

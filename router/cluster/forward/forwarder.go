@@ -60,8 +60,8 @@ func (r *route) cut() {
 	r.client.Close()
 }
 
-// Counts are counters since the start, and gauges.
-type Counts struct {
+// counts are counters since the start, and gauges.
+type counts struct {
 	Accepted   uint64 // clients
 	Leaderless uint64 // clients that were closed because no leader was found in time
 	Cut        uint64 // forwarded connections that ended with their leader
@@ -85,9 +85,9 @@ func New(o Options) *Forwarder {
 	return f
 }
 
-// Counts returns the counters.
-func (f *Forwarder) Counts() Counts {
-	return Counts{
+// counts returns the counters.
+func (f *Forwarder) Counts() counts {
+	return counts{
 		Accepted: f.accepted.Load(), Leaderless: f.leaderless.Load(), Cut: f.cuts.Load(),
 		Waiting: f.waiting.Load(), Open: f.open.Load(),
 		ToLeader: f.toLeader.Load(), ToClients: f.toClients.Load(),

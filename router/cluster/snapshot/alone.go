@@ -19,8 +19,8 @@ import (
 	"polystalk/shard/wal/exchange"
 )
 
-// An Alone is the result of RecoverAlone.
-type Alone struct {
+// An alone is the result of RecoverAlone.
+type alone struct {
 	Batches   int64  // of the journal; all of them count now
 	LastIndex uint64 // the last entry of the server
 	LastTerm  uint64 // the term of that entry
@@ -28,7 +28,7 @@ type Alone struct {
 }
 
 // Meaning tells an operator what was done, in whole sentences.
-func (a *Alone) Meaning(dir string) string {
+func (a *alone) Meaning(dir string) string {
 	warning := ""
 	if a.Answer != "" {
 		warning = "WARNING: other servers of the cluster still run: " + a.Answer + ". End them now.\n"
@@ -58,7 +58,7 @@ func (q *QuorumError) Error() string {
 // server were committed, and all of them count. RecoverAlone changes nothing unless the journal is
 // whole and no process uses the directory. It asks the other servers first; if a quorum answers,
 // the error is a *QuorumError, unless force is set. Every error says what to do.
-func RecoverAlone(ctx context.Context, dir string, force bool) (a *Alone, err error) {
+func RecoverAlone(ctx context.Context, dir string, force bool) (a *alone, err error) {
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("the directory cannot be used: %w", err)
 	} else if !st.IsDir() {
@@ -95,7 +95,7 @@ func RecoverAlone(ctx context.Context, dir string, force bool) (a *Alone, err er
 	if err := makeAlone(d); err != nil {
 		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
 	}
-	return &Alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm, Answer: answer}, nil
+	return &alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm, Answer: answer}, nil
 }
 
 // answerWithin bounds the wait for the other servers.

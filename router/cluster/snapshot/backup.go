@@ -41,7 +41,7 @@ func Backup(ctx context.Context, from io.Reader, out string, progress func(recei
 	if err != nil {
 		return nil, err
 	}
-	if err := r.Install(); err != nil {
+	if err := r.install(); err != nil {
 		return nil, errors.Join(err, r.Discard())
 	}
 	if made {

@@ -46,8 +46,8 @@ func writeFrame(w io.Writer, kind byte, body []byte) error {
 	return err
 }
 
-// Refuse tells the receiver why no journal is sent.
-func Refuse(to io.Writer, why error) error {
+// refuse tells the receiver why no journal is sent.
+func refuse(to io.Writer, why error) error {
 	text := why.Error()
 	return writeFrame(to, frameFailed, []byte(text[:min(len(text), failedMax)]))
 }

@@ -40,7 +40,7 @@ func membersOf(note []byte) (*cluster.Members, error) {
 	return m, nil
 }
 
-// Install makes the directory of a joining server a member's, with a journal that it received. The
+// install makes the directory of a joining server a member's, with a journal that it received. The
 // caller closes the state. A journal from before the server was added is discarded. After a
 // *DiskError the caller uses Clear, unless there is a state.
 func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, error) {
@@ -58,7 +58,7 @@ func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, erro
 	if err != nil {
 		return nil, errors.Join(err, r.Discard())
 	}
-	if err := r.Install(); err != nil {
+	if err := r.install(); err != nil {
 		return nil, &DiskError{Err: err}
 	}
 	// The journal is complete. Until the state exists, the next start joins from the beginning.
@@ -93,7 +93,7 @@ func Exchange(r *Received, state *cluster.State, last, term uint64) error {
 			return err
 		}
 	}
-	return r.Install()
+	return r.install()
 }
 
 // Settle finishes what a crash interrupted, at every start of a member: it saves the members that

@@ -51,10 +51,10 @@ func (e *DiskError) Error() string { return e.Err.Error() }
 // Unwrap implements the interface of package errors.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// A SenderError has the sender's words for why it gave up.
-type SenderError struct{ Text string }
+// A senderError has the sender's words for why it gave up.
+type senderError struct{ Text string }
 
-func (e *SenderError) Error() string { return "the sender of the journal has given up: " + e.Text }
+func (e *senderError) Error() string { return "the sender of the journal has given up: " + e.Text }
 
 // Receive receives a journal into a directory, beside the journal there, and reads it again to
 // verify it. After an error it removes what it received; if the disk refuses that, the next
@@ -80,9 +80,9 @@ func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) 
 	return r.out, nil
 }
 
-// Install exchanges the directory's journal, which must not be open, for the one received. After
+// install exchanges the directory's journal, which must not be open, for the one received. After
 // a crash or an error the next start finishes the exchange, or keeps the old journal.
-func (r *Received) Install() error { return exchange.Begin(r.disk) }
+func (r *Received) install() error { return exchange.Begin(r.disk) }
 
 // Discard removes what was received.
 func (r *Received) Discard() error { return exchange.Discard(r.disk) }
@@ -157,7 +157,7 @@ func (r *receiving) next() (kind byte, body []byte, err error) {
 	case err != nil:
 		err = fmt.Errorf("receiving a journal: %w", err)
 	case kind == frameFailed:
-		err = &SenderError{string(body[:min(len(body), failedMax)])}
+		err = &senderError{string(body[:min(len(body), failedMax)])}
 	}
 	return kind, body, err
 }

@@ -45,7 +45,7 @@ func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent,
 	}
 	err := s.run(pin)
 	if _, broken := errors.AsType[*writeError](err); err != nil && !broken {
-		Refuse(w, err) // else the receiver would take it for a broken connection
+		refuse(w, err) // else the receiver would take it for a broken connection
 	}
 	return s.sent, errors.Join(err, w.Flush())
 }

@@ -63,7 +63,7 @@ func TestStream(t *testing.T) {
 	if r.Segments < 3 || r.Bytes < 500_000 || r.Batches < 20 {
 		t.Errorf("received %+v", r)
 	}
-	if err := r.Install(); err != nil {
+	if err := r.install(); err != nil {
 		t.Fatal(err)
 	}
 	empty.Cut() // what Install has done is for good
@@ -77,7 +77,7 @@ func TestStream(t *testing.T) {
 	}
 	other.put(1, 10) // its journal goes on meanwhile
 	other.close()
-	if err := r.Install(); err != nil {
+	if err := r.install(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, jobsOf(t, other.disk), want)
@@ -93,7 +93,7 @@ func TestStreamOfAStream(t *testing.T) {
 	second := fakedisk.New(2)
 	r, err := receive(b, second, ReceiveOptions{})
 	if err == nil {
-		err = r.Install()
+		err = r.install()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestStreamOfAStream(t *testing.T) {
 	third := fakedisk.New(3)
 	r, err = receive(stream(t, m), third, ReceiveOptions{})
 	if err == nil {
-		err = r.Install()
+		err = r.install()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestReceiverEndsAnywhere(t *testing.T) {
 		r, err := receive(b, d, ReceiveOptions{})
 		if err == nil {
 			step = 1 // all that follows is of the exchange
-			err = r.Install()
+			err = r.install()
 		} else {
 			step = 3
 		}
@@ -311,7 +311,7 @@ func TestSenderGivesUp(t *testing.T) {
 	if !errors.Is(err, deposed) {
 		t.Errorf("the sender says %v", err)
 	}
-	var why *SenderError
+	var why *senderError
 	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || why.Text != deposed.Error() {
 		t.Errorf("the receiver says %v", err)
 	}
@@ -343,7 +343,7 @@ func TestGoesOnMeanwhile(t *testing.T) {
 		d := fakedisk.New(2)
 		r, err := receive(streams[i].Bytes(), d, ReceiveOptions{})
 		if err == nil {
-			err = r.Install()
+			err = r.install()
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -380,7 +380,7 @@ func TestTooSlow(t *testing.T) {
 	if !errors.Is(err, wal.ErrPinLost) {
 		t.Errorf("the sender says %v", err)
 	}
-	var why *SenderError
+	var why *senderError
 	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || !strings.Contains(why.Text, "twice") {
 		t.Errorf("the receiver says %v", err)
 	}
@@ -478,7 +478,7 @@ func TestNote(t *testing.T) {
 	if b, err := exchange.Note(d); b != nil || err != nil {
 		t.Errorf("before it is installed: %q, %v", b, err)
 	}
-	if err := r.Install(); err != nil {
+	if err := r.install(); err != nil {
 		t.Fatal(err)
 	}
 	d.Cut()

@@ -88,7 +88,7 @@ func (s *Source) Serve(c net.Conn, to uint64) error {
 	defer c.Close()
 	members, err := s.begin(to)
 	if err != nil {
-		Refuse(c, err)
+		refuse(c, err)
 		return err
 	}
 	defer s.running.Done()

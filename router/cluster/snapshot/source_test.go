@@ -33,7 +33,7 @@ func TestSourceRefuses(t *testing.T) {
 	}
 	refused := func(id uint64, want string) {
 		t.Helper()
-		var why *SenderError
+		var why *senderError
 		if err := fetch(id); !errors.As(err, &why) || !strings.Contains(why.Text, want) {
 			t.Errorf("it says %v, want %q", err, want)
 		}

@@ -123,11 +123,11 @@ func TestFramesSurviveTheWire(t *testing.T) {
 
 func TestSaidSizesTakeNoRoom(t *testing.T) {
 	for _, sent := range []int{0, 10, 5 * pieceMax} {
-		b := append(appendHead(nil, frameMessage, MessageMax), make([]byte, sent)...)
+		b := append(appendHead(nil, frameMessage, messageMax), make([]byte, sent)...)
 		r := &stingy{r: bytes.NewReader(b)}
 		_, _, err := readFrame(r, func() {})
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%d bytes of a message of %d: %v", sent, MessageMax, err)
+			t.Errorf("%d bytes of a message of %d: %v", sent, messageMax, err)
 		}
 		if r.worst > pieceMax {
 			t.Errorf("%d bytes sent, and %d more had room", sent, r.worst)
@@ -140,7 +140,7 @@ func TestFramesThatAreNoneAreRefused(t *testing.T) {
 		appendHead(nil, 0, 0),
 		appendHead(nil, 4, 8),
 		appendHead(nil, frameRoom, roomSize-1),
-		appendHead(nil, frameMessage, MessageMax+1),
+		appendHead(nil, frameMessage, messageMax+1),
 		appendHead(nil, frameMessage, 1<<32-1),
 		appendHead(nil, frameClock, clockSize+1),
 		appendHead(nil, frameClock, 0),
@@ -155,7 +155,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(appendHead(nil, frameMessage, 5), "hello"...))
 	f.Add(binary.LittleEndian.AppendUint64(appendHead(nil, frameClock, clockSize), 1))
 	f.Add(appendInt(nil, frameRoom, 1))
-	f.Add(appendHead(nil, frameMessage, MessageMax))
+	f.Add(appendHead(nil, frameMessage, messageMax))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		r := &stingy{r: bytes.NewReader(b)}

@@ -23,8 +23,8 @@ const (
 	frameHead = 1 + 4
 	clockSize = 8
 	roomSize  = 8
-	// MessageMax is the largest message in bytes. Entries of the log are far smaller.
-	MessageMax = 64 << 20
+	// messageMax is the largest message in bytes. Entries of the log are far smaller.
+	messageMax = 64 << 20
 	// pieceMax is how many bytes of a body are allocated ahead.
 	pieceMax = 64 << 10
 	// batchSize is the usual size of a write, in bytes.
@@ -51,9 +51,9 @@ func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
 	kind = head[0]
 	size := int64(binary.LittleEndian.Uint32(head[1:]))
 	switch {
-	case kind == frameMessage && size <= MessageMax:
+	case kind == frameMessage && size <= messageMax:
 	case kind == frameMessage:
-		return 0, nil, fmt.Errorf("a message of %d bytes, where %d are allowed", size, MessageMax)
+		return 0, nil, fmt.Errorf("a message of %d bytes, where %d are allowed", size, messageMax)
 	case kind == frameClock && size == clockSize:
 	case kind == frameRoom && size == roomSize:
 	default:

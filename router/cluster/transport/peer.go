@@ -16,7 +16,7 @@ import (
 // Limits of the messages queued for a server.
 const (
 	queueMessages = 4096
-	queueBytes    = MessageMax
+	queueBytes    = messageMax
 )
 
 // A failed connection is tried again after a pause that doubles between these two, with jitter.
@@ -160,7 +160,7 @@ func (p *peer) lose(err error) {
 
 // send queues a message. It reports false if it dropped the message.
 func (p *peer) send(m []byte) bool {
-	if len(m) > MessageMax {
+	if len(m) > messageMax {
 		panic("a message is larger than MessageMax")
 	}
 	if n := int64(len(m)); p.open.Load() {

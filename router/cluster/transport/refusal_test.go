@@ -361,7 +361,7 @@ func TestAnyBytesAreSurvived(t *testing.T) {
 		good := (&greeting{kind: Raft, from: Identity{cluster, 7, "n7"}, to: 2, addr: "127.0.0.1:1"}).append(nil)
 		good = append(good, appendInt(nil, frameClock, time.Now().UnixNano())...)
 		good = append(append(good, appendHead(nil, frameMessage, 5)...), "hello"...)
-		good = append(good, appendHead(nil, frameMessage, MessageMax)...)
+		good = append(good, appendHead(nil, frameMessage, messageMax)...)
 		for range 300 {
 			said := slices.Clone(good[:1+random.IntN(len(good))])
 			for range random.IntN(4) {

@@ -50,7 +50,7 @@ func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	defer l.mu.Unlock()
 	s := l.Sums()
 	switch {
-	case s.Footprint(n) <= s.Capacity(l.disk):
+	case s.Footprint(n) <= s.capacity(l.disk):
 		c.Fitting = false
 		return Open, false
 	case !c.Fitting:
@@ -80,7 +80,7 @@ func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool)
 	defer l.mu.Unlock()
 	s := l.Sums()
 	need := s.Footprint(n) - c.Granted
-	room := s.Available()-need >= s.Margin()
+	room := s.Available()-need >= s.margin()
 	switch {
 	case room && taken:
 		l.promised.Add(need)
@@ -107,7 +107,7 @@ func (s *Sums) wantsMore(promised, wanted int64) bool {
 	then := *s
 	then.Promised += promised
 	then.Wanted += wanted
-	return then.AnotherWanted() && !s.AnotherWanted()
+	return then.anotherWanted() && !s.anotherWanted()
 }
 
 // Release gives back what c has and waits for.

@@ -121,8 +121,8 @@ func (l *Ledger) FullHere() bool {
 	return p == Full
 }
 
-// AnotherWanted is Sums.AnotherWanted of this moment.
-func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.AnotherWanted() }
+// anotherWanted is Sums.AnotherWanted of this moment.
+func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.anotherWanted() }
 
 // Append notes that n bytes more wait in a Log.
 func (l *Ledger) Append(n int64) { l.pending.Add(n) }

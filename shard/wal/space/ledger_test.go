@@ -45,12 +45,12 @@ func TestClaims(t *testing.T) {
 				}
 				p, changed := l.Claim(c, c.Body+1+rng.Int64N(segment), rng.IntN(10) > 0)
 				after := l.Sums()
-				if !before.AnotherWanted() && after.AnotherWanted() && !changed {
+				if !before.anotherWanted() && after.anotherWanted() && !changed {
 					t.Fatalf("seed %d, step %d: the keeper does not hear that another segment is wanted: %+v, then %+v", seed, step, before, after)
 				}
 				switch p {
 				case Open:
-					if after.Available() < after.Margin() {
+					if after.Available() < after.margin() {
 						t.Fatalf("seed %d, step %d: promised what is not there: %+v, then %+v", seed, step, before, after)
 					}
 				case Full:

@@ -29,27 +29,27 @@ const slackRecords = 4
 
 // Reserve is what changes may not use.
 func (s *Sums) Reserve() int64 {
-	return s.Segment + s.Slack() + deleteShare*s.Jobs + s.Pauses
+	return s.Segment + s.slack() + deleteShare*s.Jobs + s.Pauses
 }
 
-// Slack is what goes with a segment's worth of copies besides: what is copied may leave
+// slack is what goes with a segment's worth of copies besides: what is copied may leave
 // the ends of two segments empty, into which the next record does not go, and the last
 // that were let in, on several threads, may take more than was left.
-func (s *Sums) Slack() int64 {
+func (s *Sums) slack() int64 {
 	n := slackRecords * s.Largest
 	return max(0, min(n, s.Live+n-s.Segment))
 }
 
-// Ahead is what may still be written besides the reserve and what is promised, before
+// ahead is what may still be written besides the reserve and what is promised, before
 // anything that is pending.
-func (s *Sums) Ahead() int64 { return s.Free - s.Promised - s.Reserve() }
+func (s *Sums) ahead() int64 { return s.Free - s.Promised - s.Reserve() }
 
 // Available is what may still be promised, or taken in by changes in one piece.
-func (s *Sums) Available() int64 { return s.Ahead() - s.Pending }
+func (s *Sums) Available() int64 { return s.ahead() - s.Pending }
 
-// Margin is what claims leave to what is not claimed, and comes in one piece: that is
+// margin is what claims leave to what is not claimed, and comes in one piece: that is
 // refused later than they are.
-func (s *Sums) Margin() int64 { return s.Segment / 4 }
+func (s *Sums) margin() int64 { return s.Segment / 4 }
 
 // fitsInto reports whether changes that need space fit where free bytes are free, besides the
 // reserve that deletes and compaction need.
@@ -64,14 +64,14 @@ func (s *Sums) Footprint(n int64) int64 {
 	return n + n/256 + n*largest/(s.Segment-largest)
 }
 
-// Bound is what the directory may hold: twice what lives, three segments, and slack.
-func (s *Sums) Bound() int64 {
-	return 2*(s.Live+s.Promised) + 3*s.Segment + s.Slack()
+// bound is what the directory may hold: twice what lives, three segments, and slack.
+func (s *Sums) bound() int64 {
+	return 2*(s.Live+s.Promised) + 3*s.Segment + s.slack()
 }
 
-// Capacity is how many bytes more could be recorded if all that the disk has besides the
+// capacity is how many bytes more could be recorded if all that the disk has besides the
 // segments became segments, and all garbage were gone.
-func (s *Sums) Capacity(disk int64) int64 {
+func (s *Sums) capacity(disk int64) int64 {
 	return disk + s.Size - s.Live - s.Pending - s.Promised - s.Reserve()
 }
 
@@ -94,30 +94,30 @@ func (s *Sums) Pressure(full bool) (p Pressure, tight bool) {
 	return p, p == Full || available < 0
 }
 
-// AnotherWanted reports whether another segment should be prepared: before clients have to
+// anotherWanted reports whether another segment should be prepared: before clients have to
 // wait, or because claims do. It looks at Ahead, not at what is available, since what is
 // pending is about to be written whether or not there is another.
-func (s *Sums) AnotherWanted() bool {
-	return s.Ahead() < s.Segment/2 || s.Wanted > 0 && s.Available() < s.Wanted+s.Margin()
+func (s *Sums) anotherWanted() bool {
+	return s.ahead() < s.Segment/2 || s.Wanted > 0 && s.Available() < s.Wanted+s.margin()
 }
 
 // AnotherAllowed reports whether another segment keeps the bound, or is needed for a claim: the
 // bytes of a claim count in the bound only once they are promised.
-func (s *Sums) AnotherAllowed() bool { return s.Wanted > 0 || s.Size+s.Segment <= s.Bound() }
+func (s *Sums) AnotherAllowed() bool { return s.Wanted > 0 || s.Size+s.Segment <= s.bound() }
 
 // PinsAllowed reports whether another segment is allowed because a Pin keeps the oldest ones: up
 // to twice the bound.
-func (s *Sums) PinsAllowed() bool { return s.Size+s.Segment <= 2*s.Bound() }
+func (s *Sums) PinsAllowed() bool { return s.Size+s.Segment <= 2*s.bound() }
 
 // SpareAllowed reports whether a segment that is given up may stay as a spare, though none
 // is wanted yet.
-func (s *Sums) SpareAllowed() bool { return s.Size+s.Segment <= s.Bound() }
+func (s *Sums) SpareAllowed() bool { return s.Size+s.Segment <= s.bound() }
 
 // OverBound reports whether the directory holds more than it may.
-func (s *Sums) OverBound() bool { return s.Size > s.Bound() }
+func (s *Sums) OverBound() bool { return s.Size > s.bound() }
 
 // SpareSurplus reports whether nobody is about to need the last spare segment.
-func (s *Sums) SpareSurplus() bool { return s.Wanted == 0 && s.Ahead() >= s.Segment+s.Segment/2 }
+func (s *Sums) SpareSurplus() bool { return s.Wanted == 0 && s.ahead() >= s.Segment+s.Segment/2 }
 
 // Compactable reports whether giving up the oldest segment is worth what has to be copied:
 // closed segments hold half as much again as lives and half a segment, or, when it is

@@ -40,7 +40,7 @@ func TestAvailable(t *testing.T) {
 	if got, want := s.Available(), int64(4*segment-120-3*deleteShare); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
-	if got, want := s.Ahead(), int64(4*segment-100-3*deleteShare); got != want {
+	if got, want := s.ahead(), int64(4*segment-100-3*deleteShare); got != want {
 		t.Errorf("%d bytes ahead, want %d: what is pending is about to be written", got, want)
 	}
 }

@@ -53,7 +53,7 @@ func DialGearman(t *testing.T, address string) *GearmanConn {
 // Send writes a packet, or several. The error is ErrCut.
 func (c *GearmanConn) Send(b []byte) error {
 	if _, err := c.Write(b); err != nil {
-		return ErrCut
+		return errCut
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
 		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 			return 0, nil, errors.New("the server does not answer")
 		}
-		return 0, nil, ErrCut
+		return 0, nil, errCut
 	}
 	t := gearman.Type(bits.BigEndian.Uint32(head[4:]))
 	if t == gearman.Error {
@@ -80,8 +80,8 @@ func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
 	return t, bytes.SplitN(body, []byte{0}, 3), nil
 }
 
-// ErrCut is the error of a connection that ends.
-var ErrCut = errors.New("the connection was killed")
+// errCut is the error of a connection that ends.
+var errCut = errors.New("the connection was killed")
 
 // Ask sends text and wants this packet next.
 func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body string) {

@@ -103,12 +103,19 @@ func (p *player) finish() error {
 	return nil
 }
 
+// opened notes that the conversation uses conn from now on.
+func (p *player) opened(conn string) {
+	if _, known := p.bufs[conn]; !known {
+		p.bufs[conn] = nil
+	}
+}
+
 // step runs the first of steps, and returns how many steps it used: the head of a YAML
 // body takes the body's lines with it.
 func (p *player) step(steps []step) (n int, err error) {
 	s := steps[0]
 	if s.Conn != "" {
-		p.bufs[s.Conn] = p.bufs[s.Conn] // it is open from now on
+		p.opened(s.Conn)
 	}
 	if !s.expects() {
 		return 1, p.act(s)

@@ -15,7 +15,7 @@ func (c *Conversation) rewrite(d driver, o Options) (string, error) {
 		n := i
 		for n < len(c.Steps) && c.Steps[n].expects() {
 			if conn := c.Steps[n].Conn; conn != "" {
-				p.bufs[conn] = p.bufs[conn]
+				p.opened(conn)
 			}
 			n++
 		}

@@ -55,8 +55,8 @@ func (r *reply) parse(b []byte) (n, want int, err error) {
 	line := b[:end]
 	*r = reply{line: line, word: line}
 	var rest []byte
-	if i := bytes.IndexByte(line, ' '); i >= 0 {
-		r.word, rest = line[:i], line[i+1:]
+	if before, after, ok := bytes.Cut(line, []byte{' '}); ok {
+		r.word, rest = before, after
 	}
 	ok, hasBody := b[end+1] == '\n', false
 	var size uint64

@@ -110,7 +110,8 @@ func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
 	fs := flag.NewFlagSet(line, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	l.flags(fs)
-	label := fields[0]
+	var label strings.Builder
+	label.WriteString(fields[0])
 	for _, f := range fields[1:] {
 		key, v, ok := strings.Cut(f, "=")
 		if !ok {
@@ -128,9 +129,9 @@ func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
 		if err := fs.Set(key, v); err != nil {
 			return Load{}, fmt.Errorf("load %q: %s: %q: %w", line, key, v, err)
 		}
-		label += " " + f
+		label.WriteString(" " + f)
 	}
-	l.Name = cmp.Or(l.Name, label)
+	l.Name = cmp.Or(l.Name, label.String())
 	l.Protocol = p.name
 	s, ok := p.workloads[l.Workload]
 	if !ok {

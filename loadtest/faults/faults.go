@@ -354,24 +354,25 @@ func (r *run) join(ctx context.Context, kills int) (string, error) {
 	if err := n.start(); err != nil {
 		return n.name, err
 	}
-	what := n.name
+	var what strings.Builder
+	what.WriteString(n.name)
 	for range kills {
 		r.wait(ctx, 0, 400*time.Millisecond)
 		killed := n
 		if r.rng.IntN(3) == 0 {
 			killed = leader
 		}
-		what += ", " + killed.name + " killed"
+		what.WriteString(", " + killed.name + " killed")
 		killed.kill()
 		if err := killed.start(); err != nil {
-			return what, err
+			return what.String(), err
 		}
 	}
 	if err := r.complete(ctx); err != nil {
-		return what, err
+		return what.String(), err
 	}
 	n.member = true
-	return what, nil
+	return what.String(), nil
 }
 
 // replace lets a new node join, and removes another once it votes, all of them running.

@@ -207,8 +207,8 @@ func (c *conn) sayKicked() {
 // kickOn goes on with a kick in a later turn, if the log has room for it. When there will be
 // none, the kick ends with what it has moved.
 func (c *conn) kickOn() {
-	if c.Broken() {
-		return
+	if c.Broken() && c.Host().Journal != nil {
+		return // without a journal a kick is done in full, as beanstalkd does
 	}
 	switch v, _ := c.Admit(session.Need{Records: true}); v {
 	case session.Wait:

@@ -41,8 +41,7 @@ type App struct {
 	out     *bufio.Writer // before Out
 	printer client.Printer
 
-	path   bool // --path: names of tubes are percent-encoded
-	picked selection
+	path bool // --path: names of tubes are percent-encoded
 }
 
 // Screens says which of the three are terminals.

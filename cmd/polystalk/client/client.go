@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -97,9 +98,7 @@ func (r *Request) address() string {
 	segment, query := admin.PathName(r.Tube), r.Query
 	if strings.Contains(r.Path, "{tube}") && (r.Tube == "." || r.Tube == ".." || r.Tube == "/") {
 		query = url.Values{"tube": {r.Tube}}
-		for name, values := range r.Query {
-			query[name] = values
-		}
+		maps.Copy(query, r.Query)
 		segment = "-"
 	}
 	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node)).Replace(r.Path)

@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"polystalk/cmd/polystalk/cli"
-	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
 )
@@ -198,18 +197,4 @@ func asAdmin(t *testing.T) *program {
 	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": file}
 	p.queue = s.Listen[0]
 	return p
-}
-
-// jq returns the result of an expression on a row.
-func jq(t *testing.T, expression, row string) string {
-	t.Helper()
-	var b strings.Builder
-	p := &client.Printer{Out: &b, Format: "json", Filter: expression}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Show([]byte(row), client.View{}); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }

@@ -8,11 +8,13 @@ import (
 )
 
 // The bound of what all connections together make the server keep, in bytes. By default it
-// is a quarter of the machine's memory. It is never less than connectionMemoryMin or two of
-// the largest bodies.
+// is a quarter of the machine's memory. It is never less than connectionMemoryMin, or enough
+// for bodiesMin of the largest bodies: half of the bound is for garbage (router/session), so
+// two fit, and other clients cannot close the connection of an honest producer.
 const (
 	connectionMemoryPart = 4
 	connectionMemoryMin  = 8 << 20
+	bodiesMin            = 4
 )
 
 func (c *Config) setConnectionMemory(s string) error {
@@ -26,15 +28,15 @@ func (c *Config) setConnectionMemory(s string) error {
 
 // fillConnectionMemory sets what was not set, and raises what is too little.
 func (c *Config) fillConnectionMemory() {
-	least := max(connectionMemoryMin, 2*int64(c.MaxJobSize))
+	least := max(connectionMemoryMin, bodiesMin*int64(c.MaxJobSize))
 	if len(c.Gearman.Addresses) > 0 {
-		least = max(least, 2*int64(c.Gearman.MaxBody))
+		least = max(least, bodiesMin*int64(c.Gearman.MaxBody))
 	}
 	switch n := c.ConnectionMemory; {
 	case n == 0:
 		c.ConnectionMemory = max(least, machineMemory()/connectionMemoryPart)
 	case n < least:
-		c.Warnings = append(c.Warnings, fmt.Sprintf("the least memory for connections is %d bytes, enough for two of the largest bodies; it is used instead of %d", least, n))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("the least memory for connections is %d bytes, enough for %d of the largest bodies; it is used instead of %d", least, bodiesMin, n))
 		c.ConnectionMemory = least
 	}
 }

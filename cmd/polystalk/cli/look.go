@@ -10,7 +10,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// jobsLimit is how many jobs the verb jobs shows unless it is told otherwise.
+// jobsLimit is the default number of jobs that the verb jobs shows.
 const jobsLimit = 100
 
 // lookVerbs are the verbs that change nothing.

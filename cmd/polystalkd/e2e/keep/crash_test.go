@@ -24,7 +24,7 @@ type traffic struct {
 	mu      sync.Mutex
 	put     map[string]bool // bodies of jobs that must be there
 	deleted map[string]bool // bodies of jobs that must be gone
-	given   map[string]bool // bodies that a worker was given, whose puts may be unanswered
+	given   map[string]bool // bodies that a worker received; their puts may be unanswered
 }
 
 // run puts jobs and deletes every second one, until the server is gone.

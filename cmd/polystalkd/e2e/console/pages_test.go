@@ -128,7 +128,7 @@ const readToken = "console-read-0123456789"
 func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
-		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "There is no such tube", "job/" + s.job: "time to run",
+		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "This tube does not exist", "job/" + s.job: "time to run",
 		"buried": "all tubes", "connections": "with reserved jobs", "operations": "No bulk operation since the server started", "server": "gearman-listen",
 	}
 }

@@ -190,7 +190,7 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	s, connect := flushed(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
 	defer end(t, s)
 	c := connect("a")
-	flush := func(f admin.Flush, want int) admin.Flushed {
+	flush := func(f admin.Flush, want int) core.Flushed {
 		t.Helper()
 		f.Tube = "a"
 		n, err := s.Operator().Flush(t.Context(), &f)
@@ -207,11 +207,11 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	}
 	c.fill(10, 10)
 	c.says("put 0 1000 600 1\r\nx\r\n", "INSERTED 712")
-	flush(admin.Flush{States: core.StatesOf(core.Buried), AsOf: first.AsOf}, 0)
-	flush(admin.Flush{AsOf: first.AsOf}, 701) // one after the other
-	flush(admin.Flush{AsOf: first.AsOf}, 0)
+	flush(admin.Flush{States: core.StatesOf(core.Buried), AsOf: first.At}, 0)
+	flush(admin.Flush{AsOf: first.At}, 701) // one after the other
+	flush(admin.Flush{AsOf: first.At}, 0)
 	again := flush(admin.Flush{DryRun: true, States: core.StatesOf(core.Ready)}, 10)
-	flush(admin.Flush{States: core.StatesOf(core.Ready), AsOf: again.AsOf}, 10)
+	flush(admin.Flush{States: core.StatesOf(core.Ready), AsOf: again.At}, 10)
 	flush(admin.Flush{DryRun: true}, 1)
 	if _, err := s.Operator().Flush(t.Context(), &admin.Flush{Tube: "nobody"}); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("a tube that is not there: %v", err)
@@ -233,7 +233,7 @@ func TestFlushThatNobodyWaitsFor(t *testing.T) {
 	cfg := router.Config{Loops: 1, Shards: 1, Journal: &router.Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}
 	s, connect := flushed(t, cfg)
 	c := connect("a")
-	const jobs = 50_000 // are reclaimed in some fifty parts, each a quarter of a millisecond after the other
+	const jobs = 50_000 // are collected in some fifty parts, each a quarter of a millisecond after the other
 	c.fill(jobs, 10)
 	disk.stall(true)
 	ctx, cancel := context.WithCancel(t.Context())

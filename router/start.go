@@ -37,7 +37,7 @@ func (s *Server) serve() error {
 	for _, sh := range shards {
 		sh.Start()
 	}
-	go reclaim(s.freed, s.quit)
+	go collectHeap(s.freed, s.quit)
 	go s.host.KeepWithin(s.quit)
 	go s.host.Clock.Watch(s.quit, shards)
 	if err := s.reactor.Start(); err != nil {

@@ -83,59 +83,32 @@ type Flush struct {
 	Tube   string
 	States core.States // of ready, delayed and buried; none means all of these
 	DryRun bool        // only count the jobs
-	// AsOf is the AsOf of a dry run: jobs that entered their state after it are skipped. Zero:
+	// AsOf is Flushed.At of a dry run: jobs that entered their state after it are skipped. Zero:
 	// no job is.
 	AsOf core.Time
-}
-
-// Flushed counts the jobs that a Flush has deleted, or counted, by their state.
-type Flushed struct {
-	Ready, Delayed, Buried uint64
-	AsOf                   core.Time // of a dry run
-}
-
-// All returns the number of all jobs.
-func (f *Flushed) All() uint64 { return f.Ready + f.Delayed + f.Buried }
-
-// in returns the count of a state.
-func (f *Flushed) in(s core.State) *uint64 {
-	switch s {
-	case core.Ready:
-		return &f.Ready
-	case core.Delayed:
-		return &f.Delayed
-	}
-	return &f.Buried
-}
-
-// flushed returns the counts of a visit.
-func flushed(x *core.Condemned) Flushed {
-	return Flushed{Ready: uint64(x.Ready), Delayed: uint64(x.Delayed), Buried: uint64(x.Buried)}
 }
 
 // Flush runs f, and returns once no deleted job can come back. The jobs go at one moment,
 // unless others came after f.AsOf: then they go one after the other, and the end of ctx ends
 // that. It works when the disk is full.
-func (o *Operator) Flush(ctx context.Context, f *Flush) (n Flushed, err error) {
+func (o *Operator) Flush(ctx context.Context, f *Flush) (n core.Flushed, err error) {
 	tube := []byte(f.Tube)
 	if f.DryRun {
 		var x core.OperatorOp
 		err = o.read(ctx, func(c *direct.Caller) error {
-			c.Op().CountCondemned(tube, f.States, &x)
+			c.Op().CountFlush(tube, f.States, &x)
 			if c.DoTube(f.Tube).Status != core.StatusOK {
 				return noTube(f.Tube)
 			}
 			return nil
 		})
-		n = flushed(&x.Condemned)
-		n.AsOf = x.Condemned.At
-		return n, err
+		return x.Flushed, err
 	}
 	defer func() { o.counts.add("flush", n.All(), 0, err) }()
 	x := core.OperatorOp{Filter: core.Filter{EnteredBy: f.AsOf}}
 	var s core.Status
 	err = o.run(ctx, func(c *direct.Caller) error {
-		c.Op().Condemn(tube, f.States, &x)
+		c.Op().Flush(tube, f.States, &x)
 		s = c.DoTube(f.Tube).Status
 		return nil
 	})
@@ -147,11 +120,11 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n Flushed, err error) {
 	case s == core.StatusChanged:
 		return o.flushBySteps(ctx, f)
 	}
-	n = flushed(&x.Condemned)
+	n = x.Flushed
 	if o.journal() == nil || n.All() == 0 {
 		return n, o.settled(ctx, 0, nil)
 	}
-	return n, o.flushCollected(ctx, f.Tube, x.Condemned.Ticket)
+	return n, o.flushCollected(ctx, f.Tube, x.Flushed.Ticket)
 }
 
 // collectedEvery is how often a flush checks whether the shard has collected all jobs.
@@ -164,7 +137,7 @@ func (o *Operator) flushCollected(ctx context.Context, tube string, ticket uint6
 		var commit uint64
 		var all bool
 		err := o.finish(ctx, func(c *direct.Caller) error {
-			c.Op().AskReclaimed(ticket)
+			c.Op().AskFlushed(ticket)
 			r := c.DoTube(tube)
 			commit, all = r.Commit, r.Status == core.StatusOK
 			return nil
@@ -180,9 +153,9 @@ func (o *Operator) flushCollected(ctx context.Context, tube string, ticket uint6
 }
 
 // flushBySteps runs f while other jobs come.
-func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n Flushed, err error) {
+func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n core.Flushed, err error) {
 	var last uint64 // commit
-	x := core.OperatorOp{Act: core.Action{Verb: core.VerbDelete}, Filter: core.Filter{EnteredBy: f.AsOf}}
+	x := core.OperatorOp{Filter: core.Filter{EnteredBy: f.AsOf}}
 	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
 		for more := f.States.Has(s); more && err == nil; {
 			if ctx.Err() != nil {
@@ -191,9 +164,9 @@ func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n Flushed, err e
 				break
 			}
 			err = o.visit(ctx, func(c *direct.Caller) {
-				c.Op().Sweep([]byte(f.Tube), s, &x)
+				c.Op().FlushStep([]byte(f.Tube), s, &x)
 				r := c.DoTube(f.Tube)
-				*n.in(s) += uint64(r.N)
+				*n.In(s) += uint64(r.N)
 				last = max(last, r.Commit)
 				more = r.Status == core.StatusMore
 			})

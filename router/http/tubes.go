@@ -250,7 +250,7 @@ func (a *API) flushTube(c *call) error {
 	}
 	v := wire.Flushed{Jobs: n.All(), Ready: n.Ready, Delayed: n.Delayed, Buried: n.Buried, DryRun: f.DryRun}
 	if f.DryRun {
-		v.AsOf = a.asOfText(n.AsOf)
+		v.AsOf = a.asOfText(n.At)
 	}
 	return c.answer(http.StatusOK, v)
 }

@@ -43,7 +43,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 			t.Errorf("no %s ever ended", what.name)
 		}
 	}
-	for _, what := range []string{"scanned", "listed", "held", "tubes", "swept", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing", "killed", "connected", "moved", "copied elsewhere", "moved or copied in bulk", "flushed", "flushed as of"} {
+	for _, what := range []string{"scanned", "listed", "held", "tubes", "flushed by steps", "deleted", "kicked", "buried", "released", "touched", "set", "edited", "changed", "found nothing", "killed", "connected", "moved", "copied elsewhere", "moved or copied in bulk", "flushed", "flushed as of"} {
 		if seen[what] == 0 {
 			t.Errorf("nothing was ever %s", what)
 		}
@@ -74,7 +74,7 @@ var operatorTasks = []struct {
 }{
 	{"scan", (*operatorClient).scan}, {"scan again", (*operatorClient).scan}, {"list", (*operatorClient).list}, {"head", (*operatorClient).head},
 	{"holders", (*operatorClient).holders}, {"list of tubes", (*operatorClient).tubes},
-	{"act on one", (*operatorClient).actOnOne}, {"act on many", (*operatorClient).actOnMany}, {"sweep", (*operatorClient).sweep}, {"bulk", (*operatorClient).bulk},
+	{"act on one", (*operatorClient).actOnOne}, {"act on many", (*operatorClient).actOnMany}, {"flush by steps", (*operatorClient).flushSteps}, {"bulk", (*operatorClient).bulk},
 	{"edit", (*operatorClient).edit}, {"put", (*operatorClient).put}, {"pause or kick of a tube", (*operatorClient).tube},
 	{"list of connections", (*operatorClient).connections}, {"kill", (*operatorClient).kill}, {"look at a connection", (*operatorClient).connection},
 	{"move or copy", (*operatorClient).transfer}, {"move or copy of many", (*operatorClient).transferMany}, {"flush", (*operatorClient).flush},
@@ -239,14 +239,11 @@ func (b *operatorClient) actOnMany(c *direct.Caller) error {
 	return nil
 }
 
-// sweep has all go that were in a state at a moment, and nobody else.
-func (b *operatorClient) sweep(c *direct.Caller) error {
-	name, a := b.name(), core.Action{Verb: core.Verb(1 + b.rng.IntN(3))}
+// flushSteps deletes the jobs that were in a state at a moment, one visit after the other.
+func (b *operatorClient) flushSteps(c *direct.Caller) error {
+	name, a := b.name(), core.Action{Verb: core.VerbDelete}
 	s := []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)]
-	if a.Verb == core.VerbKick && s == core.Ready || a.Verb == core.VerbBury && s == core.Buried {
-		a.Verb = core.VerbDelete
-	}
-	x := core.OperatorOp{Act: a, Filter: core.Filter{EnteredBy: b.moment()}}
+	x := core.OperatorOp{Filter: core.Filter{EnteredBy: b.moment()}}
 	in := func(j *core.JobView) bool { return j.Tube == name && j.State == s && j.Since <= x.Filter.EnteredBy }
 	would := b.doom(&a, func(j *core.JobView) bool {
 		due := s == core.Ready && j.Deadline != 0 && j.Deadline <= x.Filter.EnteredBy // nobody has noticed yet
@@ -254,16 +251,16 @@ func (b *operatorClient) sweep(c *direct.Caller) error {
 	})
 	done := uint64(0)
 	for more := true; more; {
-		c.Op().Sweep([]byte(name), s, &x)
+		c.Op().FlushStep([]byte(name), s, &x)
 		r := c.Do(b.c.w.D.ShardOf(name))
 		done += uint64(r.N)
 		if more = r.Status == core.StatusMore; more {
 			b.o.turn()
 		}
 	}
-	b.c.seen["swept"] += int(done)
+	b.c.seen["flushed by steps"] += int(done)
 	if done > uint64(len(would)) {
-		return fmt.Errorf("%d of %d jobs were swept", done, len(would))
+		return fmt.Errorf("%d of %d jobs were deleted", done, len(would))
 	}
 	for _, j := range b.jobs() {
 		if in(&j) {

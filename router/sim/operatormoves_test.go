@@ -165,7 +165,7 @@ func (b *operatorClient) flushPast(f *admin.Flush, in func(*core.JobView) bool) 
 	if err != nil {
 		return refusal(err, "not-found")
 	}
-	f.AsOf = n.AsOf
+	f.AsOf = n.At
 	for range b.rng.IntN(10) {
 		b.o.turn()
 	}

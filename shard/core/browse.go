@@ -48,11 +48,11 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case opPutCopies:
 		c.putCopies(op, r)
 		return
-	case opCondemn:
-		c.applyCondemn(op, r)
+	case opFlush:
+		c.applyFlush(op, r)
 		return
-	case opReclaimed:
-		c.applyReclaimed(op, r)
+	case opAskFlushed:
+		c.askFlushed(op, r)
 		return
 	case opHeld:
 		c.listHeld(op, r)
@@ -78,8 +78,8 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 		c.listArrivals(t, State(op.N), op.Operator, r)
 	case opScan:
 		c.scan(t, op.Operator, r)
-	case opSweep:
-		c.sweep(op, r)
+	case opFlushStep:
+		c.flushStep(t, State(op.N), op.Operator, r)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
 	}
@@ -229,7 +229,7 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 			return
 		}
 		x.Cursor.At = uint64(at)
-		if j := c.jobs.At(at); b.spent() || (t == nil || j.Tube == t.id) && !c.isCondemned(j) && !b.look(at) {
+		if j := c.jobs.At(at); b.spent() || (t == nil || j.Tube == t.id) && !c.isFlushed(j) && !b.look(at) {
 			r.Status = StatusMore
 			return
 		}

@@ -451,8 +451,8 @@ func BenchmarkHead(b *testing.B) {
 	}
 }
 
-// BenchmarkSweep deletes all there are, a visit's number at a time, of random priorities.
-func BenchmarkSweep(b *testing.B) {
+// BenchmarkFlushStep deletes all there are, a visit's number at a time, of random priorities.
+func BenchmarkFlushStep(b *testing.B) {
 	w := newBench(b)
 	x := &OperatorOp{Act: Action{Verb: VerbDelete}}
 	op, r := new(Op), new(Reply)
@@ -463,7 +463,7 @@ func BenchmarkSweep(b *testing.B) {
 			w.putOne()
 		}
 		b.StartTimer()
-		op.Sweep([]byte("default"), Ready, x)
+		op.FlushStep([]byte("default"), Ready, x)
 		w.Apply(w.now, op, r)
 	}
 }

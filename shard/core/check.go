@@ -13,7 +13,7 @@ func (c *Core) Check() error {
 	c.ids.Check(c.jobs, k.at, k.fail) // all other places are compared with what it finds
 	k.tubes()
 	k.moves()
-	k.condemned()
+	k.flushed()
 	k.clients()
 	k.waits()
 	k.timers()

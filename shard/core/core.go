@@ -46,7 +46,7 @@ type Core struct {
 	moving      map[JobID]moving
 
 	recorder
-	reclaims *reclaims // nil: nothing was ever condemned
+	collection *collection // nil: nothing was ever flushed
 
 	_ [32]byte // see TestNothingSharesCacheLines
 }
@@ -213,7 +213,7 @@ func (c *Core) find(id JobID) (uint32, *Job, *tube) {
 		return 0, nil, nil
 	}
 	t := c.tubes[j.Tube]
-	if t.condemned != nil && t.condemned.has(j) {
+	if t.flushed != nil && t.flushed.has(j) {
 		return 0, nil, nil
 	}
 	return i, j, t

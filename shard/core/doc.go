@@ -74,7 +74,7 @@
 // dropped, or put back (move.go).
 //
 // A flush ends all jobs of a tube at one moment, and gives their memory back later, in parts
-// (condemn.go). Only code that walks over records, not over a tube, meets such jobs.
+// (flush.go). Only code that walks over records, not over a tube, meets such jobs.
 //
 // Invariants are checked twice. Cheap assertions are always on: a job that enters a container
 // while it is in another, a handle that is closed, an index out of its heap panic with the

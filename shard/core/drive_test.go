@@ -55,8 +55,8 @@ func newDriver(pick func(n int) int) *driver {
 	d.core = New(d)
 	d.core.Pin("default")
 	d.twin.open("default", 1).pinned = true
-	d.twin.reclaimMost = 1 + pick(6)
-	d.core.reclaimed().most = d.twin.reclaimMost
+	d.twin.collectMost = 1 + pick(6)
+	d.core.ensureCollection().most = d.twin.collectMost
 	for range 1 + pick(8) {
 		d.conns = append(d.conns, &conn{number: uint64(len(d.conns)) + 100, waiter: new(Waiter), watches: map[string]TubeID{}, mirrors: map[string]*Mirror{}})
 	}
@@ -183,8 +183,8 @@ func (d *driver) do(cn *conn, op *Op) error {
 	if op.Kind == opMany && !slices.Equal(op.Operator.Results, d.twin.results) {
 		return fmt.Errorf("results %v, want %v", op.Operator.Results, d.twin.results)
 	}
-	if op.Kind == opCondemn && op.Operator.Condemned != d.twin.condemned {
-		return fmt.Errorf("condemned %+v, want %+v", op.Operator.Condemned, d.twin.condemned)
+	if op.Kind == opFlush && op.Operator.Flushed != d.twin.flushed {
+		return fmt.Errorf("flushed %+v, want %+v", op.Operator.Flushed, d.twin.flushed)
 	}
 	if (got.Mirror != nil) != (op.Mirror || op.Kind == OpMirror) {
 		return fmt.Errorf("mirror %v", got.Mirror)
@@ -243,7 +243,7 @@ func (d *driver) op(cn *conn) *Op {
 		OpPut, OpPut, OpPut, OpPut, OpPut, OpReserve, OpReserve, OpReserve, OpReserve, OpReserve, OpCancel, OpReserveJob,
 		OpDelete, OpDelete, OpRelease, OpRelease, OpBury, OpBury, OpTouch, OpKick, OpKickJob,
 		OpPeek, OpPeekReady, OpPeekDelayed, OpPeekBuried, OpPause, OpStatsJob, OpStatsTube, OpStats,
-		opMany, opSweep, opEdit, opPutCopies, opPutCopies, opCondemn, opReclaimed,
+		opMany, opFlushStep, opEdit, opPutCopies, opPutCopies, opFlush, opAskFlushed,
 	}
 	op.Kind = kinds[d.pick(len(kinds))]
 	if d.puts > 0 {
@@ -326,7 +326,7 @@ func (d *driver) op(cn *conn) *Op {
 		op.TubeStats = new(TubeStats)
 	case OpStats:
 		op.Counts = new(Counts)
-	case opMany, opSweep, opEdit, opCondemn, opReclaimed:
+	case opMany, opFlushStep, opEdit, opFlush, opAskFlushed:
 		d.operate(cn, op)
 	}
 	return op
@@ -526,7 +526,7 @@ func (d *driver) drain() error {
 		var r Reply
 		d.core.Apply(d.now, &Op{Kind: OpDelete, ID: id + 1}, &r)
 	}
-	reclaimAll(d.core, &d.now)
+	collectAll(d.core, &d.now)
 	n := d.core.Counts()
 	if n.Tubes != 1 || n.Clients != 0 || n.Ready+n.Delayed+n.Reserved+n.Buried != 0 || d.core.jobs.Len() != 0 {
 		return fmt.Errorf("after closing and deleting everything: %+v", n)

@@ -138,7 +138,7 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 		j := c.jobs.At(i)
 		x := c.submissionOf(j)
 		c.unfollow(x, cl.follows)
-		if j.State != Reserved && c.unwanted(j) && !c.isCondemned(j) {
+		if j.State != Reserved && c.unwanted(j) && !c.isFlushed(j) {
 			t := c.tubes[j.Tube]
 			c.leave(t, i, j)
 			c.dropJob(t, i, j)

@@ -154,7 +154,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 	case OpStats:
 	case opPutCopies:
 		m.putCopies(op, &r, got)
-	case opMany, opSweep, opEdit, opCondemn, opReclaimed:
+	case opMany, opFlushStep, opEdit, opFlush, opAskFlushed:
 		m.results = m.operate(op, &r)
 	default:
 		panic("the model does not know this operation")
@@ -180,7 +180,7 @@ func (m *model) letGo(id TubeID) {
 	if id != 0 {
 		t := m.tubeByID(id)
 		t.using--
-		m.sweep(t)
+		m.forget(t)
 	}
 }
 
@@ -189,7 +189,7 @@ func (m *model) ignore(cl *modelClient, i int) {
 	t, n := cl.watches[i], len(cl.watches)-1
 	cl.watches[i] = cl.watches[n]
 	cl.watches = cl.watches[:n]
-	m.sweep(t)
+	m.forget(t)
 }
 
 func (m *model) put(op *Op) {

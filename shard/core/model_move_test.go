@@ -78,7 +78,7 @@ func (m *model) putCopies(op *Op, r, got *Reply) {
 			m.set(j, Ready, nil, 0)
 		}
 	}
-	m.sweep(t)
+	m.forget(t)
 }
 
 // A moveTwin is a move, or a copy, that is under way while the driver plays.

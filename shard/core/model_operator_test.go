@@ -71,28 +71,28 @@ func (m *model) change(j *modelJob, a *Action) Status {
 	return StatusOK
 }
 
-// modelReclaims are the twin's jobs that are condemned.
-type modelReclaims struct {
+// modelFlushes are the twin's jobs that are flushed.
+type modelFlushes struct {
 	lists        []modelList
 	begun, ended uint64
-	condemned    Condemned // by the last OpCondemn
-	reclaimAt    Time      // the next part
-	reclaimMost  int
+	flushed      Flushed // by the last opFlush
+	collectAt    Time    // the next part
+	collectMost  int
 }
 
-// A modelList is what was condemned of a tube in a state, in the order in which it came.
+// A modelList is what was flushed of a tube in a state, in the order in which it came.
 type modelList struct {
 	tube *modelTube
 	jobs []*modelJob
 }
 
-// reclaims reports whether jobs of t are to be reclaimed.
-func (m *model) reclaims(t *modelTube) bool {
+// isFlushing reports whether jobs of t are to be collected.
+func (m *model) isFlushing(t *modelTube) bool {
 	return slices.ContainsFunc(m.lists, func(l modelList) bool { return l.tube == t })
 }
 
-// condemn ends the jobs of a tube in some states.
-func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Condemned) Status {
+// flush ends the jobs of a tube in some states.
+func (m *model) flush(t *modelTube, states States, by Time, dry bool, x *Flushed) Status {
 	for _, j := range m.jobs {
 		if by != 0 && !dry && j.tube == t && states.Has(j.state) && j.state != Reserved && j.at > by {
 			return StatusChanged
@@ -103,11 +103,11 @@ func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Conde
 		if !states.Has(s) || len(list) == 0 {
 			continue
 		}
-		if *x.of(s) = uint32(len(list)); dry {
+		if *x.In(s) = uint64(len(list)); dry {
 			continue
 		}
 		if len(m.lists) == 0 {
-			m.reclaimAt = m.now
+			m.collectAt = m.now
 		}
 		slices.SortFunc(list, func(a, b *modelJob) int { return cmp.Compare(a.since, b.since) })
 		for _, j := range list {
@@ -117,9 +117,9 @@ func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Conde
 			m.happens(t, stats.Flush)
 		}
 		if s == Ready {
-			t.condemnedUntil = m.now
-		} else if !m.reclaims(t) {
-			t.condemnedUntil = noTime
+			t.flushedUntil = m.now
+		} else if !m.isFlushing(t) {
+			t.flushedUntil = noTime
 		}
 		m.lists = append(m.lists, modelList{t, list})
 		m.begun++
@@ -129,20 +129,20 @@ func (m *model) condemn(t *modelTube, states States, by Time, dry bool, x *Conde
 	return StatusOK
 }
 
-// reclaim gives back the next of what is condemned.
-func (m *model) reclaim(due Time) {
-	most := m.reclaimMost
-	if m.now-due >= reclaimEvery {
+// collect gives back the next of what is flushed.
+func (m *model) collect(due Time) {
+	most := m.collectMost
+	if m.now-due >= collectEvery {
 		most *= 2
 	}
-	m.reclaimAt = m.now + reclaimEvery
+	m.collectAt = m.now + collectEvery
 	for n := 0; n < most && len(m.lists) > 0; n++ {
 		l := &m.lists[0]
 		if l.jobs = l.jobs[1:]; len(l.jobs) == 0 {
 			t := l.tube
 			m.lists = m.lists[1:]
 			m.ended++
-			m.sweep(t)
+			m.forget(t)
 		}
 	}
 }
@@ -165,36 +165,30 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			}
 			results = append(results, s)
 		}
-	case opSweep:
+	case opFlushStep:
 		t, s := m.tubeNamed(string(op.Name)), State(op.N)
-		v := x.Act.Verb
-		switch {
-		case t == nil:
+		if t == nil {
 			r.Status = StatusNotFound
-			return nil
-		case s == Reserved, v > VerbBury, v == VerbKick && s == Ready, v == VerbBury && s == Buried:
-			r.Status = StatusUnfit
 			return nil
 		}
 		list := m.in(t, s)
 		slices.SortFunc(list, func(a, b *modelJob) int { return cmp.Compare(a.since, b.since) })
 		for _, j := range list {
-			if j.state != s || x.Filter.EnteredBy != 0 && j.at > x.Filter.EnteredBy {
-				continue
+			if x.Filter.EnteredBy == 0 || j.at <= x.Filter.EnteredBy {
+				m.delete(j)
+				r.N++
 			}
-			m.act(j, &x.Act, 0)
-			r.N++
 		}
-	case opCondemn:
-		m.condemned = Condemned{}
+	case opFlush:
+		m.flushed = Flushed{}
 		t := m.tubeNamed(string(op.Name))
 		if t == nil {
 			r.Status = StatusNotFound
 			return nil
 		}
-		r.Status = m.condemn(t, States(op.N), x.Filter.EnteredBy, op.Wait, &m.condemned)
-		r.N = m.condemned.Ready + m.condemned.Delayed + m.condemned.Buried
-	case opReclaimed:
+		r.Status = m.flush(t, States(op.N), x.Filter.EnteredBy, op.Wait, &m.flushed)
+		r.N = uint32(m.flushed.All())
+	case opAskFlushed:
 		if m.ended < op.Seq {
 			r.Status = StatusMore
 		}
@@ -238,21 +232,18 @@ func (d *driver) operate(cn *conn, op *Op) {
 		if d.pick(3) == 0 {
 			x.Filter.States = StatesOf(State(1+d.pick(4)), Ready)
 		}
-	case opSweep:
-		op.N = uint32(1 + d.pick(4))
-		if d.putBack && x.Act.Verb == VerbBury {
-			x.Act.Verb = VerbDelete // of those of the same moment, the twin does not know which comes first
-		}
+	case opFlushStep:
+		op.N = uint32(d.oneOf(uint32(Ready), uint32(Delayed), uint32(Buried)))
 		if d.pick(2) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
-	case opCondemn:
+	case opFlush:
 		op.Wait = d.pick(4) == 0
 		op.N = uint32(d.oneOf(0, uint32(StatesOf(State(1+d.pick(4)))), uint32(StatesOf(State(1+d.pick(4)), Ready))))
 		if d.pick(3) == 0 {
 			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
 		}
-	case opReclaimed:
+	case opAskFlushed:
 		op.Seq = uint64(d.pick(int(d.twin.begun) + 2))
 	case opEdit:
 		if d.pick(2) == 0 {

@@ -29,7 +29,7 @@ type model struct {
 	read            []modelJob // by the last VerbRead or VerbTake
 	copied          []modelJob // by the next OpPutCopies
 
-	modelReclaims
+	modelFlushes
 }
 
 type modelJob struct {
@@ -54,7 +54,7 @@ type modelTube struct {
 	pauseUntil, pauseFor   Time
 	total, deletes, pauses uint64
 	flow                   Flow
-	condemnedUntil         Time // of ready jobs
+	flushedUntil           Time // of ready jobs
 }
 
 type modelClient struct {
@@ -133,8 +133,8 @@ func (m *model) open(name string, id TubeID) *modelTube {
 	return t
 }
 
-// sweep forgets t when nothing needs it.
-func (m *model) sweep(t *modelTube) {
+// forget removes t when nothing needs it.
+func (m *model) forget(t *modelTube) {
 	used := t.pinned || t.using > 0
 	for _, cl := range m.clients {
 		used = used || slices.Contains(cl.watches, t)
@@ -142,7 +142,7 @@ func (m *model) sweep(t *modelTube) {
 	for _, j := range m.jobs {
 		used = used || j.tube == t
 	}
-	if !used && !m.reclaims(t) {
+	if !used && !m.isFlushing(t) {
 		m.tubes = slices.DeleteFunc(m.tubes, func(o *modelTube) bool { return o == t })
 		m.log = append(m.log, "-"+t.name)
 	}
@@ -200,7 +200,7 @@ func (m *model) delete(j *modelJob) {
 	delete(m.jobs, j.id)
 	j.tube.deletes++
 	m.flow.Deletes++
-	m.sweep(j.tube)
+	m.forget(j.tube)
 }
 
 // setAt is set for what happened at a moment that may be past.
@@ -212,8 +212,8 @@ func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) 
 		for _, o := range m.in(j.tube, Ready) {
 			at = max(at, o.at)
 		}
-		if m.reclaims(j.tube) {
-			at = max(at, j.tube.condemnedUntil+1)
+		if m.isFlushing(j.tube) {
+			at = max(at, j.tube.flushedUntil+1)
 		}
 	case Buried:
 		at = max(at, m.buriedAt+1)
@@ -296,11 +296,11 @@ func (m *model) clientDue(cl *modelClient) Time {
 
 // next is the moment of the next event, and the event. At one moment tubes go
 // before clients, and lower handles before higher ones; before them all goes what has neither,
-// the next part of what is to be reclaimed.
+// the next part of what is to be collected.
 func (m *model) next() (at Time, t *modelTube, cl *modelClient) {
 	at = Never
 	if len(m.lists) > 0 {
-		at = m.reclaimAt
+		at = m.collectAt
 	}
 	for _, o := range m.tubes {
 		if d := m.tubeDue(o); d < at || d == at && t != nil && o.id < t.id {
@@ -329,7 +329,7 @@ func (m *model) expire(now Time) {
 		case t != nil:
 			m.setAt(m.in(t, Delayed)[0], Ready, nil, 0, at)
 		case cl == nil:
-			m.reclaim(at)
+			m.collect(at)
 		default:
 			held := m.held(cl)
 			switch {

@@ -165,8 +165,8 @@ func (c *Core) putBack(t *tube, i uint32, j *Job, x *OperatorOp) Status {
 	j.Since = since
 	l.Remove(c.jobs, i, j)
 	l.pushBehind(c.jobs, before, i, j)
-	if t.condemned != nil {
-		t.condemned.spare(j)
+	if t.flushed != nil {
+		t.flushed.spare(j)
 	}
 	if m.was == Ready {
 		c.match(t)

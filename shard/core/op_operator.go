@@ -15,14 +15,14 @@ const (
 	opHolders                                  // see ListHolders
 	opJob                                      // see AskJob
 	opMany                                     // see ActOnMany
-	opSweep                                    // see Sweep
+	opFlushStep                                // see FlushStep
 	opEdit                                     // see Edit
 	opPutCopies                                // see PutCopies
 	opHeld                                     // see ListHeld
 	opAskHolders                               // see AskHolders
 	opPick                                     // see PickJobs
-	opCondemn                                  // see Condemn
-	opReclaimed                                // see AskReclaimed
+	opFlush                                    // see Flush
+	opAskFlushed                               // see AskFlushed
 )
 
 // What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
@@ -55,7 +55,7 @@ type OperatorOp struct {
 	Looked  int    // jobs that were looked at in this visit
 	Holders []Holder
 
-	Condemned Condemned // by a Condemn
+	Flushed Flushed // by a Flush
 
 	Results []Status // what became of each job of an ActOnMany or PutCopies
 	Seen    Time     // when the rows of VerbRead and VerbTake were, in core time
@@ -238,16 +238,6 @@ func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	x.ids = ids
 	o.Admitted = 0
 	x.Results = x.Results[:0]
-}
-
-// Sweep applies x.Act, with the verb delete, kick or bury, to the jobs of a tube in a state,
-// but not Reserved, that entered it by x.Filter.EnteredBy: the oldest first, a bounded number a
-// visit. It reads nothing else of x.Filter. StatusMore asks for the same again. StatusUnfit:
-// the verb does not apply to the state. Reply: N, the number of jobs of this visit.
-func (o *Op) Sweep(name []byte, s State, x *OperatorOp) {
-	o.onOperator(opSweep, name, x)
-	o.N = uint32(s)
-	o.Admitted = 0
 }
 
 // Edit changes one job, unless its version is not the one expected; zero expects any. A new

@@ -110,20 +110,20 @@ func made(op *Op) *Op {
 	case opMany:
 		o.ActOnMany(op.Operator.ids, op.Operator)
 		o.Admitted = op.Admitted
-	case opSweep:
-		o.Sweep(op.Name, State(op.N), op.Operator)
+	case opFlushStep:
+		o.FlushStep(op.Name, State(op.N), op.Operator)
 	case opEdit:
 		o.Edit(op.ID, op.Seq, op.Body, op.Large, op.Operator)
 	case opPutCopies:
 		o.PutCopies(op.Name, op.Operator.ids, op.Operator)
-	case opCondemn:
+	case opFlush:
 		if op.Wait {
-			o.CountCondemned(op.Name, States(op.N), op.Operator)
+			o.CountFlush(op.Name, States(op.N), op.Operator)
 		} else {
-			o.Condemn(op.Name, States(op.N), op.Operator)
+			o.Flush(op.Name, States(op.N), op.Operator)
 		}
-	case opReclaimed:
-		o.AskReclaimed(op.Seq)
+	case opAskFlushed:
+		o.AskFlushed(op.Seq)
 	case opCreateFunction:
 		o.CreateFunction(op.Name)
 	case opDropFunction:
@@ -181,7 +181,7 @@ func made(op *Op) *Op {
 // TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
 // by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
-	for kind := OpJoin; kind <= opReclaimed; kind++ {
+	for kind := OpJoin; kind <= opAskFlushed; kind++ {
 		if kind == functionKinds || kind == operatorKinds {
 			kind++
 		}

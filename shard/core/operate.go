@@ -66,41 +66,6 @@ func (c *Core) actOnMany(op *Op, r *Reply) {
 	}
 }
 
-// sweep does the same to the jobs of a list, from its head on. Each leaves it, or the sweep
-// ends.
-func (c *Core) sweep(op *Op, r *Reply) {
-	x, s := op.Operator, State(op.N)
-	switch v := x.Act.Verb; {
-	case s != Ready && s != Delayed && s != Buried,
-		v != VerbDelete && v != VerbKick && v != VerbBury,
-		v == VerbKick && s == Ready, v == VerbBury && s == Buried:
-		r.Status = StatusUnfit
-		return
-	}
-	for {
-		t := c.findTube(op.Name)
-		if t == nil {
-			return // with its last job
-		}
-		i := t.listOf(s).Head
-		if i == 0 {
-			return
-		}
-		j := c.jobs.At(i)
-		if x.Filter.EnteredBy != 0 && j.Since > x.Filter.EnteredBy {
-			return
-		}
-		if r.N == actMax {
-			r.Status = StatusMore
-			return
-		}
-		if r.Status = c.act(t, i, j, op); r.Status != StatusOK {
-			return
-		}
-		r.N++
-	}
-}
-
 // act does what an operator asks to one job. After it the tube may be gone, and the job
 // anybody's.
 func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {

@@ -64,8 +64,8 @@ func TestOperatorLeavesWhatIsNotWanted(t *testing.T) {
 	}
 }
 
-// TestSweepIsBounded, and comes to its end: also if that is the end of the tube.
-func TestSweepIsBounded(t *testing.T) {
+// TestFlushStepIsBounded, and comes to its end: also if that is the end of the tube.
+func TestFlushStepIsBounded(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
 	p.fill(2*actMax+10, 5, 0)
@@ -76,11 +76,11 @@ func TestSweepIsBounded(t *testing.T) {
 		if want < actMax {
 			status = StatusOK
 		}
-		if r := w.do(Op{Kind: opSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, status); r.N != want {
+		if r := w.do(Op{Kind: opFlushStep, Name: []byte("a"), N: uint32(Ready), Operator: x}, status); r.N != want {
 			t.Errorf("visit %d deletes %d, want %d", visit, r.N, want)
 		}
 	}
-	w.do(Op{Kind: opSweep, Name: []byte("a"), N: uint32(Ready), Operator: x}, StatusNotFound)
+	w.do(Op{Kind: opFlushStep, Name: []byte("a"), N: uint32(Ready), Operator: x}, StatusNotFound)
 }
 
 // TestEditWantsWhatItHasSeen: a job that has changed is not changed over that.

@@ -33,7 +33,7 @@ func (k opKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
 		OpUse, OpUnuse, OpIgnore, OpClose, opDropFunction, // the last tube's user ends its pause
-		opSubmit, opReport, opCancelJob, opUnregister, opMany, opSweep, opEdit, opPutCopies:
+		opSubmit, opReport, opCancelJob, opUnregister, opMany, opFlushStep, opEdit, opPutCopies:
 		return true
 	}
 	return false
@@ -46,9 +46,9 @@ func (c *Core) records(j *Job) bool {
 }
 
 // RecordsTimers reports whether what is due may append records: a job that fails
-// because its time is up once too often, the end of those that are condemned.
+// because its time is up once too often, the end of those that are flushed.
 func (c *Core) RecordsTimers() bool {
-	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.reclaims != nil && c.reclaims.jobs > 0
+	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.collection != nil && c.collection.jobs > 0
 }
 
 // recordOf describes a job as it is to come back: its reservation ends with

@@ -441,7 +441,7 @@ func (c *Core) eachJob(f func(*Job)) {
 	for b := range uint64(c.ids.Size) {
 		for i := *c.ids.head(b); i != 0; {
 			j := c.jobs.At(i)
-			if i = j.Hash; !c.isCondemned(j) {
+			if i = j.Hash; !c.isFlushed(j) {
 				f(j)
 			}
 		}

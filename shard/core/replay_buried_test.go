@@ -48,7 +48,7 @@ func TestBuriedBeforeTheClockWasSetBack(t *testing.T) {
 		}
 	}
 	x := &OperatorOp{Filter: Filter{EnteredBy: w.now}}
-	if n := w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Buried)), Operator: x}, StatusOK).N; int(n) != len(want) {
-		t.Errorf("%d jobs are condemned of %d", n, len(want))
+	if n := w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Buried)), Operator: x}, StatusOK).N; int(n) != len(want) {
+		t.Errorf("%d jobs are flushed of %d", n, len(want))
 	}
 }

@@ -242,7 +242,7 @@ func compareReplay(s *scribe, now Time) error {
 }
 
 // compareCrash replays s as it is, maybe in the middle of a flush: what is there comes back
-// as it was, and besides that only what is condemned and not yet reclaimed.
+// as it was, and besides that only what is flushed and not yet collected.
 func compareCrash(s *scribe, now Time) error {
 	if err := s.take(); err != nil {
 		return err
@@ -437,10 +437,10 @@ func playReplay(seed uint64) (*driver, error) {
 	return d, compareReplay(s, d.now)
 }
 
-// conclude expires what is due in the core and in its twin, until nothing is condemned.
+// conclude expires what is due in the core and in its twin, until nothing is flushed.
 func (d *driver) conclude() error {
-	for more := true; more; more = d.core.reclaims.jobs > 0 {
-		d.now += reclaimEvery
+	for more := true; more; more = d.core.collection.jobs > 0 {
+		d.now += collectEvery
 		if err := d.expire(); err != nil {
 			return err
 		}
@@ -456,10 +456,10 @@ func (d *driver) expire() error {
 	return d.compare()
 }
 
-// reclaimAll lets time pass until nothing is condemned.
-func reclaimAll(c *Core, now *Time) {
-	for c.reclaims != nil && c.reclaims.jobs > 0 {
-		*now = max(*now, c.now) + reclaimEvery
+// collectAll lets time pass until nothing is flushed.
+func collectAll(c *Core, now *Time) {
+	for c.collection != nil && c.collection.jobs > 0 {
+		*now = max(*now, c.now) + collectEvery
 		settle(c, *now)
 	}
 }

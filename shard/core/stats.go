@@ -271,7 +271,7 @@ func (c *Core) Jobs() iter.Seq[JobView] {
 		for b := range uint64(c.ids.Size) {
 			for i := *c.ids.head(b); i != 0; {
 				j := c.jobs.At(i)
-				if i = j.Hash; c.isCondemned(j) {
+				if i = j.Hash; c.isFlushed(j) {
 					continue
 				}
 				v := JobView{ID: j.ID, Tube: c.tubes[j.Tube].name, State: j.State, Pri: j.Pri, Since: j.Since, Body: c.bodyOf(j)}

@@ -158,7 +158,7 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	n := c.submissions.unique.find(c.submissions.jobs, hash, func(n uint32) bool {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
-		case j.Tube != t.id || x.is(byBody) != op.Function.ByBody || isTaken(j) || c.isCondemned(j):
+		case j.Tube != t.id || x.is(byBody) != op.Function.ByBody || isTaken(j) || c.isFlushed(j):
 			return false // a taken one is about to be another tube's
 		case x.is(byBody):
 			return c.sameBody(j, op)
@@ -337,7 +337,7 @@ func (k *checker) submission(i uint32, j *Job, sums *submissionSums) {
 	if x.Job != i {
 		k.fail("job %d: what was submitted belongs to record %d", j.ID, x.Job)
 	}
-	if j.State != Reserved && c.unwanted(j) && !c.isCondemned(j) {
+	if j.State != Reserved && c.unwanted(j) && !c.isFlushed(j) {
 		k.fail("job %d: %s, and nobody wants it", j.ID, j.State)
 	}
 	for _, n := range []uint8{x.UniqueLen, x.ReducerLen} {

@@ -267,7 +267,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 			if g.is(byBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
-			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isCondemned(j) {
+			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isFlushed(j) {
 				newest = j
 			}
 			return false // there may be others
@@ -292,7 +292,7 @@ func (c *Core) listJobs(x *FunctionOp, r *Reply) {
 		}
 		for i := *c.ids.head(x.Cursor); i != 0; {
 			j := c.jobs.At(i)
-			if i = j.Hash; c.isCondemned(j) {
+			if i = j.Hash; c.isFlushed(j) {
 				continue
 			}
 			s := submittedJob{ID: j.ID, Background: true}

@@ -67,8 +67,9 @@ func (h *functionHistory) operatorStep() {
 		x.ids = []JobID{h.some(), h.some()}
 		h.apply(&Op{Kind: opMany, Operator: x})
 	case 1:
-		x.Act.Verb, x.Filter.EnteredBy = Verb(1+h.rng.IntN(3)), h.now-Second
-		h.apply(&Op{Kind: opSweep, Name: []byte(h.name()), N: 1 + h.rng.Uint32N(4), Operator: x})
+		x.Filter.EnteredBy = h.now - Second
+		state := []State{Ready, Delayed, Buried}[h.rng.IntN(3)]
+		h.apply(&Op{Kind: opFlushStep, Name: []byte(h.name()), N: uint32(state), Operator: x})
 	case 2:
 		x.Act.Changes |= ChangeBody
 		h.apply(&Op{Kind: opEdit, ID: h.some(), Body: fmt.Appendf(nil, "%d", h.rng.IntN(3)), Operator: x})
@@ -77,8 +78,8 @@ func (h *functionHistory) operatorStep() {
 	case 4:
 		h.endMoves([]Verb{VerbPutBack, VerbDrop}[h.rng.IntN(2)])
 	case 5:
-		h.core.reclaimed().most = 1 + h.rng.IntN(3)
-		h.apply(&Op{Kind: opCondemn, Name: []byte(h.name()), N: uint32(StatesOf(State(1+h.rng.IntN(4)), State(1+h.rng.IntN(4)))), Operator: x})
+		h.core.ensureCollection().most = 1 + h.rng.IntN(3)
+		h.apply(&Op{Kind: opFlush, Name: []byte(h.name()), N: uint32(StatesOf(State(1+h.rng.IntN(4)), State(1+h.rng.IntN(4)))), Operator: x})
 	}
 }
 
@@ -221,7 +222,7 @@ func (h *functionHistory) deliver() {
 // compareReplay replays what was recorded: the jobs that somebody wants even
 // without a client are there as they were.
 func (h *functionHistory) compareReplay() {
-	reclaimAll(h.core, &h.now)
+	collectAll(h.core, &h.now)
 	h.check()
 	h.deliver()
 	if err := h.scribe.take(); err != nil {
@@ -276,7 +277,7 @@ func (h *functionHistory) finish() {
 	}
 	h.now += 10 * Second
 	h.core.Expire(h.now)
-	reclaimAll(h.core, &h.now)
+	collectAll(h.core, &h.now)
 	h.check()
 	h.deliver()
 	worker := h.session()

@@ -259,7 +259,7 @@ func (c *Core) Expire(now Time) {
 		case t.client != nil:
 			left -= c.expireClient(t.client, t.at-c.slept, left)
 		default:
-			c.reclaim(t.at)
+			c.collect(t.at)
 			continue
 		}
 		c.timers.move(t, c.dueAt(t))
@@ -284,8 +284,8 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, i, j)
 		since := at
-		if t.condemned != nil {
-			since = max(since, t.condemned.until[Ready]+1)
+		if t.flushed != nil {
+			since = max(since, t.flushed.until[Ready]+1)
 		}
 		if last := t.readyList.Tail; last != 0 {
 			since = max(since, c.jobs.At(last).Since)

@@ -29,7 +29,7 @@ type tube struct {
 	pauseUntil Time        // zero: not paused
 	flow       *stats.Flow // nil: see flowOf
 	function   *function   // nil: nobody has named it as a function
-	condemned  *condemned  // nil: none of its jobs
+	flushed    *flushed    // nil: none of its jobs
 
 	jobs     int    // in whatever state
 	bytes    uint64 // of their bodies
@@ -115,7 +115,7 @@ func (c *Core) openTube(name []byte) *tube {
 
 // inUse reports whether t is more than a name.
 func (t *tube) inUse() bool {
-	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.condemned != nil
+	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.flushed != nil
 }
 
 // closeTube forgets t if nothing needs it any more, a function after a while. A
@@ -247,7 +247,7 @@ func (k *checker) tubes() {
 	// In no fixed order: a check only reports.
 	for i := range k.at {
 		j := c.jobs.At(i)
-		if int(j.Tube) < len(c.tubes) && c.tubes[j.Tube] != nil && !c.isCondemned(j) {
+		if int(j.Tube) < len(c.tubes) && c.tubes[j.Tube] != nil && !c.isFlushed(j) {
 			jobs[j.Tube]++
 		}
 		bytes[j.Tube] += uint64(j.Size)

@@ -8,18 +8,18 @@ import (
 	"polystalk/shard/stats"
 )
 
-// flush condemns jobs of a tube, and wants so many.
-func (w *world) flush(name string, states States, want uint32) Condemned {
+// flush flushes jobs of a tube, and wants so many.
+func (w *world) flush(name string, states States, want uint32) Flushed {
 	w.t.Helper()
 	x := new(OperatorOp)
-	if r := w.do(Op{Kind: opCondemn, Name: []byte(name), N: uint32(states), Operator: x}, StatusOK); r.N != want {
-		w.t.Fatalf("condemned %d jobs, %+v, want %d", r.N, x.Condemned, want)
+	if r := w.do(Op{Kind: opFlush, Name: []byte(name), N: uint32(states), Operator: x}, StatusOK); r.N != want {
+		w.t.Fatalf("flushed %d jobs, %+v, want %d", r.N, x.Flushed, want)
 	}
-	return x.Condemned
+	return x.Flushed
 }
 
-// reclaimed wants all that has a ticket to be reclaimed, or not.
-func (w *world) reclaimed(ticket uint64, want bool) Reply {
+// collected wants all that has a ticket to be collected, or not.
+func (w *world) collected(ticket uint64, want bool) Reply {
 	w.t.Helper()
 	status := StatusOK
 	if !want {
@@ -27,10 +27,10 @@ func (w *world) reclaimed(ticket uint64, want bool) Reply {
 	}
 	var r Reply
 	op := new(Op)
-	op.AskReclaimed(ticket)
+	op.AskFlushed(ticket)
 	w.core.Apply(w.core.now, op, &r)
 	if r.Status != status {
-		w.t.Fatalf("whether %d is reclaimed: status %d, want %d", ticket, r.Status, status)
+		w.t.Fatalf("whether %d is collected: status %d, want %d", ticket, r.Status, status)
 	}
 	return r
 }
@@ -49,7 +49,7 @@ func TestFlushIsOneMoment(t *testing.T) {
 	m := p.do(Op{Kind: OpMirror, Tube: p.tube}, StatusOK).Mirror
 	c := w.flush("a", 0, 3)
 	if c.Ready != 1 || c.Delayed != 1 || c.Buried != 1 {
-		t.Errorf("condemned %+v", c)
+		t.Errorf("flushed %+v", c)
 	}
 	for _, id := range []JobID{ready, delayed, buried} {
 		for _, kind := range []opKind{OpPeek, OpDelete, OpReserveJob, OpKickJob} {
@@ -89,7 +89,7 @@ func TestFlushIsOneMoment(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	w.pass(6 * Second) // also its delay is over
-	w.reclaimed(c.Ticket, true)
+	w.collected(c.Ticket, true)
 	if n := w.core.jobs.Len(); n != 1 {
 		t.Errorf("%d records are left", n)
 	}
@@ -101,7 +101,7 @@ func TestFlushIsOneMoment(t *testing.T) {
 	q.reserve(held)
 }
 
-// TestFlushLeavesWhatComesAfterIt, at the same moment and while the others are reclaimed.
+// TestFlushLeavesWhatComesAfterIt, at the same moment and while the others are collected.
 func TestFlushLeavesWhatComesAfterIt(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
@@ -116,7 +116,7 @@ func TestFlushLeavesWhatComesAfterIt(t *testing.T) {
 		return append(ids, p.put(9, 5, 100), p.put(5, 0, 100))
 	}
 	old = fill()
-	w.core.reclaimed().most = 1
+	w.core.ensureCollection().most = 1
 	w.flush("a", 0, 5)
 	later = fill()
 	for range 2 {
@@ -126,21 +126,21 @@ func TestFlushLeavesWhatComesAfterIt(t *testing.T) {
 		for _, id := range old {
 			p.on(OpPeek, id, StatusNotFound)
 		}
-		w.pass(reclaimEvery)
+		w.pass(collectEvery)
 	}
-	c := w.flush("a", 0, 5) // before the first is reclaimed
+	c := w.flush("a", 0, 5) // before the first is collected
 	for _, id := range later {
 		p.on(OpPeek, id, StatusNotFound)
 	}
 	last := p.put(5, 0, 100)
-	for n := 0; w.core.reclaims.jobs > 0; n++ {
-		w.reclaimed(c.Ticket, false)
-		w.pass(reclaimEvery)
+	for n := 0; w.core.collection.jobs > 0; n++ {
+		w.collected(c.Ticket, false)
+		w.pass(collectEvery)
 		if n > 10 {
-			t.Fatalf("%d jobs are never reclaimed", w.core.reclaims.jobs)
+			t.Fatalf("%d jobs are never collected", w.core.collection.jobs)
 		}
 	}
-	w.reclaimed(c.Ticket, true)
+	w.collected(c.Ticket, true)
 	p.reserve(last)
 	if n := w.core.jobs.Len(); n != 1 {
 		t.Errorf("%d records are left", n)
@@ -154,15 +154,15 @@ func TestFlushAndDelaysThatAreOver(t *testing.T) {
 	p := w.join("a")
 	p.fill(3*expireMax, 5, 1)
 	w.now += 10 * Second
-	w.core.reclaimed().most = 1
+	w.core.ensureCollection().most = 1
 	x := new(OperatorOp) // its own visit lets some of them become ready
-	n := w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready)), Operator: x}, StatusOK).N
+	n := w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Ready)), Operator: x}, StatusOK).N
 	settle(w.core, w.now+Second)
 	w.check()
 	var s TubeStats
 	w.do(Op{Kind: OpStatsTube, Name: []byte("a"), Figures: Figures{TubeStats: &s}}, StatusOK)
 	if n == 0 || n == 3*expireMax || uint64(n)+s.Ready != 3*expireMax {
-		t.Errorf("%d of %d jobs are condemned, %d are ready", n, 3*expireMax, s.Ready)
+		t.Errorf("%d of %d jobs are flushed, %d are ready", n, 3*expireMax, s.Ready)
 	}
 }
 
@@ -175,17 +175,17 @@ func TestFlushByAMoment(t *testing.T) {
 	w.pass(Second)
 	p.put(5, 9, 100)
 	x := &OperatorOp{Filter: Filter{EnteredBy: seen}}
-	w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
-	w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Delayed)), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Delayed)), Operator: x}, StatusChanged)
 	if w.core.counts.Ready+w.core.counts.Delayed != 2 {
 		t.Errorf("%+v", w.core.counts)
 	}
-	if r := w.do(Op{Kind: opCondemn, Name: []byte("a"), N: uint32(StatesOf(Ready, Buried)), Operator: x}, StatusOK); r.N != 1 {
-		t.Errorf("condemned %d", r.N)
+	if r := w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Ready, Buried)), Operator: x}, StatusOK); r.N != 1 {
+		t.Errorf("flushed %d", r.N)
 	}
-	w.do(Op{Kind: opCondemn, Name: []byte("unknown"), Operator: x}, StatusNotFound)
-	if x.Condemned != (Condemned{}) {
-		t.Errorf("%+v", x.Condemned)
+	w.do(Op{Kind: opFlush, Name: []byte("unknown"), Operator: x}, StatusNotFound)
+	if x.Flushed != (Flushed{}) {
+		t.Errorf("%+v", x.Flushed)
 	}
 }
 
@@ -198,33 +198,33 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	count := func() Time {
 		t.Helper()
 		x := new(OperatorOp)
-		r := w.do(Op{Kind: opCondemn, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
-		if r.N != 2 || x.Condemned.Ready != 1 || x.Condemned.Delayed != 1 || w.core.jobCount() != int(w.last) {
-			t.Errorf("counted %d, %+v; there are %d", r.N, x.Condemned, w.core.jobCount())
+		r := w.do(Op{Kind: opFlush, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
+		if r.N != 2 || x.Flushed.Ready != 1 || x.Flushed.Delayed != 1 || w.core.jobCount() != int(w.last) {
+			t.Errorf("counted %d, %+v; there are %d", r.N, x.Flushed, w.core.jobCount())
 		}
-		return x.Condemned.At
+		return x.Flushed.At
 	}
 	x := &OperatorOp{Filter: Filter{EnteredBy: count()}}
 	id := p.put(5, 0, 100)
-	w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusChanged)
+	w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusChanged)
 	p.on(OpDelete, id, StatusOK)
 	w.last--
-	if r := w.do(Op{Kind: opCondemn, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
-		t.Errorf("condemned %d", r.N)
+	if r := w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
+		t.Errorf("flushed %d", r.N)
 	}
 }
 
-// TestFlushIsReclaimedInParts, of which none comes right after the one before.
-func TestFlushIsReclaimedInParts(t *testing.T) {
+// TestFlushIsCollectedInParts, of which none comes right after the one before.
+func TestFlushIsCollectedInParts(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
-	p.fill(2*reclaimMax+1, 5, 0)
+	p.fill(2*collectMax+1, 5, 0)
 	w.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
-	c := w.flush("a", StatesOf(Ready), 2*reclaimMax+1)
-	for _, left := range []int{reclaimMax + 1, 1, 0} {
+	c := w.flush("a", StatesOf(Ready), 2*collectMax+1)
+	for _, left := range []int{collectMax + 1, 1, 0} {
 		for range 3 { // what others do meanwhile does not make it quicker
 			w.do(Op{Kind: OpStats, Figures: Figures{Counts: new(Counts)}}, StatusOK)
-			if n := w.core.reclaims.jobs; n != left {
+			if n := w.core.collection.jobs; n != left {
 				t.Fatalf("%d are left, want %d", n, left)
 			}
 		}
@@ -233,13 +233,13 @@ func TestFlushIsReclaimedInParts(t *testing.T) {
 		}
 		w.now = w.core.Next()
 	}
-	w.reclaimed(c.Ticket, true)
+	w.collected(c.Ticket, true)
 	w.now = w.core.now
 	q := w.join("b")
-	q.fill(2*reclaimMax+1, 5, 0)
-	w.flush("b", 0, 2*reclaimMax+1)
-	if w.pass(Second); w.core.reclaims.jobs != 1 {
-		t.Errorf("a part that comes late leaves %d", w.core.reclaims.jobs)
+	q.fill(2*collectMax+1, 5, 0)
+	w.flush("b", 0, 2*collectMax+1)
+	if w.pass(Second); w.core.collection.jobs != 1 {
+		t.Errorf("a part that comes late leaves %d", w.core.collection.jobs)
 	}
 	w.pass(Second)
 	if w.core.Next() != Never {
@@ -260,7 +260,7 @@ func TestFlushedSubmissions(t *testing.T) {
 	c.submit("f", "-", "by its body", 1024, true, 3)
 	d.submit("f", "w", "x", 1024, false, 4)
 	p.grab(f, 1)
-	w.core.reclaimed().most = 1
+	w.core.ensureCollection().most = 1
 	w.flush("f", 0, 3)
 	w.do(Op{Kind: OpClose, Client: d.id}, StatusOK) // nobody wants job 4 any more
 	c.submit("f", "v", "x", 1024, false, 5)
@@ -284,8 +284,8 @@ func TestFlushedSubmissions(t *testing.T) {
 	if n := len(p.function.Jobs); n != 3 {
 		t.Errorf("%d jobs are listed: %+v", n, p.function.Jobs)
 	}
-	for w.core.reclaims.jobs > 0 {
-		w.pass(reclaimEvery)
+	for w.core.collection.jobs > 0 {
+		w.pass(collectEvery)
 	}
 	c.hears()
 	for id := JobID(2); id <= 4; id++ {
@@ -307,8 +307,8 @@ func TestFlushedSubmissions(t *testing.T) {
 	}
 }
 
-// TestDroppedFunctionWithCondemnedJobs is one without jobs.
-func TestDroppedFunctionWithCondemnedJobs(t *testing.T) {
+// TestDroppedFunctionWithFlushedJobs is one without jobs.
+func TestDroppedFunctionWithFlushedJobs(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	c := w.session()
 	c.submit("f", "u", "x", 1024, true, 1)
@@ -328,7 +328,7 @@ func TestFlushIsDurableAtItsEnd(t *testing.T) {
 	p := w.join("a")
 	p.put(5, 0, 100)
 	p.put(5, 0, 100)
-	w.core.reclaimed().most = 1
+	w.core.ensureCollection().most = 1
 	c := w.flush("a", 0, 2)
 	if len(s.buf.Data) > 0 && s.take() != nil {
 		t.Fatal("the puts are not recorded")
@@ -337,9 +337,9 @@ func TestFlushIsDurableAtItsEnd(t *testing.T) {
 		t.Error("the log is not opened for what is due")
 	}
 	for commit := uint64(2); commit <= 3; commit++ {
-		w.reclaimed(c.Ticket, false)
+		w.collected(c.Ticket, false)
 		s.buf.Commit = commit
-		w.pass(reclaimEvery)
+		w.pass(collectEvery)
 		if len(s.buf.Data) == 0 {
 			t.Fatalf("in commit %d nothing is recorded", commit)
 		}
@@ -348,7 +348,7 @@ func TestFlushIsDurableAtItsEnd(t *testing.T) {
 		}
 	}
 	s.buf.Commit = 4
-	if r := w.reclaimed(c.Ticket, true); r.Commit != 3 {
+	if r := w.collected(c.Ticket, true); r.Commit != 3 {
 		t.Errorf("it depends on commit %d, want 3", r.Commit)
 	}
 	if w.core.RecordsTimers() {
@@ -374,7 +374,7 @@ func TestFlushSparesWhatIsMoved(t *testing.T) {
 		p.put(5, 9, 100)
 	}
 	w.taken(ids...)
-	w.core.reclaimed().most = 1
+	w.core.ensureCollection().most = 1
 	w.flush("a", 0, 6)
 	back := slices.Clone(ids)
 	slices.Reverse(back)
@@ -385,7 +385,7 @@ func TestFlushSparesWhatIsMoved(t *testing.T) {
 	if got := buriedIn(w.core, w.core.names["a"]); !slices.Equal(got, ids[:3]) {
 		t.Errorf("buried are %v, want %v", got, ids[:3])
 	}
-	w.flush("a", StatesOf(Buried), 3) // before the first is reclaimed
+	w.flush("a", StatesOf(Buried), 3) // before the first is collected
 	p.on(OpPeek, ids[0], StatusNotFound)
 	p.reserve(ids[3])
 	w.pass(10 * Second)

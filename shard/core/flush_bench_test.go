@@ -7,8 +7,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// BenchmarkFlush is that of a million ready jobs: how long the visit takes that condemns them,
-// and one that reclaims a part of them.
+// BenchmarkFlush is that of a million ready jobs: how long the visit takes that flushes them,
+// and one that collects a part of them.
 func BenchmarkFlush(tb *testing.B) {
 	for _, recorded := range []bool{false, true} {
 		name := "unrecorded"
@@ -21,7 +21,7 @@ func BenchmarkFlush(tb *testing.B) {
 
 func flushMany(tb *testing.B, recorded bool) {
 	const jobs = 1 << 20
-	var condemn, reclaim time.Duration
+	var flush, collect time.Duration
 	runs, parts := 0, 0
 	for tb.Loop() {
 		tb.StopTimer()
@@ -35,17 +35,17 @@ func flushMany(tb *testing.B, recorded bool) {
 			b.putOne()
 		}
 		op := new(Op)
-		op.Condemn([]byte("default"), 0, new(OperatorOp))
+		op.Flush([]byte("default"), 0, new(OperatorOp))
 		tb.StartTimer()
 		start := time.Now()
 		b.do(op, StatusOK)
-		condemn += time.Since(start)
+		flush += time.Since(start)
 		runs++
 		for b.Next() != Never {
 			buf.Data = buf.Data[:0] // as who commits it does
 			start := time.Now()
 			b.Expire(b.Next())
-			reclaim += time.Since(start)
+			collect += time.Since(start)
 			parts++
 		}
 		if b.jobs.Len() != 0 {
@@ -53,6 +53,6 @@ func flushMany(tb *testing.B, recorded bool) {
 		}
 		b.Close()
 	}
-	tb.ReportMetric(float64(condemn.Nanoseconds())/float64(runs), "ns/condemn")
-	tb.ReportMetric(float64(reclaim.Nanoseconds())/float64(parts), "ns/part")
+	tb.ReportMetric(float64(flush.Nanoseconds())/float64(runs), "ns/flush")
+	tb.ReportMetric(float64(collect.Nanoseconds())/float64(parts), "ns/part")
 }

@@ -18,11 +18,11 @@ const (
 	freedMost  = 256 << 20
 	freedQuiet = 100 * time.Millisecond
 
-	reclaimEvery = 2 * time.Second
-	// reclaimMin bytes of heap are not worth a collection.
-	reclaimMin = 12 << 20
-	// reclaimRest is the largest change between two looks at a resting heap.
-	reclaimRest = 1 << 20
+	collectEvery = 2 * time.Second
+	// collectMin bytes of heap are not worth a collection.
+	collectMin = 12 << 20
+	// heapRest is the largest change between two looks at a resting heap.
+	heapRest = 1 << 20
 )
 
 // freedBodies counts the bytes of large bodies that no job has any more, since they were
@@ -67,7 +67,7 @@ type heapWatch struct {
 func (w *heapWatch) due(objects, free uint64) bool {
 	rest := near(objects, w.last)
 	w.last = objects
-	if objects+free < reclaimMin {
+	if objects+free < collectMin {
 		return false
 	}
 	if free > objects {
@@ -83,16 +83,16 @@ func (w *heapWatch) due(objects, free uint64) bool {
 // collected notes what is left after a collection.
 func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, objects }
 
-func near(a, b uint64) bool { return max(a, b)-min(a, b) < reclaimRest }
+func near(a, b uint64) bool { return max(a, b)-min(a, b) < heapRest }
 
-// reclaim collects the heap when that returns much. It runs until quit is closed.
-func reclaim(freed *freedBodies, quit <-chan struct{}) {
+// collectHeap collects the heap when that returns much. It runs until quit is closed.
+func collectHeap(freed *freedBodies, quit <-chan struct{}) {
 	heap := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 	}
 	var w heapWatch
-	tick := time.NewTicker(reclaimEvery)
+	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
 	quiet := time.NewTimer(freedQuiet)
 	defer quiet.Stop()

@@ -1,0 +1,336 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+
+	"polystalk/shard/stats"
+)
+
+// A flush ends all jobs of a tube in some states at one moment, however many there are: their
+// heap and list are taken off the tube, and from then on nobody sees them. Their memory is
+// given back later, in parts; see collect.
+//
+// A job is flushed if it entered its state by the moment until which the tube's jobs in that
+// state are flushed. Time advances with a flush, so a job that enters later has a later moment.
+// Hence no job is marked, and one flush may follow another before the first is collected.
+// Without a flush the cost is one look at the tube for each job that is looked up by its id.
+
+// Flush ends all jobs of a tube in some states, but not Reserved, at one moment. From then on
+// no operation finds them, and they are counted as flushed. Their memory is collected later, in
+// parts; only then do waiting clients hear that the jobs failed, are their bytes subtracted from
+// the tube's, are their ends recorded, and may the tube be forgotten. Jobs that enter meanwhile
+// are not touched. If x.Filter.EnteredBy is set and a job has entered such a state after it, the
+// answer is StatusChanged and nothing was changed: the caller then uses FlushStep. Reply: N, the
+// number of jobs; x.Flushed.
+func (o *Op) Flush(name []byte, states States, x *OperatorOp) {
+	o.onOperator(opFlush, name, x)
+	o.N, o.Wait = uint32(states), false
+}
+
+// CountFlush only counts what Flush would end. It does not read x.Filter. The counted jobs are
+// those that have entered their states by x.Flushed.At.
+func (o *Op) CountFlush(name []byte, states States, x *OperatorOp) {
+	o.Flush(name, states, x)
+	o.Wait = true
+}
+
+// AskFlushed asks for the jobs that a Flush with that ticket has ended. StatusMore: some are
+// still to be collected. Reply: Commit, on which their end depends.
+func (o *Op) AskFlushed(ticket uint64) {
+	o.set(opAskFlushed, 0, nil, nil, nil)
+	o.Seq = ticket
+}
+
+// FlushStep deletes the jobs of a tube in a state, but not Reserved, that entered it by
+// x.Filter.EnteredBy: the oldest first, a bounded number a visit. It reads nothing else of
+// x.Filter. StatusMore asks for the same again. Reply: N, the number of jobs of this visit.
+func (o *Op) FlushStep(name []byte, s State, x *OperatorOp) {
+	o.onOperator(opFlushStep, name, x)
+	o.N = uint32(s)
+}
+
+// Flushed counts the jobs that a Flush has ended, by their state.
+type Flushed struct {
+	Ready, Delayed, Buried uint64
+	Ticket                 uint64 // for AskFlushed
+	At                     Time   // in core time
+}
+
+// All returns the number of all jobs.
+func (x *Flushed) All() uint64 { return x.Ready + x.Delayed + x.Buried }
+
+// In returns the count of a state.
+func (x *Flushed) In(s State) *uint64 {
+	switch s {
+	case Ready:
+		return &x.Ready
+	case Delayed:
+		return &x.Delayed
+	}
+	return &x.Buried
+}
+
+// flushed is what a tube knows of its flushed jobs.
+type flushed struct {
+	until [Buried + 1]Time // by state: when the last of them entered it
+	lists int              // of its jobs, still to be collected
+
+	// spared are those that were taken to be moved then, and are back in the state that they
+	// had, as if they had not left it; see putBack. An entry for another state says nothing.
+	spared map[JobID]State
+}
+
+// noTime is before every moment.
+const noTime Time = -1 << 63
+
+// has reports whether j, which is a job of the tube, is over.
+func (x *flushed) has(j *Job) bool {
+	return j.Since <= x.until[j.State] && x.spared[j.ID] != j.State
+}
+
+// spare has j live in a state that it is said to have entered before a flush.
+func (x *flushed) spare(j *Job) {
+	if x.spared == nil {
+		x.spared = make(map[JobID]State)
+	}
+	x.spared[j.ID] = j.State
+}
+
+// isFlushed reports whether j is over, and only not yet collected.
+func (c *Core) isFlushed(j *Job) bool {
+	t := c.tubes[j.Tube]
+	return t != nil && t.flushed != nil && t.flushed.has(j)
+}
+
+// A flushedList is what was the list of a tube's jobs in a state.
+type flushedList struct {
+	tube *tube
+	jobs List
+}
+
+// collection are the jobs that are flushed, and what became of those that were. It is made
+// by the first flush.
+type collection struct {
+	lists []flushedList // the first is the next to be collected
+	jobs  int           // in all of them
+	timer timer         // has neither tube nor client; fires for the next part
+
+	begun, ended uint64 // lists, since the process began
+	commit       uint64 // on which the end of the last of them depends
+	most         int    // jobs in a part
+}
+
+// A part of the collection takes about 40 µs, mostly for looking at records, so no client
+// waits for it noticeably. The pause before the next part leaves most of the shard to clients.
+// In a shard without visits a goroutine sleeps longer, a millisecond; then a part may be twice
+// as large. So a million jobs take between a quarter and half of a second.
+const (
+	collectMax   = 1024
+	collectEvery = 250_000 // nanoseconds
+)
+
+// ensureCollection returns the collection, and makes it before the first flush.
+func (c *Core) ensureCollection() *collection {
+	if c.collection == nil {
+		c.collection = &collection{most: collectMax}
+	}
+	return c.collection
+}
+
+// applyFlush takes the jobs of a tube that are in some states.
+func (c *Core) applyFlush(op *Op, r *Reply) {
+	x, states := op.Operator, States(op.N)
+	t := c.findTube(op.Name)
+	x.Flushed = Flushed{}
+	if t == nil {
+		r.Status = StatusNotFound
+		return
+	}
+	if by := x.Filter.EnteredBy; by != 0 && !op.Wait {
+		for _, s := range flushable {
+			if last := t.listOf(s).Tail; states.Has(s) && last != 0 && c.jobs.At(last).Since > by {
+				r.Status = StatusChanged
+				return
+			}
+		}
+	}
+	for _, s := range flushable {
+		if n := t.listOf(s).N; states.Has(s) && n > 0 {
+			*x.Flushed.In(s) = uint64(n)
+			r.N += n
+			if !op.Wait {
+				c.flush(t, s)
+			}
+		}
+	}
+	x.Flushed.At = c.now
+	c.now++ // so that nothing else enters a state at this moment
+	x.Flushed.Ticket = c.ensureCollection().begun
+	if r.N > 0 && !op.Wait {
+		c.refresh(t)
+		c.publish(t)
+	}
+}
+
+// flushable are the states with jobs that can be flushed: all but Reserved.
+var flushable = [...]State{Ready, Delayed, Buried}
+
+// flush flushes the jobs of t in a state. There must be some.
+func (c *Core) flush(t *tube, s State) {
+	until, l := c.now, t.listOf(s)
+	n := int(l.N)
+	switch s {
+	case Ready:
+		c.counts.Ready -= uint64(n)
+		c.counts.Urgent -= uint64(t.urgent)
+		t.ready, t.urgent, t.low = Heap{}, 0, 0
+	case Delayed:
+		c.counts.Delayed -= uint64(n)
+		t.delay, t.urgentDelayed, t.lowDelayed = Heap{}, 0, 0
+	case Buried:
+		c.counts.Buried -= uint64(n)
+		until = c.buriedAt
+	}
+	t.jobs -= n
+	t.deletes += uint64(n)
+	t.flowOf().CountN(stats.Flush, n)
+	c.sums.CountN(stats.Flush, n)
+	if t.flushed == nil {
+		t.flushed = new(flushed)
+		for s := range t.flushed.until {
+			t.flushed.until[s] = noTime
+		}
+	}
+	t.flushed.until[s] = until
+	maps.DeleteFunc(t.flushed.spared, func(_ JobID, in State) bool { return in == s })
+	t.flushed.lists++
+	q := c.ensureCollection()
+	q.lists = append(q.lists, flushedList{t, *l})
+	q.jobs += n
+	q.begun++
+	*l = List{}
+	if q.timer.pos == 0 {
+		c.timers.want(&q.timer, c.now)
+	}
+}
+
+// collect gives back what the next flushed jobs have taken: a part that was due at a moment.
+func (c *Core) collect(due Time) {
+	q := c.collection
+	most := q.most
+	if c.now-due >= collectEvery {
+		most *= 2
+	}
+	for left := most; left > 0 && len(q.lists) > 0; left-- {
+		l := &q.lists[0]
+		c.collectJob(l.tube, l)
+		if l.jobs.N > 0 {
+			continue
+		}
+		t := l.tube
+		q.lists[0] = flushedList{}
+		if q.lists = q.lists[1:]; len(q.lists) == 0 {
+			q.lists = nil
+		}
+		q.ended++
+		if t.flushed.lists--; t.flushed.lists == 0 {
+			t.flushed = nil
+			c.closeTube(t) // if only they kept it
+		}
+	}
+	at := Never
+	if len(q.lists) > 0 {
+		at = c.now + collectEvery
+	}
+	c.timers.move(&q.timer, at)
+}
+
+// collectJob gives back what the first job of a list has taken. Its followers hear that it
+// has failed, as of one that an operator has deleted.
+func (c *Core) collectJob(t *tube, l *flushedList) {
+	i := l.jobs.Head
+	j := c.jobs.At(i)
+	l.jobs.Remove(c.jobs, i, j)
+	c.collection.jobs--
+	if j.isSubmitted() {
+		c.relay(j, c.submissionOf(j), RelayFailed, nil, nil)
+	}
+	if c.records(j) {
+		c.recordDelete(t, j)
+		c.collection.commit = c.buf.Commit
+	}
+	t.bytes -= uint64(j.Size)
+	id := j.ID
+	j.State, j.Client = Nowhere, 0
+	c.freeJob(i, j)
+	c.finished(id)
+}
+
+// flushStep deletes the jobs of a list, from its head on.
+func (c *Core) flushStep(t *tube, s State, x *OperatorOp, r *Reply) {
+	for l := t.listOf(s); l.Head != 0; r.N++ {
+		i := l.Head
+		j := c.jobs.At(i)
+		if by := x.Filter.EnteredBy; by != 0 && j.Since > by {
+			return
+		}
+		if r.N == actMax {
+			r.Status = StatusMore
+			return
+		}
+		c.endJob(t, i, j) // with the last one the tube may be gone
+	}
+}
+
+// askFlushed reports whether the jobs that were flushed until a ticket are collected.
+func (c *Core) askFlushed(op *Op, r *Reply) {
+	q := c.ensureCollection()
+	if q.ended < op.Seq {
+		r.Status = StatusMore
+		return
+	}
+	r.Commit = q.commit
+}
+
+// flushed checks the jobs that are over, and not yet collected.
+func (k *checker) flushed() {
+	c, q := k.c, k.c.collection
+	if q == nil {
+		return
+	}
+	jobs, counted := 0, make(map[*tube]int)
+	for i := range q.lists {
+		l := &q.lists[i]
+		counted[l.tube]++
+		where := fmt.Sprintf("tube %q flushed, list %d", l.tube.name, i)
+		if l.jobs.N == 0 || c.tubes[l.tube.id] != l.tube || l.tube.flushed == nil {
+			k.fail("%s: it is empty, or its tube is gone or knows nothing of it", where)
+			continue
+		}
+		state := c.jobs.At(l.jobs.Head).State
+		k.list(where, &l.jobs, func(i uint32) {
+			j := k.place(i, state, where)
+			if j != nil && (j.Tube != l.tube.id || state == Reserved || !c.isFlushed(j)) {
+				k.fail("%s: job %d is not flushed, or of another tube", where, j.ID)
+			}
+			jobs++
+		})
+	}
+	if jobs != q.jobs || q.begun-q.ended != uint64(len(q.lists)) || (q.timer.pos > 0) != (jobs > 0) {
+		k.fail("flushed: %d jobs, counted %d; %d lists of %d to %d; the next part is at %d", jobs, q.jobs, len(q.lists), q.ended, q.begun, q.timer.at)
+	}
+	for _, t := range c.tubes {
+		if t != nil && (t.flushed != nil) != (counted[t] > 0) || t != nil && t.flushed != nil && t.flushed.lists != counted[t] {
+			k.fail("tube %q: %d lists are flushed, and it knows of others", t.name, counted[t])
+		}
+	}
+}
+
+// jobCount is how many jobs there are, without those that are over.
+func (c *Core) jobCount() int {
+	if c.collection == nil {
+		return c.jobs.Len()
+	}
+	return c.jobs.Len() - c.collection.jobs
+}

@@ -106,8 +106,8 @@ func (a *applier) records(e *Entry) error {
 		if err := a.replica.Apply(&a.rec); err != nil {
 			return fmt.Errorf("entry %d of term %d cannot be applied: %w", e.Index, e.Term, err)
 		}
-		if a.rec.Kind == record.Floor {
-			a.log.GiveUp(a.rec.Bottom)
+		if a.rec.Kind == record.KindFloor {
+			a.log.GiveUp(a.rec.Floor)
 		}
 		a.unsettled++
 		b = b[n:]

@@ -40,7 +40,7 @@ type Log interface {
 	// Sync makes appended entries durable.
 	Sync() error
 	// GiveUp drops what the leader has dropped, as an applied Floor says.
-	GiveUp(b *record.Bottom)
+	GiveUp(b *record.Floor)
 }
 
 var _ Log = (*wal.Entries)(nil)

@@ -96,7 +96,7 @@ func (l *memLog) Sync() error {
 	return nil
 }
 
-func (l *memLog) GiveUp(b *record.Bottom) { l.compact(b.Index) }
+func (l *memLog) GiveUp(b *record.Floor) { l.compact(b.Index) }
 
 // compact forgets all before an index, but for its term.
 func (l *memLog) compact(first uint64) {

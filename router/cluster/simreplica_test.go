@@ -40,7 +40,7 @@ func (r *simReplica) Apply(rec *record.Record) error {
 	if rec.Commit <= r.s.log.Committed() || rec.Commit > r.s.log.Last() {
 		return fmt.Errorf("node %d is given a record of entry %d, and has applied up to %d of %d", r.s.id, rec.Commit, r.s.log.Committed(), r.s.log.Last())
 	}
-	if rec.Kind == record.Delete {
+	if rec.Kind == record.KindDelete {
 		r.ops = append(r.ops, rec.ID)
 	}
 	return nil
@@ -94,7 +94,7 @@ func (r *simReplica) do(entries, each int) error {
 func (r *simReplica) giveUp(index uint64) error {
 	r.commit++
 	p := r.s.props
-	b := record.Bottom{Index: index}
+	b := record.Floor{Index: index}
 	if err := p.Propose(b.Append(nil), r.commit); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func opsOf(data []byte) (ops []uint64) {
 		if err != nil {
 			panic(err)
 		}
-		if r.Kind == record.Delete {
+		if r.Kind == record.KindDelete {
 			ops = append(ops, r.ID)
 		}
 		data = data[n:]

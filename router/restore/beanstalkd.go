@@ -27,7 +27,7 @@ func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 				yield(nil, err)
 				return
 			}
-			r := &record.Record{Kind: record.Copy, Slot: core.SlotOf([]byte(j.Tube)), Job: record.Job{
+			r := &record.Record{Kind: record.KindCopy, Slot: core.SlotOf([]byte(j.Tube)), Job: record.Job{
 				ID: j.ID, Created: j.Created, Pri: j.Pri,
 				Delay: wholeSeconds(int64(j.Delay)), TTR: max(1, wholeSeconds(int64(j.TTR))),
 				State: record.Ready,

@@ -102,7 +102,7 @@ func (r *Recovery) Follow() {
 
 // applyFrom applies a record for one of the workers: an Epoch concerns all its shards.
 func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
-	if rec.Kind != record.Epoch {
+	if rec.Kind != record.KindEpoch {
 		return r.Apply(rec)
 	}
 	for i := worker; i < len(r.replays); i += workers {
@@ -117,7 +117,7 @@ func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
 // Different goroutines may apply records of different shards. An Epoch is for all shards, so
 // all earlier records must be applied before.
 func (r *Recovery) Apply(rec *record.Record) error {
-	if rec.Kind == record.Epoch {
+	if rec.Kind == record.KindEpoch {
 		return r.applyFrom(0, 1, rec)
 	}
 	return r.replays[r.t.Places.OfSlot(rec.Slot)].Apply(rec)

@@ -42,14 +42,14 @@ func (h *lateCopies) Propose(data []byte, n uint64) error {
 		piece := data[:size:size]
 		data = data[size:]
 		switch {
-		case r.Kind == record.Copy, r.Kind == record.Chunk && h.ids[r.ID]:
+		case r.Kind == record.KindCopy, r.Kind == record.KindChunk && h.ids[r.ID]:
 			if h.ids == nil {
 				h.ids = map[uint64]bool{}
 			}
 			h.ids[r.ID] = true
 			h.held = append(h.held, piece)
 			continue
-		case r.Kind == record.Floor:
+		case r.Kind == record.KindFloor:
 			h.floor = true
 		case h.ids[r.ID]: // what comes behind a copy stays behind it
 			if err := h.release(n); err != nil {

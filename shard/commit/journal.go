@@ -59,7 +59,7 @@ type below struct {
 func (b *below) ProposeFloor(index uint64) { b.stager.floor.Store(index) }
 
 // Learn implements wal.Committer.
-func (b *below) Learn(f *record.Bottom) {
+func (b *below) Learn(f *record.Floor) {
 	b.stager.raise(&f.Globals)
 	b.stager.count(b.committer.logs)
 }

@@ -74,6 +74,6 @@ func (j *Journal) leadEntries() {
 	k := max(e.Last(), j.committer.Begun())
 	j.committer.Resume(k)
 	e.Lead(k)
-	j.stager.stageEpoch(&record.Reign{Node: j.opts.Node, Time: j.opts.Now().UnixNano(), Format: record.Format}, e.First())
+	j.stager.stageEpoch(&record.Epoch{Node: j.opts.Node, Time: j.opts.Now().UnixNano(), Format: record.Format}, e.First())
 	j.committer.request()
 }

@@ -171,7 +171,7 @@ func (s *stager) setImported(n, first uint64) {
 }
 
 // stageEpoch begins what this server writes to a replicated log.
-func (s *stager) stageEpoch(e *record.Reign, first uint64) {
+func (s *stager) stageEpoch(e *record.Epoch, first uint64) {
 	s.empty(s.staging)
 	s.staging = e.Append(s.staging)
 	s.stageFloor(first)
@@ -192,7 +192,7 @@ func (s *stager) giveFloor(index, n uint64) error {
 
 // stageFloor begins a batch with a Floor. Nothing else is staged.
 func (s *stager) stageFloor(index uint64) {
-	f := record.Bottom{Index: index, Globals: s.globals}
+	f := record.Floor{Index: index, Globals: s.globals}
 	f.HighID = s.highestID()
 	s.staging = f.Append(s.staging)
 }

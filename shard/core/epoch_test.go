@@ -30,7 +30,7 @@ func TestEpochEndsBodies(t *testing.T) {
 	chunk := func(id uint64, part string) {
 		apply(append(record.AppendChunkHead(nil, slot, id, len(part)), part...))
 	}
-	epoch := (&record.Reign{Node: 1, Time: 5, Format: record.Format}).Append(nil)
+	epoch := (&record.Epoch{Node: 1, Time: 5, Format: record.Format}).Append(nil)
 
 	begin(1, 4)
 	chunk(1, "who")
@@ -65,7 +65,7 @@ func TestFloorTellsTheHighestID(t *testing.T) {
 	var b record.Buffer
 	c.RecordTo(&b)
 	p := c.Replay()
-	if err := p.Apply(&record.Record{Kind: record.Floor, Bottom: &record.Bottom{Index: 9, Globals: record.Globals{HighID: 77}}}); err != nil {
+	if err := p.Apply(&record.Record{Kind: record.KindFloor, Floor: &record.Floor{Index: 9, Globals: record.Globals{HighID: 77}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p.Done(1); b.HighID != 77 {

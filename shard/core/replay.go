@@ -60,7 +60,7 @@ func (c *Core) Replay() *Replay {
 func (p *Replay) Apply(r *record.Record) error {
 	p.highID = max(p.highID, r.ID)
 	switch r.Kind {
-	case record.Put, record.Copy:
+	case record.KindPut, record.KindCopy:
 		if r.Chunked > 0 {
 			part := &partialJob{rec: *r}
 			part.rec.Tube = slices.Clone(r.Tube)
@@ -71,7 +71,7 @@ func (p *Replay) Apply(r *record.Record) error {
 			return nil
 		}
 		return p.put(r, nil)
-	case record.Chunk:
+	case record.KindChunk:
 		part := p.partial[r.ID]
 		if part == nil {
 			return nil
@@ -85,7 +85,7 @@ func (p *Replay) Apply(r *record.Record) error {
 			delete(p.partial, r.ID)
 			return p.put(&part.rec, part.body)
 		}
-	case record.Update:
+	case record.KindUpdate:
 		if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 			was := p.spotOf(j)
 			p.c.leave(t, i, j)
@@ -94,7 +94,7 @@ func (p *Replay) Apply(r *record.Record) error {
 			}
 			p.place(t, i, j, r, was)
 		}
-	case record.Delete:
+	case record.KindDelete:
 		// Only of its own slot: one that raises the highest id (see recordNumber) may
 		// come behind the job that got this id, since the logs of shards have no order
 		// among each other within a batch.
@@ -106,7 +106,7 @@ func (p *Replay) Apply(r *record.Record) error {
 			p.tell(r.ID, false)
 			p.rest(t)
 		}
-	case record.Pause:
+	case record.KindPause:
 		t := p.tube(r.Tube, r.Slot)
 		until := Time(r.Until)
 		if until != 0 {
@@ -115,9 +115,9 @@ func (p *Replay) Apply(r *record.Record) error {
 		p.c.setPause(t, until, Time(r.Length))
 		p.c.refresh(t)
 		p.rest(t)
-	case record.Floor:
-		p.highID = max(p.highID, r.Bottom.HighID)
-	case record.Epoch:
+	case record.KindFloor:
+		p.highID = max(p.highID, r.Floor.HighID)
+	case record.KindEpoch:
 		p.Gap() // the records so far leave them as they are
 	}
 	return nil
@@ -222,7 +222,7 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 		switch {
 		case r.Due != 0:
 			j.Since = DayOf(Time(r.Due), -p.Ahead)
-		case r.Kind == record.Put:
+		case r.Kind == record.KindPut:
 			j.Since = j.Created + Time(j.Delay)*Second // nothing else has happened to it
 		default: // of a journal that does not tell
 			j.Since = j.Created

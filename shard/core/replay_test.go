@@ -52,7 +52,7 @@ func (s *scribe) take() error {
 		if _, err := record.Parse(&r, whole); err != nil {
 			return err
 		}
-		if r.Kind == record.Put || r.Kind == record.Copy || r.Kind == record.Update {
+		if r.Kind == record.KindPut || r.Kind == record.KindCopy || r.Kind == record.KindUpdate {
 			s.counts[r.ID] = r.Counts
 		}
 		last.recs = append(last.recs, whole)
@@ -78,9 +78,9 @@ func (s *scribe) compact() error {
 			return err
 		}
 		switch r.Kind {
-		case record.Put, record.Copy:
+		case record.KindPut, record.KindCopy:
 			s.core.CopyJob(JobID(r.ID), first.lastCommit)
-		case record.Pause:
+		case record.KindPause:
 			s.core.CopyPause(r.Tube)
 		}
 	}

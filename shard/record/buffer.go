@@ -83,7 +83,7 @@ func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
 // were cut off already. ref is the part of a body that ends the record, or nil.
 func Next(data []byte, refs []Ref, base int) (rec, ref []byte, restData []byte, restRefs []Ref) {
 	n := Len(data)
-	if len(refs) > 0 && data[4] == byte(Chunk) && refs[0].At == base+chunkSize {
+	if len(refs) > 0 && data[4] == byte(KindChunk) && refs[0].At == base+chunkSize {
 		return data[:chunkSize], refs[0].Piece, data[chunkSize:], refs[1:]
 	}
 	return data[:n], nil, data[n:], refs

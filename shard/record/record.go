@@ -54,19 +54,19 @@ type Kind uint8
 
 // The kinds of records.
 const (
-	Put    Kind = iota + 1 // a new job
-	Copy                   // a job as it is now
-	Chunk                  // a part of a large body
-	Update                 // a job's new state, priority, delay and counters
-	Delete                 // the job is gone
-	Pause                  // a tube is paused, or (until 0) no longer
-	State                  // what concerns no tube; starts every segment
+	KindPut    Kind = iota + 1 // a new job
+	KindCopy                   // a job as it is now
+	KindChunk                  // a part of a large body
+	KindUpdate                 // a job's new state, priority, delay and counters
+	KindDelete                 // the job is gone
+	KindPause                  // a tube is paused, or (until 0) no longer
+	KindState                  // what concerns no tube; starts every segment
 
-	// Of a journal that is the log of one server of several; see Heading, Bottom and Reign.
+	// Of a journal that is the log of one server of several; see Entry, Floor and Epoch.
 	// Their slot is zero.
-	Entry // which entry of the log a batch is; starts every batch
-	Floor // what went before is not needed
-	Epoch // another server writes the log
+	KindEntry // which entry of the log a batch is; starts every batch
+	KindFloor // what went before is not needed
+	KindEpoch // another server writes the log
 )
 
 // FlagChunked marks a Put or Copy with a body that follows in Chunks.
@@ -170,9 +170,9 @@ func (j *Job) fixed(b []byte) []byte {
 // AppendPut appends a Put, or a Copy if j has lived already. chunked is the
 // length of a body that follows in Chunks; j.Body is empty then.
 func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
-	kind, n := Put, putSize
+	kind, n := KindPut, putSize
 	if j.State != Ready && j.State != Delayed || j.Counts != (Counts{}) {
-		kind, n = Copy, copySize
+		kind, n = KindCopy, copySize
 	}
 	flags := uint8(0)
 	n += len(j.Tube) + len(j.Body)
@@ -185,7 +185,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 		n += j.Submitted.Size()
 	}
 	b = head(b, n, kind, flags, slot)
-	if kind == Put && j.State == Ready {
+	if kind == KindPut && j.State == Ready {
 		// Of a Put, due says whether it is delayed.
 		due := j.Due
 		j.Due = 0
@@ -194,7 +194,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 	} else {
 		b = j.fixed(b)
 	}
-	if kind == Copy {
+	if kind == KindCopy {
 		b = j.Counts.append(append(b, j.State))
 	}
 	b = append(b, byte(len(j.Tube)))
@@ -244,7 +244,7 @@ func LargestOf(size int64, body int) int64 {
 
 // AppendChunkHead appends the beginning of a Chunk of n bytes, which follow.
 func AppendChunkHead(b []byte, slot uint16, id uint64, n int) []byte {
-	return le.AppendUint64(head(b, chunkSize+n, Chunk, 0, slot), id)
+	return le.AppendUint64(head(b, chunkSize+n, KindChunk, 0, slot), id)
 }
 
 // appendUpdate appends j's ID, Due, Pri, Delay, State and Counts.
@@ -253,7 +253,7 @@ func (j *Job) appendUpdate(b []byte, slot uint16) []byte {
 	if j.Submitted != nil {
 		size, flags = UpdateSize+lostSize, flagSubmitted
 	}
-	b = head(b, size, Update, flags, slot)
+	b = head(b, size, KindUpdate, flags, slot)
 	b = le.AppendUint64(b, j.ID)
 	b = le.AppendUint64(b, uint64(j.Due))
 	b = le.AppendUint32(b, j.Pri)
@@ -267,7 +267,7 @@ func (j *Job) appendUpdate(b []byte, slot uint16) []byte {
 
 // AppendDelete appends a Delete.
 func AppendDelete(b []byte, slot uint16, id uint64) []byte {
-	return le.AppendUint64(head(b, DeleteSize, Delete, 0, slot), id)
+	return le.AppendUint64(head(b, DeleteSize, KindDelete, 0, slot), id)
 }
 
 // PauseSize returns the size of a Pause. tube is the length of the tube's name, in bytes.
@@ -276,7 +276,7 @@ func PauseSize(tube int) int64 { return int64(pauseSize + tube) }
 // appendPause appends a Pause of a tube for length until a moment, or its end
 // (zero, zero).
 func appendPause(b []byte, slot uint16, tube string, until, length int64) []byte {
-	b = head(b, pauseSize+len(tube), Pause, 0, slot)
+	b = head(b, pauseSize+len(tube), KindPause, 0, slot)
 	b = le.AppendUint64(b, uint64(until))
 	b = le.AppendUint64(b, uint64(length))
 	return append(b, tube...)
@@ -290,7 +290,7 @@ type Globals struct {
 
 // Append appends a State.
 func (g *Globals) Append(b []byte) []byte {
-	b = head(b, StateSize, State, 0, 0)
+	b = head(b, StateSize, KindState, 0, 0)
 	b = le.AppendUint64(b, g.HighID)
 	return le.AppendUint64(b, g.Imported)
 }
@@ -304,9 +304,9 @@ type Record struct {
 	Until   int64
 	Length  int64
 	Globals Globals
-	Heading *Heading // of an Entry
-	Bottom  *Bottom  // of a Floor
-	Reign   *Reign   // of an Epoch
+	Entry   *Entry // of an Entry
+	Floor   *Floor // of a Floor
+	Epoch   *Epoch // of an Epoch
 
 	// Commit is set by the reader of a journal: the number under which it knows where the
 	// record is.
@@ -339,13 +339,13 @@ func Parse(r *Record, b []byte) (n int, err error) {
 	}
 	ok := false
 	switch r.Kind {
-	case Put, Copy:
+	case KindPut, KindCopy:
 		ok = r.parseJob(b, flags)
-	case Chunk:
+	case KindChunk:
 		if ok = len(b) >= chunkSize-headSize; ok {
 			r.ID, r.Body = le.Uint64(b), b[8:]
 		}
-	case Update:
+	case KindUpdate:
 		if flags&flagSubmitted != 0 && len(b) == UpdateSize-headSize+lostSize {
 			r.Submitted = &Submitted{Lost: le.Uint32(b[UpdateSize-headSize:])}
 			b = b[:UpdateSize-headSize]
@@ -356,19 +356,19 @@ func Parse(r *Record, b []byte) (n int, err error) {
 			r.Counts.parse(b[25:])
 			ok = knownState(r.Job.State)
 		}
-	case Delete:
+	case KindDelete:
 		if ok = len(b) == DeleteSize-headSize; ok {
 			r.ID = le.Uint64(b)
 		}
-	case Pause:
+	case KindPause:
 		if ok = len(b) > pauseSize-headSize; ok {
 			r.Until, r.Length, r.Tube = int64(le.Uint64(b)), int64(le.Uint64(b[8:])), b[16:]
 		}
-	case State:
+	case KindState:
 		if ok = len(b) == StateSize-headSize; ok {
 			r.Globals = Globals{le.Uint64(b), le.Uint64(b[8:])}
 		}
-	case Entry, Floor, Epoch:
+	case KindEntry, KindFloor, KindEpoch:
 		ok = r.parseCluster(b)
 	default:
 		return 0, fmt.Errorf("a record is of the unknown kind %d: it is from a newer version", r.Kind)
@@ -382,9 +382,9 @@ func Parse(r *Record, b []byte) (n int, err error) {
 // allowed are the flags that records of a kind may have.
 func allowed(k Kind) uint8 {
 	switch k {
-	case Put, Copy:
+	case KindPut, KindCopy:
 		return FlagChunked | flagSubmitted
-	case Update:
+	case KindUpdate:
 		return flagSubmitted
 	}
 	return 0
@@ -394,7 +394,7 @@ func allowed(k Kind) uint8 {
 // shape of one.
 func (r *Record) parseJob(b []byte, flags uint8) bool {
 	fixed := putSize - headSize
-	if r.Kind == Copy {
+	if r.Kind == KindCopy {
 		fixed = copySize - headSize
 	}
 	if len(b) < fixed {
@@ -404,7 +404,7 @@ func (r *Record) parseJob(b []byte, flags uint8) bool {
 	r.Created, r.Due = int64(le.Uint64(b[8:])), int64(le.Uint64(b[16:]))
 	r.Pri, r.Delay, r.TTR = le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:])
 	r.Job.State = Ready
-	if r.Kind == Copy {
+	if r.Kind == KindCopy {
 		r.Job.State = b[36]
 		r.Counts.parse(b[37:])
 	} else if r.Due != 0 {

@@ -58,9 +58,9 @@ func TestRoundTrip(t *testing.T) {
 		slot := uint16(rng.Uint32())
 
 		r := parse(t, j.AppendPut(nil, slot, 0))
-		want := Put
+		want := KindPut
 		if j.State == Buried || j.Counts != (Counts{}) {
-			want = Copy
+			want = KindCopy
 		}
 		if r.Kind != want || r.Slot != slot || r.Chunked != 0 || !bytes.Equal(r.Body, j.Body) {
 			t.Fatalf("seed %d: %+v", seed, r)
@@ -78,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 
 		r = parse(t, append(AppendChunkHead(nil, slot, j.ID, len(j.Body)), j.Body...))
-		if r.Kind != Chunk || r.ID != j.ID || r.Slot != slot || !bytes.Equal(r.Body, j.Body) {
+		if r.Kind != KindChunk || r.ID != j.ID || r.Slot != slot || !bytes.Equal(r.Body, j.Body) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
@@ -87,12 +87,12 @@ func TestRoundTrip(t *testing.T) {
 		if j.Submitted != nil {
 			up.Submitted = &Submitted{Lost: j.Submitted.Lost}
 		}
-		if r.Kind != Update || r.Slot != slot || !reflect.DeepEqual(r.Job, up) {
+		if r.Kind != KindUpdate || r.Slot != slot || !reflect.DeepEqual(r.Job, up) {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
 		r = parse(t, AppendDelete(nil, slot, j.ID))
-		if r.Kind != Delete || r.ID != j.ID || r.Slot != slot {
+		if r.Kind != KindDelete || r.ID != j.ID || r.Slot != slot {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
@@ -101,13 +101,13 @@ func TestRoundTrip(t *testing.T) {
 		}
 		until, length := rng.Int64(), rng.Int64()
 		r = parse(t, appendPause(nil, slot, string(j.Tube), until, length))
-		if r.Kind != Pause || r.Slot != slot || string(r.Tube) != string(j.Tube) || r.Until != until || r.Length != length {
+		if r.Kind != KindPause || r.Slot != slot || string(r.Tube) != string(j.Tube) || r.Until != until || r.Length != length {
 			t.Fatalf("seed %d: %+v", seed, r)
 		}
 
 		g := Globals{rng.Uint64(), rng.Uint64()}
 		r = parse(t, g.Append(nil))
-		if r.Kind != State || r.Globals != g {
+		if r.Kind != KindState || r.Globals != g {
 			t.Fatalf("seed %d: %+v, want %+v", seed, r.Globals, g)
 		}
 	}
@@ -165,9 +165,9 @@ func all() [][]byte {
 		append(AppendChunkHead(nil, 3, 7, 4), "part"...), c.appendUpdate(nil, 3),
 		AppendDelete(nil, 3, 7), appendPause(nil, 3, "tube", 9, 9), (&Globals{1, 2}).Append(nil),
 		sub.AppendPut(nil, 3, 0), sub.appendUpdate(nil, 3),
-		(&Heading{Index: 5, Term: 2, Commit: 4}).Append(nil),
-		(&Heading{Index: 6, Term: 2, Commit: 4, Kind: ChangeV2, Change: []byte("members")}).Append(nil),
-		(&Bottom{3, Globals{1, 2}}).Append(nil), (&Reign{7, 8, 9}).Append(nil),
+		(&Entry{Index: 5, Term: 2, Commit: 4}).Append(nil),
+		(&Entry{Index: 6, Term: 2, Commit: 4, Kind: ChangeV2, Change: []byte("members")}).Append(nil),
+		(&Floor{3, Globals{1, 2}}).Append(nil), (&Epoch{7, 8, 9}).Append(nil),
 	}
 }
 
@@ -188,8 +188,8 @@ func TestTruncated(t *testing.T) {
 			}
 			le.PutUint32(cut, uint32(n))
 			k, err := Parse(&r, cut[:n:n])
-			variable := (KindOf(rec) == Put || KindOf(rec) == Copy) && rec[5]&FlagChunked == 0 || KindOf(rec) == Chunk || KindOf(rec) == Pause ||
-				KindOf(rec) == Entry && EntryKind(rec[EntrySize-1]) != Normal
+			variable := (KindOf(rec) == KindPut || KindOf(rec) == KindCopy) && rec[5]&FlagChunked == 0 || KindOf(rec) == KindChunk || KindOf(rec) == KindPause ||
+				KindOf(rec) == KindEntry && EntryKind(rec[EntrySize-1]) != Normal
 			if err == nil && (!variable || k != n) {
 				t.Fatalf("kind %d: cut to %d of %d bytes it parses as %d", rec[4], n, len(rec), k)
 			}
@@ -223,7 +223,7 @@ func TestRefuses(t *testing.T) {
 		"a kind of entry 3": with(recs[11], EntrySize-1, 3),
 		"normal, with more": with(recs[11], EntrySize-1, byte(Normal)),
 		"a flagged Entry":   with(recs[10], 5, 1),
-		"too large a change": (&Heading{
+		"too large a change": (&Entry{
 			Index: 1, Kind: Change, Change: make([]byte, ChangeMax+1),
 		}).Append(nil),
 		"a chunked nothing": (&Job{ID: 1, Tube: []byte("t"), Body: make([]byte, 8), State: Ready}).AppendPut(nil, 1, 0),
@@ -330,7 +330,7 @@ func TestBufferNext(t *testing.T) {
 			if r.Chunked > 0 {
 				announced[r.ID-1] = r.Chunked
 			}
-			if r.Kind == Chunk {
+			if r.Kind == KindChunk {
 				if len(r.Body) == 0 {
 					t.Fatalf("seed %d: an empty Chunk", seed)
 				}

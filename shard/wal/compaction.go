@@ -160,14 +160,14 @@ func (c *compaction) batch(b *batch) error {
 		rec := recs
 		recs = recs[record.Len(recs):]
 		switch record.KindOf(rec) {
-		case record.Put, record.Copy:
+		case record.KindPut, record.KindCopy:
 			slot, id := record.SlotOf(rec), record.IDOf(rec)
 			c.ids[slot] = append(c.ids[slot], id)
 			if len(c.ids[slot]) == copyJobs || c.room.bytes[id] > 0 {
 				c.visit(slot)
 				c.room.copied(c.k.ledger, id)
 			}
-		case record.Pause:
+		case record.KindPause:
 			var r record.Record
 			if _, err := record.Parse(&r, rec); err != nil {
 				return fmt.Errorf("%s at offset %d: %w", segmentName(c.segment.number), b.offset, err)

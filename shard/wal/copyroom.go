@@ -58,7 +58,7 @@ func (r *copyRoom) measure(c *compaction, data []byte) (need int64) {
 		}
 		at += int64(b.size)
 		for recs := b.records; len(recs) > 0; recs = recs[record.Len(recs):] {
-			if kind := record.KindOf(recs); kind != record.Put && kind != record.Copy {
+			if kind := record.KindOf(recs); kind != record.KindPut && kind != record.KindCopy {
 				continue
 			}
 			n, id := largeOf(recs), record.IDOf(recs)

@@ -193,7 +193,7 @@ func (e *Entries) append(x *Entry, committed uint64) error {
 	if err := e.err(); err != nil {
 		return err
 	}
-	head := record.Heading{Index: x.Index, Term: x.Term, Commit: committed, Kind: x.Kind}
+	head := record.Entry{Index: x.Index, Term: x.Term, Commit: committed, Kind: x.Kind}
 	if x.Kind != record.Normal {
 		head.Change = x.Data
 	}
@@ -262,7 +262,7 @@ func (e *Entries) note(x *Entry, at place, size int64) {
 	if x.Kind != record.Normal {
 		return
 	}
-	if f, ok := bottomOf(x.Data); ok && f.Index >= e.floors.last {
+	if f, ok := floorOf(x.Data); ok && f.Index >= e.floors.last {
 		e.floors.last, e.floors.at = f.Index, x.Index
 	}
 }
@@ -292,7 +292,7 @@ func (e *Entries) Sync() error {
 // Floor are applied. A leader needs no call.
 //
 // It also counts what lives by now, so that this server's own directory keeps its bound.
-func (e *Entries) GiveUp(f *record.Bottom) {
+func (e *Entries) GiveUp(f *record.Floor) {
 	e.committer.Learn(f)
 	e.learned.Store(true)
 	e.giveUp(f.Index)

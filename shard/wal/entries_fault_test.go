@@ -155,7 +155,7 @@ func TestReplacedEntriesKeepNoSegment(t *testing.T) {
 		later[i].Term = 2
 	}
 	must(t, e.Append(later, 0))
-	floor := record.Bottom{Index: 13}
+	floor := record.Floor{Index: 13}
 	must(t, e.Append([]Entry{{Index: 25, Term: 2, Data: floor.Append(nil)}}, 24))
 	must(t, e.Sync())
 	e.GiveUp(&floor)

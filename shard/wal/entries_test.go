@@ -92,7 +92,7 @@ func (f *follower) open() error {
 	_, err := f.j.Recover(Replayer{
 		Workers: 2, Worker: func(slot uint16) int { return int(slot) % 2 },
 		Apply: func(w int, r *record.Record) error {
-			if r.Kind == record.Put {
+			if r.Kind == record.KindPut {
 				got[w] = append(got[w], r.ID)
 			}
 			return nil
@@ -135,7 +135,7 @@ func (f *follower) is(n *naive, got [][]uint64) error {
 			continue
 		}
 		for data := x.Data; len(data) > 0; data = data[record.Len(data):] {
-			if record.KindOf(data) == record.Put {
+			if record.KindOf(data) == record.KindPut {
 				w := int(record.SlotOf(data)) % 2
 				want[w] = append(want[w], record.IDOf(data))
 			}
@@ -241,7 +241,7 @@ func (f *follower) next() (list []Entry) {
 		case f.rng.IntN(15) == 0:
 			x.Kind, x.Data = record.Change, fmt.Append(nil, "members of ", at)
 		case f.rng.IntN(12) == 0:
-			b := record.Bottom{Index: 1 + f.rng.Uint64N(uint64(len(f.truth))+1), Globals: record.Globals{HighID: f.serial}}
+			b := record.Floor{Index: 1 + f.rng.Uint64N(uint64(len(f.truth))+1), Globals: record.Globals{HighID: f.serial}}
 			x.Data = append(b.Append(nil), f.recordsOf()...)
 		default:
 			x.Data = f.recordsOf()
@@ -306,13 +306,13 @@ func (f *follower) agree(synced bool) {
 		f.known = max(f.known, f.right())
 	}
 	for _, x := range n.log[:f.known] {
-		if x.Kind != record.Normal || len(x.Data) == 0 || record.KindOf(x.Data) != record.Floor {
+		if x.Kind != record.Normal || len(x.Data) == 0 || record.KindOf(x.Data) != record.KindFloor {
 			continue
 		}
 		var r record.Record
-		if record.Parse(&r, x.Data); r.Bottom.Index > f.floor {
-			f.e.GiveUp(r.Bottom)
-			f.floor = r.Bottom.Index
+		if record.Parse(&r, x.Data); r.Floor.Index > f.floor {
+			f.e.GiveUp(r.Floor)
+			f.floor = r.Floor.Index
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (f *facts) apply(rec []byte) {
 		panic(fmt.Sprint("a record of ", len(rec), " bytes parses as ", n, ": ", err))
 	}
 	switch r.Kind {
-	case record.Put, record.Copy:
+	case record.KindPut, record.KindCopy:
 		j := &fact{r.Job, r.Slot, int(r.Chunked)}
 		if r.Chunked > 0 {
 			j.Body = nil
@@ -55,7 +55,7 @@ func (f *facts) apply(rec []byte) {
 			return
 		}
 		f.jobs[r.ID] = j
-	case record.Chunk:
+	case record.KindChunk:
 		j := f.open[r.ID]
 		if j == nil {
 			panic("a Chunk of no job")
@@ -65,16 +65,16 @@ func (f *facts) apply(rec []byte) {
 			delete(f.open, r.ID)
 			f.jobs[r.ID] = j
 		}
-	case record.Update:
+	case record.KindUpdate:
 		j := *f.jobs[r.ID]
 		j.Due, j.Pri, j.Delay, j.State, j.Counts = r.Due, r.Pri, r.Delay, r.Job.State, r.Counts
 		f.jobs[r.ID] = &j
-	case record.Delete:
+	case record.KindDelete:
 		if f.jobs[r.ID] == nil {
 			panic("a Delete of no job")
 		}
 		delete(f.jobs, r.ID)
-	case record.Pause:
+	case record.KindPause:
 		f.pauses[string(r.Tube)] = [2]int64{r.Until, r.Length}
 		if r.Until == 0 {
 			delete(f.pauses, string(r.Tube))

@@ -36,8 +36,8 @@ func (h *history) take(s *scan, batches []batch) (ready []piece, err error) {
 	plain := true
 	for k := range batches {
 		b := &batches[k]
-		var head record.Heading
-		rest, ok := record.ParseHeading(&head, b.records)
+		var head record.Entry
+		rest, ok := record.ParseEntry(&head, b.records)
 		if !ok {
 			h.alone(b)
 		} else if err := h.enter(s, b, &head, rest); err != nil {
@@ -73,7 +73,7 @@ func (h *history) alone(b *batch) {
 }
 
 // enter takes in one with an Entry, behind which there are the records of rest.
-func (h *history) enter(s *scan, b *batch, head *record.Heading, rest []byte) error {
+func (h *history) enter(s *scan, b *batch, head *record.Entry, rest []byte) error {
 	damaged := func(reason string, args ...any) error {
 		return &Damage{segmentName(s.number), b.offset, fmt.Sprintf(reason, args...)}
 	}
@@ -90,7 +90,7 @@ func (h *history) enter(s *scan, b *batch, head *record.Heading, rest []byte) er
 	}
 	h.last, h.term, h.headed = head.Index, head.Term, true
 	h.high, h.commit = max(h.high, h.last), max(h.commit, head.Commit)
-	if f, ok := bottomOf(rest); ok {
+	if f, ok := floorOf(rest); ok {
 		h.floor = max(h.floor, f.Index)
 	}
 	return nil
@@ -131,14 +131,14 @@ func (h *history) release(upTo uint64) (ready []piece) {
 // settle notes what committed batches say that is not for the shards.
 func (h *history) settle(batches []batch) {
 	for i := range batches {
-		var head record.Heading
-		rest, ok := record.ParseHeading(&head, batches[i].records)
+		var head record.Entry
+		rest, ok := record.ParseEntry(&head, batches[i].records)
 		switch {
 		case !ok:
 		case head.Kind != record.Normal:
 			h.changes = append(h.changes, Entry{head.Index, head.Term, head.Kind, slices.Clone(head.Change)})
 		default:
-			if f, ok := bottomOf(rest); ok && f.Index >= h.settled {
+			if f, ok := floorOf(rest); ok && f.Index >= h.settled {
 				h.settled, h.settledAt = f.Index, head.Index
 			}
 		}
@@ -164,17 +164,17 @@ func (h *history) retain(s *scan) {
 	}
 }
 
-// bottomOf is what a Floor says among those records at the beginning of a batch, behind an
+// floorOf is what a Floor says among those records at the beginning of a batch, behind an
 // Entry, that concern no slot.
-func bottomOf(recs []byte) (f record.Bottom, ok bool) {
-	for len(recs) > 0 && record.KindOf(recs) >= record.State {
+func floorOf(recs []byte) (f record.Floor, ok bool) {
+	for len(recs) > 0 && record.KindOf(recs) >= record.KindState {
 		var r record.Record
 		n, err := record.Parse(&r, recs)
 		if err != nil {
 			break
 		}
-		if r.Kind == record.Floor {
-			f, ok = *r.Bottom, true
+		if r.Kind == record.KindFloor {
+			f, ok = *r.Floor, true
 		}
 		recs = recs[n:]
 	}

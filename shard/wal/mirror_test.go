@@ -91,10 +91,10 @@ func (m *mirror) apply(x *Entry) error {
 		data = data[n:]
 		r.Commit = x.Index
 		switch {
-		case r.Kind == record.Floor:
+		case r.Kind == record.KindFloor:
 			m.settle()
-			m.j.Entries().GiveUp(r.Bottom)
-		case r.Kind < record.State:
+			m.j.Entries().GiveUp(r.Floor)
+		case r.Kind < record.KindState:
 			if err := m.replays[m.w.partOf(r.Slot)].Apply(&r); err != nil {
 				return err
 			}

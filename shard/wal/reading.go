@@ -90,8 +90,8 @@ func (r *reading) stretch(s stretch, terms []uint64, lo, hi uint64, max int) (li
 			continue
 		}
 		x := Entry{Index: i, Term: terms[i-s.From], Data: b.records}
-		var head record.Heading
-		if rest, ok := record.ParseHeading(&head, b.records); ok {
+		var head record.Entry
+		if rest, ok := record.ParseEntry(&head, b.records); ok {
 			if head.Index != i || head.Term != x.Term {
 				return nil, fmt.Errorf("%s at offset %d has entry %d of term %d, and is to have entry %d of term %d", segmentName(s.Segment), b.offset, head.Index, head.Term, i, x.Term)
 			}

@@ -59,9 +59,9 @@ type Position struct {
 
 // Next returns the Entry of a later batch. A segment begins with one: the first segment could
 // not tell else which entry it begins with, once the segments before are given up.
-func (p *Position) Next(batch uint64) *record.Heading {
+func (p *Position) Next(batch uint64) *record.Entry {
 	i := p.Index + batch - p.Batch
-	return &record.Heading{Index: i, Term: p.Term, Commit: i}
+	return &record.Entry{Index: i, Term: p.Term, Commit: i}
 }
 
 // progressEvery is how often a long recovery says how far it is.

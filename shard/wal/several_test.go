@@ -209,13 +209,13 @@ func TestOneOfSeveralInGoroutines(t *testing.T) {
 		must(t, err)
 		for data := list[0].Data; len(data) > 0; data = data[record.Len(data):] {
 			switch record.KindOf(data) {
-			case record.Put:
+			case record.KindPut:
 				seen[record.IDOf(data)]++
-			case record.Floor:
+			case record.KindFloor:
 				var r record.Record
 				_, err := record.Parse(&r, data)
 				must(t, err)
-				b.j.Entries().GiveUp(r.Bottom)
+				b.j.Entries().GiveUp(r.Floor)
 			}
 		}
 	}

@@ -55,13 +55,13 @@ func (c *sole) replay(replays []*core.Replay) error {
 			data = data[n:]
 			r.Commit = i
 			switch {
-			case r.Kind == record.Floor:
-				e.GiveUp(r.Bottom)
-			case r.Kind == record.Epoch:
+			case r.Kind == record.KindFloor:
+				e.GiveUp(r.Floor)
+			case r.Kind == record.KindEpoch:
 				for _, p := range replays {
 					p.Gap()
 				}
-			case r.Kind < record.State:
+			case r.Kind < record.KindState:
 				if err := replays[c.w.partOf(r.Slot)].Apply(&r); err != nil {
 					return err
 				}

@@ -156,9 +156,9 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 			break
 		}
 		switch r.Kind {
-		case record.State, record.Floor:
+		case record.KindState, record.KindFloor:
 			noteGlobals(&s.Globals, r)
-		case record.Put, record.Copy, record.Delete:
+		case record.KindPut, record.KindCopy, record.KindDelete:
 			s.Globals.HighID = max(s.Globals.HighID, r.ID)
 		}
 	}
@@ -166,8 +166,8 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 
 // enter takes a batch in as an entry of a log; see history.
 func (s *Survey) enter(b *batch) {
-	var head record.Heading
-	if _, ok := record.ParseHeading(&head, b.records); ok {
+	var head record.Entry
+	if _, ok := record.ParseEntry(&head, b.records); ok {
 		s.LastIndex, s.LastTerm = head.Index, head.Term
 		return
 	}
@@ -192,8 +192,8 @@ type sighting struct{ index, batch uint64 }
 
 // see is told of each batch in order.
 func (l *sightings) see(b *batch) {
-	var head record.Heading
-	rest, ok := record.ParseHeading(&head, b.records)
+	var head record.Entry
+	rest, ok := record.ParseEntry(&head, b.records)
 	if !ok {
 		if l.last++; l.first == 0 {
 			l.first, l.last = b.number, b.number
@@ -218,7 +218,7 @@ func (l *sightings) see(b *batch) {
 		settled++
 	}
 	l.open = slices.Delete(l.open, 0, settled)
-	if f, ok := bottomOf(rest); ok {
+	if f, ok := floorOf(rest); ok {
 		l.floor = max(l.floor, f.Index)
 	}
 }

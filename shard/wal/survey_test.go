@@ -88,7 +88,7 @@ func TestSurveyFindsAll(t *testing.T) {
 					broken++
 				}
 				for r, err := range b.Records() {
-					if err != nil || r.Kind < record.Put || r.Kind > record.State {
+					if err != nil || r.Kind < record.KindPut || r.Kind > record.KindState {
 						return fmt.Errorf("batch %d: %+v, %w", b.Number, r, err)
 					}
 				}

@@ -72,7 +72,7 @@ type committer interface {
 	// ProposeFloor has the next commit carry a Floor at index.
 	ProposeFloor(index uint64)
 	// Learn takes in a Floor that another server wrote, and counts what lives by now.
-	Learn(f *record.Bottom)
+	Learn(f *record.Floor)
 }
 
 // A WAL is the write-ahead log in one directory. Recover, Open and Lead come first, in this

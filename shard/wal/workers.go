@@ -48,7 +48,7 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 func (w *workers) feed(p piece, g *record.Globals) error {
 	for _, b := range p.batches {
 		// What concerns no slot stands at the beginning.
-		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.State; {
+		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.KindState; {
 			var r record.Record
 			n, err := record.Parse(&r, recs)
 			if err != nil {
@@ -71,10 +71,10 @@ func (w *workers) feed(p piece, g *record.Globals) error {
 func noteGlobals(g *record.Globals, r *record.Record) {
 	high := g.HighID
 	switch r.Kind {
-	case record.State:
+	case record.KindState:
 		*g = r.Globals
-	case record.Floor:
-		*g = r.Bottom.Globals
+	case record.KindFloor:
+		*g = r.Floor.Globals
 	}
 	g.HighID = max(g.HighID, high)
 }
@@ -86,14 +86,14 @@ func (w *workers) replay(i int, p piece) error {
 		for recs := b.records; len(recs) > 0; {
 			// What is of no slot is for nobody, but an Epoch for all.
 			kind := record.KindOf(recs)
-			if kind < record.State && w.p.Worker(record.SlotOf(recs)) != i || kind >= record.State && kind != record.Epoch {
+			if kind < record.KindState && w.p.Worker(record.SlotOf(recs)) != i || kind >= record.KindState && kind != record.KindEpoch {
 				recs = recs[record.Len(recs):]
 				continue
 			}
 			n, err := record.Parse(&r, recs)
 			r.Commit = b.index
 			switch r.Kind {
-			case record.Put, record.Copy, record.Delete: // the last also of what never was
+			case record.KindPut, record.KindCopy, record.KindDelete: // the last also of what never was
 				w.high[i] = max(w.high[i], r.ID)
 			}
 			if err == nil {

@@ -258,7 +258,7 @@ func (w *world) acked(upTo uint64) {
 		n := 0
 		for ; n < len(p.stream) && p.stream[n].commit <= upTo; n++ {
 			var r record.Record
-			if record.Parse(&r, p.stream[n].rec); r.Kind == record.Put {
+			if record.Parse(&r, p.stream[n].rec); r.Kind == record.KindPut {
 				w.high = max(w.high, r.ID)
 			}
 			p.base.apply(p.stream[n].rec)

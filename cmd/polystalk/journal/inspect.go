@@ -228,30 +228,30 @@ func describe(r *record.Record) string {
 		size = r.Chunked
 	}
 	switch r.Kind {
-	case record.Put, record.Copy:
+	case record.KindPut, record.KindCopy:
 		name := "put"
-		if r.Kind == record.Copy {
+		if r.Kind == record.KindCopy {
 			name = "copy"
 		}
 		return fmt.Sprintf("%s id=%d tube=%s state=%s pri=%d delay=%d ttr=%d due=%s bytes=%d", name, r.ID, shown(r.Tube), state, r.Pri, r.Delay, r.TTR, nano(r.Due), size)
-	case record.Chunk:
+	case record.KindChunk:
 		return fmt.Sprintf("chunk id=%d bytes=%d", r.ID, size)
-	case record.Update:
+	case record.KindUpdate:
 		return fmt.Sprintf("update id=%d state=%s pri=%d delay=%d due=%s", r.ID, state, r.Pri, r.Delay, nano(r.Due))
-	case record.Delete:
+	case record.KindDelete:
 		return fmt.Sprintf("delete id=%d", r.ID)
-	case record.Pause:
+	case record.KindPause:
 		return fmt.Sprintf("pause tube=%s until=%s", shown(r.Tube), nano(r.Until))
-	case record.State:
+	case record.KindState:
 		return fmt.Sprintf("state highest=%d imported=%d", r.Globals.HighID, r.Globals.Imported)
-	case record.Entry:
-		h := r.Heading
+	case record.KindEntry:
+		h := r.Entry
 		name := map[record.EntryKind]string{record.Normal: "records", record.Change: "members", record.ChangeV2: "members"}[h.Kind]
 		return fmt.Sprintf("entry index=%d term=%d committed=%d of=%s bytes=%d", h.Index, h.Term, h.Commit, name, len(h.Change))
-	case record.Floor:
-		return fmt.Sprintf("floor index=%d highest=%d imported=%d", r.Bottom.Index, r.Bottom.HighID, r.Bottom.Imported)
-	case record.Epoch:
-		return fmt.Sprintf("epoch node=%016x time=%s format=%d", r.Reign.Node, nano(r.Reign.Time), r.Reign.Format)
+	case record.KindFloor:
+		return fmt.Sprintf("floor index=%d highest=%d imported=%d", r.Floor.Index, r.Floor.HighID, r.Floor.Imported)
+	case record.KindEpoch:
+		return fmt.Sprintf("epoch node=%016x time=%s format=%d", r.Epoch.Node, nano(r.Epoch.Time), r.Epoch.Format)
 	}
 	return "unknown"
 }

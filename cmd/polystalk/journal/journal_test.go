@@ -178,7 +178,7 @@ func TestDamagesAreFoundAndTheRestIsSalvaged(t *testing.T) {
 					continue
 				}
 				for r, err := range b.Records() {
-					if err == nil && r.Kind != record.State {
+					if err == nil && r.Kind != record.KindState {
 						lost[int(r.ID)] = true
 					}
 				}

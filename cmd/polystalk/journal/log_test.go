@@ -43,8 +43,8 @@ func TestJournalOfAClustersServer(t *testing.T) {
 	put := func(id uint64, tube string, size int) []byte {
 		return (&record.Job{ID: id, Tube: []byte(tube), State: record.Ready, Body: make([]byte, size)}).AppendPut(nil, core.SlotOf([]byte(tube)), 0)
 	}
-	first := (&record.Reign{Node: 5, Time: 1e18, Format: record.Format}).Append(nil)
-	first = (&record.Bottom{Index: 1, Globals: record.Globals{HighID: 40}}).Append(first)
+	first := (&record.Epoch{Node: 5, Time: 1e18, Format: record.Format}).Append(nil)
+	first = (&record.Floor{Index: 1, Globals: record.Globals{HighID: 40}}).Append(first)
 	e := j.Entries()
 	must(e.Append([]wal.Entry{
 		{Index: 1, Term: 1, Data: first},

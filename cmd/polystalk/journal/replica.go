@@ -60,7 +60,7 @@ func (r *replica) read(v *wal.Survey, cutOff bool) error {
 }
 
 func (r *replica) apply(rec *record.Record) error {
-	if rec.Kind == record.Pause {
+	if rec.Kind == record.KindPause {
 		r.paused[string(rec.Tube)] = pause{rec.Until, rec.Length}
 	}
 	return r.replay.Apply(rec)

@@ -128,7 +128,7 @@ func jobsOn(t *testing.T, d wal.Disk) (n int) {
 	t.Helper()
 	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
 	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
-		if r.Kind == record.Put {
+		if r.Kind == record.KindPut {
 			n++
 		}
 		return nil

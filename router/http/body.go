@@ -38,7 +38,7 @@ func leaveBody(w http.ResponseWriter) {
 
 // readBody reads the body of a request. A large one takes a slot, so that few are in memory at
 // a time. The caller must call leave, also after an error. On a route without a role, a body
-// is small, must come soon and takes no slot: strangers may send it.
+// is small and must come soon: strangers may send it.
 func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -48,29 +48,28 @@ func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	if rt.need == access.Nobody {
 		most, within = loginMax, headerWithin
 	}
-	n := c.R.ContentLength
-	if n > most {
+	if c.R.ContentLength > most {
 		return leave, tooLarge(most)
-	}
-	if most > jsonMax && (n < 0 || n > jsonMax) {
-		free, err := s.uploads.take(c.Ctx)
-		if err != nil {
-			return leave, err
-		}
-		leave = free
 	}
 	control := http.NewResponseController(c.W)
 	control.SetReadDeadline(time.Now().Add(within))
 	var b bytes.Buffer
-	if n > 0 {
-		b.Grow(int(min(n, jsonMax)) + bytes.MinRead)
+	b.Grow(int(min(max(c.R.ContentLength, 0), jsonMax)) + bytes.MinRead)
+	body := http.MaxBytesReader(unwrapped(c.W), c.R.Body, most)
+	if _, err = io.CopyN(&b, body, jsonMax+1); err == nil { // it is large
+		free, busy := s.uploads.take(c.Ctx)
+		if busy != nil {
+			control.SetReadDeadline(time.Now()) // nothing more is read
+			return leave, busy
+		}
+		leave = free
+		_, err = io.Copy(&b, body)
 	}
-	_, err = io.Copy(&b, http.MaxBytesReader(unwrapped(c.W), c.R.Body, most))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return leave, tooLarge(most)
 	}
-	if err != nil {
-		control.SetReadDeadline(time.Now()) // nothing more is read
+	if err != nil && err != io.EOF {
+		control.SetReadDeadline(time.Now())
 		return leave, wire.BadRequest.With("", "the body is incomplete: "+err.Error(), "send it again")
 	}
 	control.SetReadDeadline(time.Now().Add(bodyWithin)) // the deadline of the body would end the call

@@ -1,12 +1,10 @@
 package http
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -131,22 +129,4 @@ func TestBadQueriesOfConnections(t *testing.T) {
 		expect(t, p.Field == field && p.Remedy != "", "%s: %+v", query, p)
 	}
 	w.do("GET", connectionsPath+"/18446744073709551615", ask{}).wants(t, 404, "not-found")
-}
-
-// TestUnreadAndUnusedBytesAreTold: of a client that sends on and does not read.
-func TestUnreadAndUnusedBytesAreTold(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
-	conn := w.connect(w.srv.Serve)
-	go io.WriteString(conn, "put 0 0 60 60000\r\n"+strings.Repeat("x", 60_000)+"\r\n"+strings.Repeat("peek-ready\r\n", 3000))
-	for range 1000 {
-		if all := w.told(""); len(all) == 1 && all[0].UnsentBytes > 0 && len(all[0].StoppedBy) > 0 {
-			c := all[0]
-			expect(t, c.StoppedBy[0] == "unread_replies" && c.HeldBytes != 0 && c.SentBytes >= uint64(c.UnsentBytes), "%+v", c)
-			got, _ := io.CopyN(io.Discard, bufio.NewReader(conn), 5<<20) // it goes on once it reads
-			expect(t, got == 5<<20, "%d bytes came", got)
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Error("nobody tells of what is unread")
 }

@@ -1,21 +1,14 @@
 package http
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -84,92 +77,4 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%s %q: %d of type %q", method, target, got.Code, got.Header().Get("Content-Type"))
 		}
 	})
-}
-
-// FuzzPutStoresOnlyWhatWasSent: the stored body is the one member body or body_base64 of the
-// JSON that was sent, read by another parser, and JSON that has no such meaning stores nothing.
-func FuzzPutStoresOnlyWhatWasSent(f *testing.F) {
-	for _, s := range []string{
-		`{"body":"x"}`, "{\"body\":\"\xff\xfe\"}", `{"body":"\ud800"}`, `{"body":"\ud83d\ude00\u0000\ufffd"}`, `{"body":"a","body":"b"}`,
-		`{"BODY":"x"}`, `{"body_base64":"AP8="}`, `{"body":null,"body_base64":"QQ==","pri":7}`, `{"body":"x"}{}`, "\ufeff{}", `{"b\u006fdy":"x"}`,
-	} {
-		f.Add([]byte(s))
-	}
-	w := newWorld(f, setup{anonymous: access.Operate, maxJob: 1000})
-	send := func(method, target string, body []byte) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(method, target, bytes.NewReader(body))
-		r.Host = "localhost"
-		r.Header.Set("Authorization", "Bearer "+operateToken)
-		if body != nil {
-			r.Header.Set("Content-Type", "application/json")
-		}
-		got := httptest.NewRecorder()
-		w.web.ServeHTTP(got, r)
-		return got
-	}
-	f.Fuzz(func(t *testing.T, sent []byte) {
-		put := send("POST", "/api/v1/tubes/mail/jobs", append([]byte{}, sent...))
-		if put.Code != 201 {
-			return
-		}
-		job := "/api/v1/jobs/" + path.Base(put.Header().Get("Location"))
-		stored := send("GET", job+"/body", nil).Body.Bytes()
-		send("DELETE", job, nil)
-		want, err := bodyOf(sent)
-		require(t, err == nil && bytes.Equal(stored, want), "%q stores %q, want %q, %v", sent, stored, want, err)
-	})
-}
-
-// bodyOf is the body of a job in JSON, and an error for JSON with more than one meaning.
-func bodyOf(sent []byte) (body []byte, err error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(sent, &members); err != nil || !utf8.Valid(sent) {
-		return nil, fmt.Errorf("no JSON: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(sent))
-	names := 0
-	for d.More() || names == 0 {
-		token, err := d.Token()
-		if err != nil || token == nil {
-			return nil, err // null alone
-		}
-		if token == json.Delim('{') {
-			names = 1
-			continue
-		}
-		var v any
-		if err := d.Decode(&v); err != nil {
-			return nil, err
-		}
-		names++
-	}
-	if names-1 != len(members) {
-		return nil, errors.New("a member is there twice")
-	}
-	for name := range members {
-		if !slices.Contains([]string{"body", "body_base64", "pri", "delay_seconds", "ttr_seconds"}, name) {
-			return nil, fmt.Errorf("%q is unknown", name)
-		}
-	}
-	for name, raw := range members {
-		if string(raw) == "null" {
-			return nil, fmt.Errorf("%q is null", name)
-		}
-	}
-	var text *string
-	if raw := members["body"]; raw != nil {
-		if err := json.Unmarshal(raw, &text); err != nil {
-			return nil, err
-		}
-	}
-	if text == nil {
-		err = json.Unmarshal([]byte(cmp.Or(string(members["body_base64"]), "null")), &body)
-		return body, err
-	}
-	replaced := strings.Count(*text, "\ufffd")
-	meant := strings.Count(string(members["body"]), "\ufffd") + strings.Count(strings.ToLower(string(members["body"])), `\ufffd`)
-	if replaced > meant {
-		return nil, errors.New("octets were replaced")
-	}
-	return []byte(*text), nil
 }

@@ -2,18 +2,11 @@ package http
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"polystalk/router/access"
 )
@@ -104,24 +97,6 @@ func TestOddRequests(t *testing.T) {
 	w.do("GET", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 200, "")
 }
 
-// TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder: each by its own rights.
-func TestRequestsOneBehindTheOtherAreAnsweredInTheirOrder(t *testing.T) {
-	w := newWorld(t, setup{})
-	conn := w.dial()
-	post := `{"body":"GET /api/v1/server HTTP/1.1"}`
-	fmt.Fprintf(conn, "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", readToken)
-	fmt.Fprintf(conn, "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	fmt.Fprintf(conn, "POST /api/v1/tubes/mail/jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", operateToken, len(post), post)
-	fmt.Fprintf(conn, "DELETE /api/v1/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	in := bufio.NewReader(conn)
-	for i, want := range []int{200, 401, 201, 401} {
-		resp, err := http.ReadResponse(in, nil)
-		noErr(t, err)
-		io.Copy(io.Discard, resp.Body)
-		expect(t, resp.StatusCode == want, "answer %d: status %d, want %d", i, resp.StatusCode, want)
-	}
-}
-
 // TestMissingBodiesAreNotWaitedFor: a client without the role, or with a bad token, is answered
 // at once, and other bodies are given up.
 func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
@@ -149,23 +124,6 @@ func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNamesCannotForgeMetrics: whatever a tube is called, it is a label.
-func TestNamesCannotForgeMetrics(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
-	name := "a\"} 1\npolystalk_ready{x=\"\\"
-	defer w.function(name)()
-	for _, path := range []string{"/metrics", "/metrics/tubes"} {
-		for line := range strings.Lines(w.do("GET", path, ask{}).wants(t, 200, "").body) {
-			expect(t, !strings.HasPrefix(line, "polystalk_ready{"), "%s has %q", path, line)
-		}
-	}
-	for _, r := range []struct{ method, target string }{{"EAT\"}", "/livez"}, {"GET", "/x%22%7D%0Apolystalk_ready%20%7B"}} {
-		asks(t, w.dial(), r.method+" "+r.target+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
-	body := w.do("GET", "/metrics", ask{}).body
-	expect(t, !strings.Contains(body, "EAT") && !strings.Contains(body, "%0A"), "a client's words are in the metrics")
-}
-
 // TestZippedAnswersNeedAcceptEncoding, and no weight of zero.
 func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
@@ -174,66 +132,4 @@ func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 		got := a.header.Get("Content-Encoding") == "gzip"
 		expect(t, got == want, "%q: zipped: %v", accepts, got)
 	}
-}
-
-// TestRulesChangeWhileRequestsRun: each request is judged by one or the other, whole.
-func TestRulesChangeWhileRequestsRun(t *testing.T) {
-	long(t)
-	var tokens *access.Tokens
-	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
-	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {
-		t.Fatal(err)
-	}
-	lines, _ := os.ReadFile(w.tokens)
-	var over atomic.Bool
-	var all sync.WaitGroup
-	all.Go(func() {
-		for i := 0; !over.Load(); i++ {
-			rules := Rules{Hosts: []string{"queue.example"}}
-			if i%2 == 0 {
-				rules = Rules{Origins: []string{"https://ops.example"}}
-			}
-			apply, err := w.web.Prepare(rules)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			apply()
-		}
-	})
-	all.Go(func() {
-		for i := 0; !over.Load(); i++ {
-			text := lines
-			if i%2 == 0 { // without the readers
-				text = lines[bytes.Index(lines, []byte("worker ")):]
-			}
-			next := w.tokens + ".next" // replaced as a whole, as an editor should
-			if err := errors.Join(os.WriteFile(next, text, 0o600), os.Rename(next, w.tokens), tokens.Reload()); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	for i := range 4 {
-		all.Go(func() {
-			for range 60 {
-				for _, r := range []struct {
-					method, target, host string
-					a                    ask
-					may                  []int
-				}{
-					{"GET", "/api/v1/server", "queue.example", ask{token: operateToken}, []int{200, 421}},
-					{"GET", "/api/v1/server", "", ask{token: readToken}, []int{200, 401}},
-					{"DELETE", "/api/v1/jobs/1", "", ask{token: readToken}, []int{401, 403}},
-					{"POST", "/api/v1/jobs/1/bury", "", ask{token: operateToken, header: map[string]string{"Origin": "https://ops.example"}}, []int{204, 403, 409}},
-				} {
-					r.a.host = r.host
-					got := w.do(r.method, r.target, r.a)
-					expect(t, slices.Contains(r.may, got.status), "client %d: %s %s: %d %s", i, r.method, r.target, got.status, got.body)
-				}
-			}
-		})
-	}
-	time.AfterFunc(2*time.Second, func() { over.Store(true) })
-	all.Wait()
 }

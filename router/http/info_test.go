@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,24 +29,6 @@ func TestServerJournalAndConfigAreShown(t *testing.T) {
 	none := newWorld(t, setup{anonymous: access.Operate})
 	none.do("GET", "/api/v1/journal", ask{}).wants(t, 200, "").read(t, &j)
 	expect(t, !j.Enabled, "without a journal: %+v", j)
-}
-
-func TestDrainHasAWayBack(t *testing.T) {
-	w := newWorld(t, setup{})
-	put := func(status int, slug string) {
-		t.Helper()
-		w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, status, slug)
-	}
-	var d wire.Drain
-	for range 2 {
-		w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
-		put(503, "draining")
-		w.do("GET", "/api/v1/drain", ask{token: readToken}).wants(t, 200, "").read(t, &d)
-		expect(t, d.Draining, "it does not drain")
-	}
-	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "").read(t, &d)
-	expect(t, !d.Draining, "it drains")
-	put(201, "")
 }
 
 func TestLogLevelIsSet(t *testing.T) {
@@ -175,29 +155,6 @@ func TestProbesSayHowFarTheStartIs(t *testing.T) {
 	expect(t, a.body == "ok\n", "/readyz: %q", a.body)
 	w.do("GET", "/readyz?verbose", ask{}).has(t, "[ok] journal\n", "state: serving\n")
 	w.do("GET", "/livez?verbose", ask{}).has(t, "[ok] loops\n", "[ok] shards\n")
-}
-
-// TestProgressOfAJournal: what is read is told in bytes, up to all of them.
-func TestProgressOfAJournal(t *testing.T) {
-	dir := t.TempDir()
-	first := newWorld(t, setup{dir: dir, unstarted: true})
-	first.start()
-	got := first.srv.Operator().Life().Progress()
-	expect(t, got == nil, "progress of nothing: %+v", got)
-	noErr(t, first.srv.Shutdown(context.Background()))
-	size := int64(0)
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	noErr(t, err)
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() && info.Size() >= 1<<20 {
-			size += info.Size()
-		}
-	}
-	second := newWorld(t, setup{dir: dir, unstarted: true})
-	second.start()
-	defer second.srv.Shutdown(context.Background())
-	read, all := second.srv.Operator().Life().Bytes()
-	expect(t, read == all && all != 0 && all == size, "%d of %d bytes were read, the segments have %d", read, all, size)
 }
 
 // TestNeitherReadyNorAliveWhenTheJournalHasFailed: such a process ends; if it hangs it is to be killed.

@@ -3,10 +3,8 @@ package http
 import (
 	"encoding/base64"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	wire "polystalk/codec/admin"
@@ -173,43 +171,6 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 	expect(t, a.header.Get("Retry-After") != "", "%v", a.header)
 	w.do("GET", mail+"?order=next", ask{}).wants(t, 200, "")
 	leave()
-}
-
-// TestListsShowWhatIsThere: each job exactly once, though all of them move.
-func TestListsShowWhatIsThere(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	const jobs = 300
-	for i := range jobs {
-		w.do("POST", "/api/v1/tubes/mail/jobs", ask{json: true, body: fmt.Sprintf(`{"pri":%d,"delay_seconds":%d}`, i%7, i%2*1000)}).wants(t, 201, "")
-	}
-	quit := make(chan struct{})
-	var wait sync.WaitGroup
-	say := w.beanstalkd()
-	say("use mail")
-	say("watch mail")
-	say("ignore default")
-	wait.Go(func() {
-		for i := 0; ; i++ {
-			select {
-			case <-quit:
-				return
-			default:
-			}
-			id := i%jobs + 1
-			if strings.HasPrefix(say(fmt.Sprintf("reserve-job %d", id)), "RESERVED") {
-				say(fmt.Sprintf([]string{"release %d 3 1000", "bury %d 4", "release %d 1 0"}[i%3], id))
-			}
-		}
-	})
-	for range 5 {
-		got := idsOf(w.list("/api/v1/tubes/mail/jobs", url.Values{"limit": {"17"}}.Encode()))
-		slices.Sort(got)
-		for i := range jobs {
-			require(t, len(got) == jobs && got[i] == uint64(i+1), "%d jobs: %d", len(got), got)
-		}
-	}
-	close(quit)
-	wait.Wait()
 }
 
 // TestFirstJobsWithBodiesAreAsMany: what is shown of each job makes no difference to how many

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -166,26 +165,4 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	expect(t, a.header.Get("Idempotency-Replayed") == "", "a refusal is replayed")
 	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{token: readToken}))
 	expect(t, tube.JobsTotal == 3, "%d jobs were put", tube.JobsTotal)
-}
-
-// TestAnsweredChangesAreKept: what was answered is there after a crash, which is when
-// nobody closes the journal.
-func TestAnsweredChangesAreKept(t *testing.T) {
-	dir := t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, unstarted: true})
-	w.start()
-	kept := w.putOne(ask{json: true, body: `{"body":"kept"}`}, "")
-	gone := w.putOne(ask{json: true, body: `{"body":"gone"}`}, "")
-	kicked := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
-	w.do("DELETE", gone, ask{}).wants(t, 204, "")
-	w.do("POST", kicked+"/kick", ask{}).wants(t, 204, "")
-	j, err := w.srv.Operator().Journal()
-	expect(t, err == nil && j.PendingBytes == 0, "after the answer %d bytes are not written: %v", j.PendingBytes, err)
-	noErr(t, w.srv.Shutdown(context.Background()))
-	again := newWorld(t, setup{anonymous: access.Operate, dir: dir})
-	a := again.do("GET", kept+"/body", ask{}).wants(t, 200, "")
-	expect(t, a.body == "kept", "%q", a.body)
-	again.do("GET", gone, ask{}).wants(t, 404, "not-found")
-	job := as[wire.Job](t, again.do("GET", kicked, ask{}).wants(t, 200, ""))
-	expect(t, job.State == "ready", "%+v", job)
 }

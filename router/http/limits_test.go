@@ -51,30 +51,6 @@ func asks(t *testing.T, conn net.Conn, request string) int {
 	return resp.StatusCode
 }
 
-// TestConnectionsThatSayNothingKeepNobodyOut: 200 of them, silent or idle, and a probe is
-// answered all the same.
-func TestConnectionsThatSayNothingKeepNobodyOut(t *testing.T) {
-	w := newWorld(t, setup{})
-	var conns []net.Conn
-	for i := range 200 {
-		conn := w.dial()
-		conns = append(conns, conn)
-		if i%2 == 0 {
-			status := asks(t, conn, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-			require(t, status == 200, "connection %d: status %d", i, status)
-		} else {
-			io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost:")
-		}
-	}
-	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
-	n, dropped := w.web.connections.len(), w.web.connections.dropped.Load()
-	expect(t, n <= connectionsMax && dropped >= 72, "%d connections, and %d were dropped", n, dropped)
-	// The newest of them are served on.
-	status := asks(t, conns[198], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-	expect(t, status == 200, "the newest idle one: status %d", status)
-	expect(t, isClosed(conns[0]), "the oldest one is still open")
-}
-
 // TestStrangersKeepNobodyOut: not by answers that they do not read, and not by logins that do not
 // come.
 func TestStrangersKeepNobodyOut(t *testing.T) {
@@ -188,8 +164,9 @@ func TestLargeBodyIsRefused(t *testing.T) {
 	expect(t, status == 400, "a negative length: %d", status)
 }
 
-// TestLoginsAreSmallAndTakeNoPlaceOfUploads: anybody may send one.
-func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
+// TestSmallBodiesTakeNoSlotOfUploads: neither logins, which anybody may send, nor jobs without a
+// length. A large one waits for a slot, however it is sent.
+func TestSmallBodiesTakeNoSlotOfUploads(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 1 << 26})
 	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", loginMax+1)}).wants(t, 413, "too-large")
 	const head = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
@@ -202,8 +179,16 @@ func TestLoginsAreSmallAndTakeNoPlaceOfUploads(t *testing.T) {
 	}
 	job := `{"body":"x"}`
 	put := fmt.Sprintf("POST /api/v1/tubes/mail/jobs%sAuthorization: Bearer %s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, operateToken, len(job), job)
+	for range 2 {
+		leave, err := w.web.uploads.take(t.Context())
+		noErr(t, err)
+		defer leave()
+	}
 	status := asks(t, w.dial(), put)
-	expect(t, status == 201, "an upload beside them: status %d", status)
+	expect(t, status == 201, "a small upload beside others: status %d", status)
+	long := strings.Repeat(" ", jsonMax)
+	status = asks(t, w.dial(), strings.Replace(put, "c\r\n", fmt.Sprintf("%x\r\n%s\r\nc\r\n", jsonMax, long), 1))
+	expect(t, status == 429, "a large upload beside others: status %d", status)
 }
 
 // TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After. Scrapes have

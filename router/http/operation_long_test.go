@@ -3,7 +3,6 @@ package http
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -274,30 +273,6 @@ func TestServerThatEndsEndsOperations(t *testing.T) {
 	}
 }
 
-// TestOperationWithAKeyIsBegunOnce: however many send it at once, and when it is over.
-func TestOperationWithAKeyIsBegunOnce(t *testing.T) {
-	w, disk := newHeld(t, 10_000)
-	disk.hold()
-	send := func(body string) *answer {
-		return w.do("POST", operations, ask{json: true, body: body, header: map[string]string{"Idempotency-Key": "once"}})
-	}
-	answers := make([]*answer, 4)
-	var sent sync.WaitGroup
-	for i := range answers {
-		sent.Go(func() { answers[i] = send(buryMail) })
-	}
-	sent.Wait()
-	disk.let()
-	at := "/api/v1/" + answers[0].wants(t, 202, "").header.Get("Location")
-	w.until(at, hangs, over)
-	for _, a := range append(answers, send(buryMail)) {
-		expect(t, a.status == 202 && a.body == answers[0].body && a.header.Get("Location") == answers[0].header.Get("Location"), "%d %s", a.status, a.body)
-	}
-	send(strings.Replace(buryMail, "bury", "kick", 1)).wants(t, 422, "key-in-use")
-	all := w.web.operations.List()
-	expect(t, len(all) == 1, "%d operations", len(all))
-}
-
 // A stumbling action makes the server fail.
 type stumbling struct{ admin.Verb }
 
@@ -319,32 +294,4 @@ func TestOperationThatPanicsHasFailed(t *testing.T) {
 	expect(t, v.Done == 3, "%+v", v)
 	body := w.do("GET", "/metrics", ask{}).body
 	expect(t, strings.Contains(body, `polystalk_operator_operations_total{action="kick",result="internal"} 1`), "it is not counted")
-}
-
-// TestLongOperationIsCancelledWhileItRuns: one of many jobs, without a disk.
-func TestLongOperationIsCancelledWhileItRuns(t *testing.T) {
-	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate})
-	w.fill(100_000)
-	o := w.srv.Operator()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	var p admin.Progress
-	done := make(chan error, 1)
-	bulk := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbBury}}}
-	go func() { done <- o.RunBulk(ctx, &bulk, &p) }()
-	for p.Tally().Done < 1000 {
-		runtime.Gosched()
-	}
-	cancel(wire.Cancelled.Problem("enough"))
-	err := <-done
-	if p, ok := errors.AsType[*wire.Problem](err); !ok || p.Detail != "enough" {
-		t.Errorf("%v", err)
-	}
-	first := p.Tally()
-	bulk.AsOf, bulk.Jobs.Filter.States = first.AsOf, core.StatesOf(core.Ready)
-	var rest admin.Progress
-	err = o.RunBulk(t.Context(), &bulk, &rest)
-	expect(t, err == nil && first.Done != 100_000 && rest.Tally().Done+first.Done == 100_000 && first.Unconfirmed == 0, "%+v, and then %+v, %v", first, rest.Tally(), err)
-	tube := as[wire.Tube](t, w.do("GET", "/api/v1/tubes/mail", ask{}))
-	expect(t, tube.Jobs.Buried == 100_000, "%+v", tube.Jobs)
 }

@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,18 +130,6 @@ func TestDryRunForesees(t *testing.T) {
 	}
 }
 
-// TestMoreThanExpectedSaysHowMany: and has changed nothing.
-func TestMoreThanExpectedSaysHowMany(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
-	w.stocked()
-	a := w.do("POST", operations, ask{json: true, body: `{"action":"delete","select":{"tube":"mail"},"expect_at_most":12,"limit":3}`}).wants(t, 409, "more-than-expected")
-	a.has(t, "13 jobs are selected")
-	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"expect_at_most":13,"limit":3}`)
-	expect(t, v.Selected != nil && *v.Selected == 13 && v.Matched == 3 && v.Done == 3 && v.ToLook == 26, "%+v", v)
-	left := w.list("/api/v1/tubes/mail/jobs", "")
-	expect(t, len(left) == 10, "%d", idsOf(left))
-}
-
 // TestAsOfHoldsForEveryState: a job that leaves a state and comes back was not counted.
 func TestAsOfHoldsForEveryState(t *testing.T) {
 	for _, selected := range []string{`{"tube":"mail"}`, `{"all_tubes":true}`, `{"ids":["1","2","3","4","5","6","7","8"]}`} {
@@ -177,44 +162,6 @@ func TestAsOfHoldsForEveryState(t *testing.T) {
 		got := idsOf(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 		expect(t, v.Matched == 4 && v.Done == 4 && slices.Equal(got, []uint64{1, 3, 5, 7}), "%s: %d are left of %+v", selected, got, v)
 	}
-}
-
-// TestWhatComesAfterTheCountIsNotTouched while others put without a pause: as many are
-// deleted as were counted.
-func TestWhatComesAfterTheCountIsNotTouched(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	var over atomic.Bool
-	var putters sync.WaitGroup
-	for i := range 3 {
-		conn := w.connect(w.srv.Serve)
-		putters.Go(func() {
-			batch := strings.Repeat(fmt.Sprintf("use t%d\r\nput 0 0 9 1\r\nx\r\nput 0 500 9 1\r\nx\r\n", i), 5)
-			go io.Copy(io.Discard, conn)
-			for !over.Load() {
-				if _, err := io.WriteString(conn, batch); err != nil {
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	defer putters.Wait()
-	defer over.Store(true)
-	total := uint64(0)
-	for i := range 25 {
-		time.Sleep(5 * time.Millisecond)
-		selected := admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, DryRun: true, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
-		counted, err := w.bulk(selected)
-		noErr(t, err)
-		selected.DryRun, selected.AsOf = false, counted.AsOf
-		if i%2 == 0 {
-			selected.AtMost = counted.Matched
-		}
-		got, err := w.bulk(selected)
-		require(t, err == nil && got.Done == counted.Matched, "round %d: %d were counted, and %d deleted: %v", i, counted.Matched, got.Done, err)
-		total += got.Done
-	}
-	expect(t, total != 0, "nothing was there")
 }
 
 // TestMomentsAreRead as they were written, by this process and by the one after it.

@@ -76,6 +76,7 @@ func (s *server) proxy(rt *route, c *call) error {
 	timed, answered := impatient(ctx, cancel)
 	defer answered()
 	var failed error
+	w := newPacedWriter(c.W)
 	leader := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			about := &caller{grant: c.Grant, sees: c.Sees, client: c.client, id: c.ID}
@@ -106,12 +107,14 @@ func (s *server) proxy(rt *route, c *call) error {
 			h := c.W.Header()
 			closes := h.Get("Connection")
 			clear(h) // the leader has set all of them
-			if res.Header.Del("Date"); closes != "" {
-				h.Set("Connection", closes)
-			}
-			if rt.flags&streams != 0 {
-				c.begun = time.Now()
+			res.Header.Del("Date")
+			if rt.flags&streams != 0 && res.StatusCode == http.StatusOK {
+				closes = "close" // as of an eventStream
+				w.start(c)
 				go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
+			}
+			if closes != "" {
+				h.Set("Connection", closes)
 			}
 			return nil
 		},
@@ -123,22 +126,14 @@ func (s *server) proxy(rt *route, c *call) error {
 		in.Header.Del(name)
 	}
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(c.Body)), int64(len(c.Body))
-	if rt.flags&streams == 0 {
-		leader.ServeHTTP(c.W, in)
-		return failed
-	}
-	// A client that loses the stream comes again and gets everything, so it may end anywhere.
 	defer func() {
-		if v := recover(); v != nil && v != http.ErrAbortHandler {
+		w.end()
+		// A client that loses a stream comes again and gets everything, so it may end anywhere.
+		if v := recover(); v != nil && (v != http.ErrAbortHandler || w.ctx == nil) {
 			panic(v)
 		}
 	}()
-	c.W.Header().Set("Connection", "close") // as of an eventStream
-	w, done := c.pace()
 	leader.ServeHTTP(w, in)
-	if failed == nil {
-		done()
-	}
 	return failed
 }
 

@@ -53,28 +53,6 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestUnknownParametersAreRefused before anything is done. Probes and scrapers may add their own.
-func TestUnknownParametersAreRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	bodies := map[string]string{
-		"kick": `{"count":1}`, "pause": `{"seconds":1}`, "log-level": `{"level":"info"}`, "session": `{"token":"x"}`, "operations": buryMail, "jobs": `{}`,
-		"move": `{"to":"x"}`, "copy": `{"to":"x"}`, "{id}": `{"pri":1}`,
-	}
-	for _, rt := range w.web.routes() {
-		method, path, _ := strings.Cut(rt.pattern, " ")
-		if !strings.HasPrefix(path, "/api/v1/") || strings.HasSuffix(path, "/openapi.json") {
-			continue
-		}
-		a := ask{token: adminToken}
-		if rt.flags&takesBody != 0 {
-			a.json, a.body = true, bodies[path[strings.LastIndexByte(path, '/')+1:]]
-		}
-		target := strings.NewReplacer("{tube}", "mail", "{id}", "1").Replace(path)
-		got := w.do(method, target+"?frobnicate=1", a)
-		expect(t, got.status == 400 && got.problem(t).Field == "frobnicate", "%s: %d %s", rt.pattern, got.status, got.body)
-	}
-}
-
 // TestJSONMistakesAreNamedInPlainWords without names of Go types and without prefixes of libraries.
 func TestJSONMistakesAreNamedInPlainWords(t *testing.T) {
 	for _, tt := range []struct {

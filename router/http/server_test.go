@@ -1,18 +1,10 @@
 package http
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 )
 
@@ -86,45 +78,6 @@ func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
 		c.connected(connectionsMax)
 		expect(t, conn.closed, "claim %d: the connection is open", of)
 	}
-}
-
-// written notes what is written to a connection.
-type written struct {
-	net.Conn
-	n atomic.Int64
-}
-
-func (w *written) Write(b []byte) (int, error) {
-	w.n.Add(int64(len(b)))
-	return w.Conn.Write(b)
-}
-
-// TestDroppedConnectionsAreNotSaidGoodbyeTo: by TLS that waits for room in the socket, for up to
-// five seconds, in which nobody else would be accepted.
-func TestDroppedConnectionsAreNotSaidGoodbyeTo(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	noErr(t, err)
-	about := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	noErr(t, err)
-	here, there := net.Pipe()
-	socket := &written{Conn: here}
-	conn := tls.Server(socket, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}})
-	client := tls.Client(there, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-	shaken := make(chan error)
-	go func() { shaken <- client.Handshake() }()
-	noErr(t, errors.Join(conn.Handshake(), <-shaken))
-	before := socket.n.Load()
-	var c connections
-	c.changed(conn, http.StateNew)
-	for range connectionsMax {
-		other, _ := net.Pipe()
-		c.changed(other, http.StateNew)
-	}
-	_, err = here.Write(nil)
-	expect(t, err != nil, "it is open")
-	n := socket.n.Load() - before
-	expect(t, n <= 0, "%d bytes were said", n)
 }
 
 func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {

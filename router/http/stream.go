@@ -95,31 +95,36 @@ const (
 	bufferKept = 64 << 10
 )
 
-// A pacedWriter gives the client pieceWithin for each write of a stream, and refuses writes
-// once the stream is to end.
+// A pacedWriter makes an answer a stream without an end of its own, from start to end: it gives
+// the client pieceWithin for each write, and refuses writes once the stream is to end.
 type pacedWriter struct {
 	http.ResponseWriter
 	rc     *http.ResponseController
-	ctx    context.Context
+	ctx    context.Context // nil: it has not started
 	within time.Duration
+	end    func()
 }
 
-// pace makes the answer of c a stream without an end of its own; done is to be called when it
-// is over.
-func (c *call) pace() (w *pacedWriter, done func()) {
-	c.begun = time.Now()
-	w = &pacedWriter{c.W, http.NewResponseController(c.W), c.Ctx, pieceWithin}
+func newPacedWriter(w http.ResponseWriter) *pacedWriter {
+	return &pacedWriter{ResponseWriter: w, rc: http.NewResponseController(w), within: pieceWithin, end: func() {}}
+}
+
+// start begins the stream of c, which end ends.
+func (w *pacedWriter) start(c *call) {
+	c.begun, w.ctx = time.Now(), c.Ctx
 	w.rc.SetReadDeadline(time.Time{}) // the request's own would end the stream
 	boundSent(c.R)
 	ends := func() { w.rc.SetWriteDeadline(time.Now().Add(endWithin)) }
 	unwatch := context.AfterFunc(c.Ctx, ends) // a write under way is not waited for
-	return w, func() { unwatch(); ends() }
+	w.end = func() { unwatch(); ends() }
 }
 
 func (w *pacedWriter) Write(p []byte) (int, error) {
-	w.rc.SetWriteDeadline(time.Now().Add(w.within))
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
+	if w.ctx != nil {
+		w.rc.SetWriteDeadline(time.Now().Add(w.within))
+		if err := w.ctx.Err(); err != nil {
+			return 0, err
+		}
 	}
 	return w.ResponseWriter.Write(p)
 }
@@ -138,9 +143,8 @@ func boundSent(r *http.Request) {
 // An eventStream is an answer of server-sent events. It belongs to the handler's goroutine.
 // Source: the HTML Standard, section 9.2.
 type eventStream struct {
-	w    *pacedWriter
-	buf  []byte
-	done func()
+	w   *pacedWriter
+	buf []byte
 }
 
 // eventStream begins the answer of a route with the flag streams; retry is when a client that
@@ -154,8 +158,8 @@ func (c *call) eventStream(retry time.Duration) *eventStream {
 	if c.begun = time.Now(); c.R.Method == http.MethodHead {
 		return nil
 	}
-	e := new(eventStream)
-	e.w, e.done = c.pace()
+	e := &eventStream{w: newPacedWriter(c.W)}
+	e.w.start(c)
 	e.buf = append(e.buf, "retry: "+strconv.FormatInt(retry.Milliseconds(), 10)+"\n\n"...)
 	return e
 }
@@ -190,4 +194,4 @@ func (e *eventStream) send() error {
 }
 
 // close ends the stream.
-func (e *eventStream) close() { e.done() }
+func (e *eventStream) close() { e.w.end() }

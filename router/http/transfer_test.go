@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -180,42 +179,6 @@ func bodies(list []wire.Job) (all []string) {
 	return all
 }
 
-func TestBulkTransferSelects(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
-	w.stocked()
-	mail := admin.JobQuery{Tube: "mail"}
-
-	for _, tt := range []struct {
-		what          string
-		bulk          admin.Bulk
-		matched, done uint64
-		mail, away    int // jobs in the tubes then
-		reserved      uint64
-		unfit         uint64 // they are there already
-	}{
-		{what: "count", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "away"}, DryRun: true}, matched: 13, mail: 13, reserved: 1},
-		{what: "limit", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "away"}, Limit: 2}, matched: 2, done: 2, mail: 11, away: 2},
-		{what: "search", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true, Filter: core.Filter{Contains: []byte("needle")}}, Action: admin.Transfer{To: "away"}}, matched: 2, done: 2, mail: 10, away: 4},
-		{what: "into itself", bulk: admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail", Copy: true}}, matched: 10, done: 10, mail: 20, away: 4},
-		{what: "all", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "away"}}, matched: 24, done: 19, mail: 1, away: 23, reserved: 1, unfit: 4},
-		{what: "once more", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "away"}}, matched: 24, done: 0, mail: 1, away: 23, reserved: 1, unfit: 23},
-		{what: "copies of all", bulk: admin.Bulk{Jobs: admin.JobQuery{AllTubes: true}, Action: admin.Transfer{To: "mail", Copy: true}}, matched: 24, done: 24, mail: 25, away: 23},
-	} {
-		got, err := w.bulk(tt.bulk)
-		if err != nil || got.Matched != tt.matched || got.Done != tt.done || got.Skipped[core.StatusInUse] != tt.reserved || got.Skipped[core.StatusUnfit] != tt.unfit {
-			t.Errorf("%s: %+v, %v", tt.what, got, err)
-		}
-		mail := len(w.list("/api/v1/tubes/mail/jobs", ""))
-		away := 0
-		if tt.away > 0 {
-			away = len(w.list("/api/v1/tubes/away/jobs", ""))
-		}
-		expect(t, mail == tt.mail && away == tt.away, "%s: %d and %d jobs, want %d and %d", tt.what, mail, away, tt.mail, tt.away)
-	}
-	_, err := w.bulk(admin.Bulk{Jobs: mail, Action: admin.Transfer{To: "mail"}})
-	expect(t, err != nil, "they were moved to where they are")
-}
-
 // TestMovesAreNoPutsAndNoDeletes: neither of the tubes nor of the server. A copy is a put.
 func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
@@ -260,45 +223,4 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 	expect(t, len(got) == 6, "ready in the other tube: %v", got)
 	few := as[wire.Operation](t, run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, ""))
 	expect(t, few.Done == 2 && few.Matched == 2 && few.Skipped["gone"] == 1, "%+v", few)
-}
-
-// TestTransfersAtOnce: each job is moved once, beside other moves and workers.
-func TestTransfersAtOnce(t *testing.T) {
-	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
-	const jobs = 2000
-	say := w.beanstalkd()
-	say("use a")
-	say("watch a")
-	for range jobs {
-		say("put 0 0 100 1\r\nx")
-	}
-	done := make(chan admin.Tally)
-	for n := range 3 {
-		go func() {
-			v, err := w.bulk(admin.Bulk{Jobs: admin.JobQuery{Tube: "a"}, Action: admin.Transfer{To: fmt.Sprintf("to%d", n)}})
-			if err != nil && v.Done > 0 {
-				t.Error(err)
-			}
-			done <- v
-		}()
-	}
-	taken, moved := 0, uint64(0)
-	for over := 0; over < 3; {
-		select {
-		case v := <-done:
-			over++
-			moved += v.Done
-		default:
-			if taken < 300 && strings.HasPrefix(say("reserve-with-timeout 0"), "RESERVED") {
-				taken++
-			} else {
-				time.Sleep(time.Millisecond)
-			}
-		}
-	}
-	for n := range 3 {
-		taken += len(w.order(fmt.Sprintf("to%d", n)))
-	}
-	expect(t, taken == jobs && moved <= jobs, "%d of %d jobs were reserved, %d were moved", taken, jobs, moved)
 }

@@ -200,9 +200,6 @@ func (c *testConn) says(text, want string) {
 func (f *fixture) check() {
 	f.t.Helper()
 	f.rest()
-	if err := f.d.CheckShards(); err != nil {
-		f.t.Fatal(err)
-	}
 	if err := f.d.Check(); err != nil {
 		f.t.Fatal(err)
 	}

@@ -22,7 +22,7 @@
 //
 // The methods and their callers:
 //
-//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Check, Digest
+//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Digest
 //	an event loop            Own, Send, Catchup; then it is an owner or not, and goes on at once
 //	a goroutine that waits   OwnPatiently, Recopy, NeedsCopy
 //	any goroutine            Readied, Counters, Nudge, and what package core says of a Face

@@ -307,6 +307,3 @@ func (s *Shard) Clients() iter.Seq[core.ClientView] { return s.core.Clients() }
 
 // Digest returns the core's Digest at the moment of b; the shard must be owned or not shared.
 func (s *Shard) Digest(b *Batch) uint64 { return s.core.Digest(b.Now, b.Ahead) }
-
-// Check walks the core's invariants; the shard must be owned or not shared.
-func (s *Shard) Check() error { return s.core.Check() }

@@ -36,9 +36,6 @@ func newHouse(t *testing.T, shards int) *house {
 		sh.Start()
 		t.Cleanup(func() {
 			sh.Stop()
-			if err := sh.Check(); err != nil {
-				t.Errorf("shard %d: %v", i, err)
-			}
 			sh.Close()
 		})
 	}

@@ -24,16 +24,6 @@ type inspected interface {
 	CheckAtRest() error
 }
 
-// CheckShards checks every core's invariants. Call it between any two calls to a Driven.
-func (d *Driven) CheckShards() error {
-	for _, sh := range d.Shards() {
-		if err := sh.Check(); err != nil {
-			return fmt.Errorf("shard %d: %w", sh.Index, err)
-		}
-	}
-	return nil
-}
-
 // CheckOutboxes returns an error if a message was posted again while it was under way. Call it
 // between any two calls to a Driven.
 func (d *Driven) CheckOutboxes() error {

@@ -149,9 +149,6 @@ func (c *chaos) step() error {
 			return err
 		}
 	}
-	if c.steps%16 == 0 {
-		return c.w.D.CheckShards()
-	}
 	return nil
 }
 

@@ -193,9 +193,6 @@ func (k *clusterChaos) fallOver() error {
 		return err
 	}
 	k.lives++
-	if err := k.w.D.CheckShards(); err != nil {
-		return err
-	}
 	return k.conserved()
 }
 

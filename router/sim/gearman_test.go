@@ -272,9 +272,6 @@ func (c *gearChaos) readAll() error {
 			return fmt.Errorf("connection %d: %w", i, err)
 		}
 	}
-	if c.steps%16 == 0 {
-		return c.w.D.CheckShards()
-	}
 	return nil
 }
 

@@ -76,9 +76,9 @@
 // A flush ends all jobs of a tube at one moment, and gives their memory back later, in parts
 // (flush.go). Only code that walks over records, not over a tube, meets such jobs.
 //
-// Invariants are checked twice. Cheap assertions are always on: a job that enters a container
-// while it is in another, a handle that is closed, an index out of its heap panic with the
-// values, since no answer would be right any more. Check walks everything, for tests.
+// Cheap assertions are always on: a job that enters a container while it is in another, a handle
+// that is closed, an index out of its heap panic with the values, since no answer would be right
+// any more. The tests walk everything after each operation (invariants_test.go).
 //
 // A client is made with the number of its connection, which is unique. A reserved job refers
 // to its client by it, since a handle is used again once its client has gone.

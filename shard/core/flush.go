@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"maps"
 
 	"polystalk/shard/stats"
@@ -291,40 +290,6 @@ func (c *Core) askFlushed(op *Op, r *Reply) {
 		return
 	}
 	r.Commit = q.commit
-}
-
-// flushed checks the jobs that are over, and not yet collected.
-func (k *checker) flushed() {
-	c, q := k.c, k.c.collection
-	if q == nil {
-		return
-	}
-	jobs, counted := 0, make(map[*tube]int)
-	for i := range q.lists {
-		l := &q.lists[i]
-		counted[l.tube]++
-		where := fmt.Sprintf("tube %q flushed, list %d", l.tube.name, i)
-		if l.jobs.N == 0 || c.tubes[l.tube.id] != l.tube || l.tube.flushed == nil {
-			k.fail("%s: it is empty, or its tube is gone or knows nothing of it", where)
-			continue
-		}
-		state := c.jobs.At(l.jobs.Head).State
-		k.list(where, &l.jobs, func(i uint32) {
-			j := k.place(i, state, where)
-			if j != nil && (j.Tube != l.tube.id || state == Reserved || !c.isFlushed(j)) {
-				k.fail("%s: job %d is not flushed, or of another tube", where, j.ID)
-			}
-			jobs++
-		})
-	}
-	if jobs != q.jobs || q.begun-q.ended != uint64(len(q.lists)) || (q.timer.pos > 0) != (jobs > 0) {
-		k.fail("flushed: %d jobs, counted %d; %d lists of %d to %d; the next part is at %d", jobs, q.jobs, len(q.lists), q.ended, q.begun, q.timer.at)
-	}
-	for _, t := range c.tubes {
-		if t != nil && (t.flushed != nil) != (counted[t] > 0) || t != nil && t.flushed != nil && t.flushed.lists != counted[t] {
-			k.fail("tube %q: %d lists are flushed, and it knows of others", t.name, counted[t])
-		}
-	}
 }
 
 // jobCount is how many jobs there are, without those that are over.

@@ -287,32 +287,3 @@ func (s *Sleepers) Add(n int32) { s.n.Add(n) }
 
 // Count is how many there are.
 func (s *Sleepers) Count() int { return int(s.n.Load()) }
-
-// classes checks how many jobs of each class wait in t.
-func (k *checker) classes(t *tube) {
-	var n [NumClasses]uint64
-	for i := range t.ready.N {
-		n[ClassOf(t.ready.At(i).B)]++
-	}
-	for i := range t.delay.N {
-		n[ClassOf(k.c.jobs.At(t.delay.At(i).Job).Pri)]++
-	}
-	if w := t.waiting(); n != w {
-		k.fail("tube %q: %v jobs wait, counted %v", t.name, n, w)
-	}
-}
-
-// workers checks that the workers of each function are clients that watch it.
-func (k *checker) workers() {
-	for _, t := range k.c.tubes {
-		if t == nil || t.function == nil {
-			continue
-		}
-		for _, i := range t.function.workers {
-			cl := k.c.clientOf(i)
-			if at := k.c.watchAt(cl, t); !cl.usesFunctions() || at < 0 || cl.watches.list[at] != i {
-				k.fail("function %q: a worker of client %d that is none", t.name, cl.id)
-			}
-		}
-	}
-}

@@ -227,37 +227,3 @@ func (h *Heap) shrink() {
 		h.first = append(make([]entry, 0, n/4), h.first[:n/4]...)
 	}
 }
-
-// Check walks h and tells fail what is wrong: its order, positions and blocks. known says
-// whether a record is a job's; visit is called for each entry, and only for those.
-func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(entry), fail func(format string, args ...any)) {
-	room, blocks := len(h.first), 1
-	if h.more != nil {
-		blocks += len(*h.more)
-		room += len(*h.more) << heapShift
-	}
-	if h.N < 0 || h.N > room || blocks > (h.N+heapChunk-1)>>heapShift+1 || blocks > 1 && len(h.first) != heapChunk {
-		fail("%d entries in %d blocks with room for %d, of which %d are in the first", h.N, blocks, room, len(h.first))
-		return
-	}
-	for i := range h.N {
-		e := *h.At(i)
-		if !known(e.Job) {
-			fail("entry %d names record %d, which is no job", i, e.Job)
-			return
-		}
-		if p := h.At((i - 1) / 4); i > 0 && e.less(jobs, p) {
-			fail("entry %d is before its parent", i)
-		}
-		if j := jobs.At(e.Job); j.Pos != uint32(i) {
-			fail("job %d at %d thinks that it is at %d", j.ID, i, j.Pos)
-		}
-		visit(e)
-	}
-	for i := h.N; i < room; i++ {
-		if *h.At(i) != (entry{}) {
-			fail("entry %d beyond %d is not empty", i, h.N)
-			return
-		}
-	}
-}

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"math/bits"
-
 	"polystalk/shard/slab"
 )
 
@@ -141,54 +139,5 @@ func (t *idTable) merge(jobs *slab.Pool[Job]) {
 	if need := int(b+idChunk-1) >> idShift; len(t.chunks) > need+1 {
 		t.chunks[len(t.chunks)-1] = nil
 		t.chunks = t.chunks[:len(t.chunks)-1]
-	}
-}
-
-// Check walks t and tells fail what is wrong, and adds each record that it finds to at. It
-// follows no broken index.
-func (t *idTable) Check(jobs *slab.Pool[Job], at map[uint32]string, fail func(format string, args ...any)) {
-	if want := uint64(1)<<bits.Len(uint(t.Size-1)) - 1; t.Mask != want {
-		fail("ids: mask %#x with %d buckets, want %#x", t.Mask, t.Size, want)
-	}
-	if t.N > t.Size || t.Size > idTableMin && t.N < t.Size/2 || t.Size < idTableMin {
-		fail("ids: %d buckets for %d jobs", t.Size, t.N)
-	}
-	if need := (t.Size + idChunk - 1) >> idShift; len(t.chunks) < need || len(t.chunks) > need+1 {
-		fail("ids: %d blocks for %d buckets", len(t.chunks), t.Size)
-	}
-	room := 0
-	for _, chunk := range t.chunks {
-		room += len(chunk)
-	}
-	if t.Size > room {
-		fail("ids: %d buckets, room for %d", t.Size, room)
-		return
-	}
-	byID := make(map[JobID]bool, t.N)
-	for b := range uint64(room) {
-		head := *t.head(b)
-		if b >= uint64(t.Size) && head != 0 {
-			fail("ids: bucket %d is beyond %d and not empty", b, t.Size)
-			continue
-		}
-		for i := head; i != 0; {
-			if _, twice := at[i]; twice {
-				fail("ids: record %d is in two buckets or in a ring", i)
-				break
-			}
-			at[i] = ""
-			j := jobs.At(i)
-			switch {
-			case t.bucket(j.ID) != b:
-				fail("ids: job %d is in bucket %d, not in %d", j.ID, b, t.bucket(j.ID))
-			case j.ID == 0 || byID[j.ID]:
-				fail("ids: job %d is there twice, or has no id", j.ID)
-			}
-			byID[j.ID] = true
-			i = j.Hash
-		}
-	}
-	if len(at) != t.N || t.N != jobs.Len() {
-		fail("ids: %d jobs found, %d counted, %d records in use", len(at), t.N, jobs.Len())
 	}
 }

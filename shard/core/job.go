@@ -266,29 +266,3 @@ func (c *Core) leave(t *tube, i uint32, j *Job) {
 		j.isElsewhere(Ready)
 	}
 }
-
-// bodies checks that each body is stored once and nothing else is.
-func (k *checker) bodies() {
-	c := k.c
-	small := 0
-	large := make(map[uint32]bool)
-	// In no fixed order: a check only reports.
-	for i := range k.at {
-		j := c.jobs.At(i)
-		switch {
-		case j.Flags&flagLarge != 0 && (int(j.Body) >= len(c.large.Bodies) || large[j.Body]):
-			k.fail("job %d: its large body %d is another's or is not there", j.ID, j.Body)
-		case j.Flags&flagLarge != 0:
-			large[j.Body] = true
-			if n := c.large.At(j.Body).Len(); n != int(j.Size) {
-				k.fail("job %d: %d bytes stored of %d", j.ID, n, j.Size)
-			}
-		case j.Size > 0:
-			small++
-		}
-	}
-	if small != c.bodies.Len() {
-		k.fail("bodies: %d stored for %d jobs", c.bodies.Len(), small)
-	}
-	c.large.Check(large, k.failAt("bodies"))
-}

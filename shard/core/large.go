@@ -93,17 +93,3 @@ func (b *largeBodies) Remove(i uint32) Large {
 	b.Free = append(b.Free, i)
 	return body
 }
-
-// Check reports wrong places to fail. used has the places of the bodies of jobs.
-func (b *largeBodies) Check(used map[uint32]bool, fail func(format string, args ...any)) {
-	free := make(map[uint32]bool, len(b.Free))
-	for _, i := range b.Free {
-		if int(i) >= len(b.Bodies) || free[i] || used[i] || b.Bodies[i] != nil {
-			fail("large slot %d is free and in use, or free twice", i)
-		}
-		free[i] = true
-	}
-	if len(free)+len(used) != len(b.Bodies) {
-		fail("%d large slots, %d free, %d in use", len(b.Bodies), len(free), len(used))
-	}
-}

@@ -120,25 +120,3 @@ func (l *List) misses(i uint32, j *Job) {
 	panic(fmt.Sprintf("store: job %d, record %d between %d and %d, is not in the list from %d to %d of %d jobs",
 		j.ID, i, j.Prev, j.Next, l.Head, l.Tail, l.N))
 }
-
-// Check walks l and tells fail what is wrong with its links. known says whether a record is
-// a job's; visit is called for each of them.
-func (l *List) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(uint32), fail func(format string, args ...any)) {
-	n, prev := uint32(0), uint32(0)
-	for i := l.Head; i != 0; {
-		if !known(i) || n == l.N {
-			fail("record %d is no job, or the list is longer than %d", i, l.N)
-			return
-		}
-		j := jobs.At(i)
-		if j.Prev != prev {
-			fail("job %d has %d before it, not %d", j.ID, j.Prev, prev)
-		}
-		visit(i)
-		n++
-		prev, i = i, j.Next
-	}
-	if n != l.N || l.Tail != prev {
-		fail("%d jobs, tail %d; counted %d, %d", n, prev, l.N, l.Tail)
-	}
-}

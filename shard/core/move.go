@@ -277,18 +277,3 @@ func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
 	j.Buries, j.Kicks = from.Buries, from.Kicks
 	c.recordNew(t, j)
 }
-
-// moves checks the jobs that were taken; all others were found in a container by now.
-func (k *checker) moves() {
-	for id, m := range k.c.moving { // in no fixed order: a check only reports
-		i, j, _ := k.c.find(id)
-		if i == 0 {
-			k.fail("moving: there is no job %d", id)
-			continue
-		}
-		where := fmt.Sprintf("moving, %s before", m.was)
-		if k.place(i, Reserved, where); !isTaken(j) || m.was == Reserved || m.was == Nowhere {
-			k.fail("%s: job %d is %s, of client %d", where, id, j.State, j.Client)
-		}
-	}
-}

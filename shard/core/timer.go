@@ -358,36 +358,3 @@ func (cl *client) nextAt() Time {
 func (c *Core) deadlineSoon(cl *client) bool {
 	return cl.due.N > 0 && c.awake() >= Time(cl.due.top().A)-Second
 }
-
-// timers checks the heap of timers, and that each tube and client is woken no
-// later than something happens to it.
-func (k *checker) timers() {
-	h := k.c.timers.heap
-	for i, e := range h {
-		if e.t.pos != i+1 || e.t.at != e.at {
-			k.fail("timers: entry %d at %d thinks it is entry %d at %d", i, e.at, e.t.pos-1, e.t.at)
-		}
-		if p := (i - 1) / 2; i > 0 && e.before(h[p]) {
-			k.fail("timers: entry %d is before its parent", i)
-		}
-		if t := e.t.tube; t != nil && (int(t.id) >= len(k.c.tubes) || k.c.tubes[t.id] != t) {
-			k.fail("timers: tube %q is gone", t.name)
-		}
-		if cl := e.t.client; cl != nil && (int(cl.id) >= len(k.c.clients) || k.c.clients[cl.id] != cl) {
-			k.fail("timers: client %d is gone", cl.id)
-		}
-	}
-	on := func(t *timer, due Time) bool {
-		return due == Never || t.pos > 0 && t.pos <= len(h) && h[t.pos-1].t == t && t.at <= due
-	}
-	for _, t := range k.c.tubes {
-		if t != nil && !on(&t.timer, t.due()) {
-			k.fail("tube %q: due at %d, timer at %d (%d)", t.name, t.due(), t.timer.at, t.timer.pos)
-		}
-	}
-	for _, cl := range k.c.clients {
-		if cl != nil && !on(&cl.timer, k.c.dueAt(&cl.timer)) {
-			k.fail("client %d: due at %d, timer at %d (%d)", cl.id, k.c.dueAt(&cl.timer), cl.timer.at, cl.timer.pos)
-		}
-	}
-}

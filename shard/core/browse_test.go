@@ -116,7 +116,7 @@ func (d *driver) compareRow(x *OperatorOp, row *JobRow, j *modelJob) error {
 	if j.client != nil {
 		holder, conn = j.client.id, j.client.conn
 	}
-	if got != want || row.Client != holder || row.Conn != conn || row.Since != j.at || row.InState != max(0, d.twin.now-j.at) || int(row.Size) != len(j.body) {
+	if got != want || row.Moving != j.isTaken() || row.Client != holder || row.Conn != conn || row.Since != j.at || row.InState != max(0, d.twin.now-j.at) || int(row.Size) != len(j.body) {
 		return fmt.Errorf("row %+v, want %+v of client %d of connection %d since %d", *row, want, holder, conn, j.at)
 	}
 	body := string(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-
-	"polystalk/shard/stats"
 )
 
 // flush flushes jobs of a tube, and wants so many.
@@ -35,118 +33,6 @@ func (w *world) collected(ticket uint64, want bool) Reply {
 	return r
 }
 
-// TestFlushIsOneMoment: after it the jobs are gone for whoever asks, and those that workers
-// hold are not.
-func TestFlushIsOneMoment(t *testing.T) {
-	w := newWorld(t)
-	p, q := w.join("a"), w.join("a")
-	held := p.put(1, 0, 100)
-	p.reserve(held)
-	buried := p.put(2, 0, 100)
-	q.reserve(buried)
-	q.do(Op{Kind: OpBury, Client: q.id, ID: buried, Pri: 2}, StatusOK)
-	ready, delayed := p.put(3, 0, 100), p.put(4, 5, 100)
-	m := p.do(Op{Kind: OpMirror, Tube: p.tube}, StatusOK).Mirror
-	c := w.flush("a", 0, 3)
-	if c.Ready != 1 || c.Delayed != 1 || c.Buried != 1 {
-		t.Errorf("flushed %+v", c)
-	}
-	for _, id := range []JobID{ready, delayed, buried} {
-		for _, kind := range []opKind{OpPeek, OpDelete, OpReserveJob, OpKickJob} {
-			p.on(kind, id, StatusNotFound)
-		}
-		p.do(Op{Kind: OpStatsJob, ID: id, Figures: Figures{JobStats: new(JobStats)}}, StatusNotFound)
-		w.many(Action{Verb: VerbDelete, Force: true}, []JobID{id}, StatusNotFound)
-	}
-	for _, kind := range []opKind{OpPeekReady, OpPeekDelayed, OpPeekBuried} {
-		p.do(Op{Kind: kind, Tube: p.tube}, StatusNotFound)
-	}
-	if n := p.kick(10); n != 0 {
-		t.Errorf("kicked %d", n)
-	}
-	if k, ok := m.Load(); ok {
-		t.Errorf("%v is published", k)
-	}
-	q.nothing()
-	x := &OperatorOp{}
-	w.do(Op{Kind: opScan, Operator: x}, StatusOK)
-	if len(x.Jobs) != 1 || x.Jobs[0].ID != held {
-		t.Errorf("a scan shows %+v", x.Jobs)
-	}
-	if n := len(slices.Collect(w.core.Jobs())); n != 1 {
-		t.Errorf("there are %d jobs", n)
-	}
-	var s TubeStats
-	w.do(Op{Kind: OpStatsTube, Name: []byte("a"), Figures: Figures{TubeStats: &s}}, StatusOK)
-	if s.Ready+s.Urgent+s.Delayed+s.Buried != 0 || s.Reserved != 1 || s.Deletes != 3 || s.Total != 4 {
-		t.Errorf("%+v", s)
-	}
-	n := w.core.Counts()
-	if n.Ready+n.Urgent+n.Delayed+n.Buried != 0 || n.Reserved != 1 {
-		t.Errorf("%+v", n)
-	}
-	if f := w.flowIn("a"); f.Events[stats.Flush] != 3 || f.Waiting {
-		t.Errorf("%+v", f)
-	}
-	w.pass(6 * Second) // also its delay is over
-	w.collected(c.Ticket, true)
-	if n := w.core.jobs.Len(); n != 1 {
-		t.Errorf("%d records are left", n)
-	}
-	if f := w.flowIn("a"); f.Bytes != uint64(len("job 1")) || f.Puts-f.Deletes != 1 {
-		t.Errorf("%+v", f)
-	}
-	q.nothing()
-	p.release(held, 1, 0)
-	q.reserve(held)
-}
-
-// TestFlushLeavesWhatComesAfterIt, at the same moment and while the others are collected.
-func TestFlushLeavesWhatComesAfterIt(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	var old, later []JobID
-	fill := func() (ids []JobID) {
-		for range 3 {
-			id := p.put(1, 0, 100)
-			p.reserve(id)
-			p.do(Op{Kind: OpBury, Client: p.id, ID: id, Pri: 5}, StatusOK)
-			ids = append(ids, id)
-		}
-		return append(ids, p.put(9, 5, 100), p.put(5, 0, 100))
-	}
-	old = fill()
-	w.core.ensureCollection().most = 1
-	w.flush("a", 0, 5)
-	later = fill()
-	for range 2 {
-		for _, id := range later {
-			p.on(OpPeek, id, StatusFound)
-		}
-		for _, id := range old {
-			p.on(OpPeek, id, StatusNotFound)
-		}
-		w.pass(collectEvery)
-	}
-	c := w.flush("a", 0, 5) // before the first is collected
-	for _, id := range later {
-		p.on(OpPeek, id, StatusNotFound)
-	}
-	last := p.put(5, 0, 100)
-	for n := 0; w.core.collection.jobs > 0; n++ {
-		w.collected(c.Ticket, false)
-		w.pass(collectEvery)
-		if n > 10 {
-			t.Fatalf("%d jobs are never collected", w.core.collection.jobs)
-		}
-	}
-	w.collected(c.Ticket, true)
-	p.reserve(last)
-	if n := w.core.jobs.Len(); n != 1 {
-		t.Errorf("%d records are left", n)
-	}
-}
-
 // TestFlushAndDelaysThatAreOver: more delays may be over than a visit looks after; jobs that
 // become ready after the flush are not of those that were.
 func TestFlushAndDelaysThatAreOver(t *testing.T) {
@@ -163,54 +49,6 @@ func TestFlushAndDelaysThatAreOver(t *testing.T) {
 	w.do(Op{Kind: OpStatsTube, Name: []byte("a"), Figures: Figures{TubeStats: &s}}, StatusOK)
 	if n == 0 || n == 3*expireMax || uint64(n)+s.Ready != 3*expireMax {
 		t.Errorf("%d of %d jobs are flushed, %d are ready", n, 3*expireMax, s.Ready)
-	}
-}
-
-// TestFlushByAMoment does nothing when others have come since.
-func TestFlushByAMoment(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	p.put(5, 0, 100)
-	seen := w.now
-	w.pass(Second)
-	p.put(5, 9, 100)
-	x := &OperatorOp{Filter: Filter{EnteredBy: seen}}
-	w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusChanged)
-	w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Delayed)), Operator: x}, StatusChanged)
-	if w.core.counts.Ready+w.core.counts.Delayed != 2 {
-		t.Errorf("%+v", w.core.counts)
-	}
-	if r := w.do(Op{Kind: opFlush, Name: []byte("a"), N: uint32(StatesOf(Ready, Buried)), Operator: x}, StatusOK); r.N != 1 {
-		t.Errorf("flushed %d", r.N)
-	}
-	w.do(Op{Kind: opFlush, Name: []byte("unknown"), Operator: x}, StatusNotFound)
-	if x.Flushed != (Flushed{}) {
-		t.Errorf("%+v", x.Flushed)
-	}
-}
-
-// TestFlushOfWhatWasCounted: of the same, if nothing came since, also at the same moment.
-func TestFlushOfWhatWasCounted(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	p.put(5, 0, 100)
-	p.put(5, 9, 100)
-	count := func() Time {
-		t.Helper()
-		x := new(OperatorOp)
-		r := w.do(Op{Kind: opFlush, Name: []byte("a"), Wait: true, Operator: x}, StatusOK)
-		if r.N != 2 || x.Flushed.Ready != 1 || x.Flushed.Delayed != 1 || w.core.jobCount() != int(w.last) {
-			t.Errorf("counted %d, %+v; there are %d", r.N, x.Flushed, w.core.jobCount())
-		}
-		return x.Flushed.At
-	}
-	x := &OperatorOp{Filter: Filter{EnteredBy: count()}}
-	id := p.put(5, 0, 100)
-	w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusChanged)
-	p.on(OpDelete, id, StatusOK)
-	w.last--
-	if r := w.do(Op{Kind: opFlush, Name: []byte("a"), Operator: x}, StatusOK); r.N != 2 {
-		t.Errorf("flushed %d", r.N)
 	}
 }
 
@@ -354,40 +192,4 @@ func TestFlushIsDurableAtItsEnd(t *testing.T) {
 	if w.core.RecordsTimers() {
 		t.Error("the log is opened for nothing")
 	}
-}
-
-// TestFlushSparesWhatIsMoved: jobs that an operator has taken are not there for a flush, and
-// are back in their order if it puts them back. A second flush finds them.
-func TestFlushSparesWhatIsMoved(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	var ids []JobID
-	for range 3 {
-		id := p.put(1, 0, 100)
-		p.reserve(id)
-		p.do(Op{Kind: OpBury, Client: p.id, ID: id, Pri: 5}, StatusOK)
-		ids = append(ids, id)
-	}
-	ids = append(ids, p.put(5, 0, 100), p.put(5, 9, 100))
-	for range 3 {
-		p.put(5, 0, 100)
-		p.put(5, 9, 100)
-	}
-	w.taken(ids...)
-	w.core.ensureCollection().most = 1
-	w.flush("a", 0, 6)
-	back := slices.Clone(ids)
-	slices.Reverse(back)
-	w.moves(VerbPutBack, back, StatusOK)
-	for _, id := range ids {
-		p.on(OpPeek, id, StatusFound)
-	}
-	if got := buriedIn(w.core, w.core.names["a"]); !slices.Equal(got, ids[:3]) {
-		t.Errorf("buried are %v, want %v", got, ids[:3])
-	}
-	w.flush("a", StatesOf(Buried), 3) // before the first is collected
-	p.on(OpPeek, ids[0], StatusNotFound)
-	p.reserve(ids[3])
-	w.pass(10 * Second)
-	p.reserve(ids[4])
 }

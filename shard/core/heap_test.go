@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,132 +9,123 @@ import (
 	"polystalk/shard/slab"
 )
 
-// heapTwin is the trivial model of a Heap: the entries in any order.
-type heapTwin struct {
-	jobs *slab.Pool[Job]
-	heap Heap
-	list []entry
-	last JobID
-}
-
-func (w *heapTwin) compare(a, b entry) int {
-	x, y := w.jobs.At(a.Job), w.jobs.At(b.Job)
-	switch {
-	case a.B != b.B:
-		return int(int64(a.B) - int64(b.B))
-	case a.A != b.A:
-		return int(int64(a.A) - int64(b.A))
+// Check walks h: its order, positions and blocks. It calls visit for each entry.
+func (h *Heap) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(entry), that that) {
+	room, blocks := len(h.first), 1
+	if h.more != nil {
+		blocks += len(*h.more)
+		room += len(*h.more) << heapShift
 	}
-	return int(x.ID) - int(y.ID)
+	if !that(h.N >= 0 && h.N <= room && blocks <= (h.N+heapChunk-1)>>heapShift+1 && (blocks == 1 || len(h.first) == heapChunk),
+		"%d entries in %d blocks with room for %d, %d of it in the first", h.N, blocks, room, len(h.first)) {
+		return
+	}
+	for i := range h.N {
+		e := *h.At(i)
+		if !that(known(e.Job), "entry %d names record %d, which is no job", i, e.Job) {
+			return
+		}
+		that(i == 0 || !e.less(jobs, h.At((i-1)/4)), "entry %d is before its parent", i)
+		that(jobs.At(e.Job).Pos == uint32(i), "job %d at %d has the position %d", jobs.At(e.Job).ID, i, jobs.At(e.Job).Pos)
+		visit(e)
+	}
+	for i := h.N; i < room; i++ {
+		if !that(*h.At(i) == (entry{}), "entry %d beyond %d is not empty", i, h.N) {
+			return
+		}
+	}
 }
 
-func (w *heapTwin) push(a uint64, b uint32) {
-	i, j := w.jobs.Alloc()
-	w.last++
-	j.ID = w.last
-	e := entry{a, b, i}
-	w.heap.Push(w.jobs, e)
-	w.list = append(w.list, e)
+// fails is a test of an invariant that ends t.
+func fails(t *testing.T) that {
+	return func(ok bool, format string, args ...any) bool {
+		t.Helper()
+		if !ok {
+			t.Fatalf(format, args...)
+		}
+		return true
+	}
 }
 
-func (w *heapTwin) remove(k int) {
-	e := w.list[k]
-	w.list = slices.Delete(w.list, k, k+1)
-	w.heap.Remove(w.jobs, int(w.jobs.At(e.Job).Pos))
-	w.jobs.Free(e.Job)
-}
+// anyRecord accepts all records.
+func anyRecord(uint32) bool { return true }
 
-// room is for how many entries the heap has room.
-func (w *heapTwin) room() int {
-	n := len(w.heap.first)
-	if w.heap.more != nil {
-		n += len(*w.heap.more) * heapChunk
+// room returns for how many entries the heap has room.
+func (h *Heap) room() int {
+	n := len(h.first)
+	if h.more != nil {
+		n += len(*h.more) * heapChunk
 	}
 	return n
 }
 
-// check compares with the list: the top, every position, the order along
-// every path, and the blocks held.
-func (w *heapTwin) check(t *testing.T) {
-	t.Helper()
-	if w.heap.N != len(w.list) {
-		t.Fatalf("%d entries, want %d", w.heap.N, len(w.list))
-	}
-	for _, e := range w.list {
-		if got := *w.heap.At(int(w.jobs.At(e.Job).Pos)); got != e {
-			t.Fatalf("entry %v is not where its job says; there is %v", e, got)
-		}
-	}
-	for i := 1; i < w.heap.N; i++ {
-		if w.compare(*w.heap.At(i), *w.heap.At((i - 1) / 4)) < 0 {
-			t.Fatalf("entry %d is before its parent", i)
-		}
-	}
-	if len(w.list) > 0 {
-		if want := slices.MinFunc(w.list, w.compare); *w.heap.top() != want {
-			t.Fatalf("top %v, want %v", *w.heap.top(), want)
-		}
-	}
-	if most := (w.heap.N+heapChunk-1)/heapChunk + 1; w.room() > most*heapChunk {
-		t.Fatalf("room for %d entries for %d", w.room(), w.heap.N)
-	}
-}
-
-func TestHeapEqualsSortedList(t *testing.T) {
-	for seed := range uint64(20) {
+// TestHeapIsOrderedAndGivesMemoryBack: with random keys, few or many, over several blocks and
+// back. The first block grows 4, 16, 64, 256, 1024, then blocks are added.
+func TestHeapIsOrderedAndGivesMemoryBack(t *testing.T) {
+	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		w := &heapTwin{jobs: slab.NewPool[Job]()}
-		few := 1 + rng.Uint64N(50) // so that keys repeat
-		for step := range 3000 {
-			growing := step/700%2 == 0
-			switch n := rng.IntN(10); {
-			case n < 6 == growing || len(w.list) == 0:
-				w.push(rng.Uint64N(few), rng.Uint32N(3))
-			case n == 9:
-				k := rng.IntN(len(w.list))
-				w.list[k].A, w.list[k].B = rng.Uint64N(few), rng.Uint32N(3)
-				w.heap.Set(w.jobs, int(w.jobs.At(w.list[k].Job).Pos), w.list[k])
-			default:
-				w.remove(rng.IntN(len(w.list)))
+		few := 1 + rng.Uint64N([]uint64{50, 1 << 40}[seed%2])
+		jobs := slab.NewPool[Job]()
+		var h Heap
+		var all []uint32 // records
+		push := func() {
+			i, j := jobs.Alloc()
+			j.ID = JobID(len(all) + 1)
+			h.Push(jobs, entry{rng.Uint64N(few), rng.Uint32N(3), i})
+			all = append(all, i)
+		}
+		remove := func(k int) {
+			h.Remove(jobs, int(jobs.At(all[k]).Pos))
+			jobs.Free(all[k])
+			all = slices.Delete(all, k, k+1)
+		}
+		check := func() {
+			t.Helper()
+			if h.N != len(all) {
+				t.Fatalf("%d entries, want %d", h.N, len(all))
 			}
-			if step%40 == 0 || len(w.list) < 8 {
-				w.check(t)
+			seen := make(map[uint32]bool, h.N)
+			h.Check(jobs, anyRecord, func(e entry) { seen[e.Job] = true }, fails(t))
+			if len(seen) != len(all) {
+				t.Fatalf("%d jobs in %d entries", len(seen), len(all))
 			}
 		}
-		for len(w.list) > 0 {
-			w.remove(slices.Index(w.list, *w.heap.top()))
+		most := []int{400, 3*heapChunk + 1}[seed%2]
+		for len(all) < most {
+			push()
+			n := len(all)
+			if want := min(heapChunk, 1<<(2*((bits.Len(uint(n-1))+1)/2))); n > 4 && n <= heapChunk && h.room() != want {
+				t.Fatalf("%d jobs: room for %d, want %d", n, h.room(), want)
+			}
+			if n > 1000 && n%500 == 0 || n < 8 {
+				check()
+			}
 		}
-		w.check(t)
-		w.jobs.Close()
-	}
-}
-
-// The first block grows 4, 16, 64, 256, 1024, then blocks are added; an
-// emptied heap is small again.
-func TestHeapBlocksFollowTheNumberOfJobs(t *testing.T) {
-	w := &heapTwin{jobs: slab.NewPool[Job]()}
-	defer w.jobs.Close()
-	for n := 1; n <= 3*heapChunk+1; n++ {
-		w.push(uint64(n), 0)
-		want := 4
-		for want < n && want < heapChunk {
-			want *= 4
+		for step := range 300 {
+			if k := rng.IntN(len(all)); step%2 == 0 {
+				h.Set(jobs, int(jobs.At(all[k]).Pos), entry{rng.Uint64N(few), rng.Uint32N(3), all[k]})
+			} else {
+				remove(k)
+			}
+			if step%30 == 0 {
+				check()
+			}
 		}
-		if n > heapChunk {
-			want = (n + heapChunk - 1) / heapChunk * heapChunk
+		var last entry
+		for len(all) > 0 {
+			e := *h.top()
+			if e.B < last.B || e.B == last.B && e.A < last.A {
+				t.Fatalf("%v comes after %v", e, last)
+			}
+			last = e
+			remove(slices.Index(all, e.Job))
+			if n := len(all); h.room() > n+heapChunk*3/2 || n < 512 && h.room() > max(heapSmall, 16*n+16) {
+				t.Fatalf("%d jobs: room for %d", n, h.room())
+			}
 		}
-		if w.room() != want {
-			t.Fatalf("%d jobs: room for %d, want %d", n, w.room(), want)
+		if check(); h.room() > heapSmall {
+			t.Errorf("an empty heap keeps room for %d", h.room())
 		}
-	}
-	w.check(t)
-	for len(w.list) > 0 {
-		w.remove(len(w.list) - 1)
-		if n := len(w.list); w.room() > n+heapChunk*3/2 || n < 512 && w.room() > max(heapSmall, 16*n+16) {
-			t.Fatalf("%d jobs: room for %d", n, w.room())
-		}
-	}
-	if w.room() > heapSmall {
-		t.Errorf("an empty heap keeps room for %d", w.room())
+		jobs.Close()
 	}
 }

@@ -1,11 +1,47 @@
 package core
 
 import (
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
 	"polystalk/shard/slab"
 )
+
+// Check walks t, and adds each record that it finds to at. It follows no broken index.
+func (t *idTable) Check(jobs *slab.Pool[Job], at map[uint32]string, that that) {
+	want := uint64(1)<<bits.Len(uint(t.Size-1)) - 1
+	that(t.Mask == want, "ids: mask %#x with %d buckets, want %#x", t.Mask, t.Size, want)
+	that(t.N <= t.Size && (t.Size <= idTableMin || t.N >= t.Size/2) && t.Size >= idTableMin, "ids: %d buckets for %d jobs", t.Size, t.N)
+	need, room := (t.Size+idChunk-1)>>idShift, 0
+	that(len(t.chunks) == need || len(t.chunks) == need+1, "ids: %d blocks for %d buckets", len(t.chunks), t.Size)
+	for _, chunk := range t.chunks {
+		room += len(chunk)
+	}
+	if !that(t.Size <= room, "ids: %d buckets, room for %d", t.Size, room) {
+		return
+	}
+	byID := make(map[JobID]bool, t.N)
+	for b := range uint64(room) {
+		if b >= uint64(t.Size) {
+			that(*t.head(b) == 0, "ids: bucket %d is beyond %d and not empty", b, t.Size)
+			continue
+		}
+		for i := *t.head(b); i != 0; {
+			_, twice := at[i]
+			if !that(!twice, "ids: record %d is in two buckets or in a ring", i) {
+				break
+			}
+			at[i] = ""
+			j := jobs.At(i)
+			that(t.bucket(j.ID) == b, "ids: job %d is in bucket %d, not in %d", j.ID, b, t.bucket(j.ID))
+			that(j.ID != 0 && !byID[j.ID], "ids: job %d is there twice, or has no id", j.ID)
+			byID[j.ID] = true
+			i = j.Hash
+		}
+	}
+	that(len(at) == t.N && t.N == jobs.Len(), "ids: %d jobs found, %d counted, %d records in use", len(at), t.N, jobs.Len())
+}
 
 type tableTwin struct {
 	jobs  *slab.Pool[Job]
@@ -45,7 +81,7 @@ func (w *tableTwin) check(t *testing.T) {
 	if w.table.N != n || w.table.Size < n || w.table.Size > max(idTableMin, 2*n+1) {
 		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.N, w.table.Size)
 	}
-	w.table.Check(w.jobs, map[uint32]string{}, t.Fatalf)
+	w.table.Check(w.jobs, map[uint32]string{}, fails(t))
 }
 
 func TestIDTableEqualsMap(t *testing.T) {

@@ -9,6 +9,22 @@ import (
 	"polystalk/shard/slab"
 )
 
+// Check walks l. known says whether a record is a job's; visit is called for each of them.
+func (l *List) Check(jobs *slab.Pool[Job], known func(uint32) bool, visit func(uint32), that that) {
+	n, prev := uint32(0), uint32(0)
+	for i := l.Head; i != 0; {
+		if !that(known(i) && n < l.N, "record %d is no job, or the list is longer than %d", i, l.N) {
+			return
+		}
+		j := jobs.At(i)
+		that(j.Prev == prev, "job %d has %d before it, not %d", j.ID, j.Prev, prev)
+		visit(i)
+		n++
+		prev, i = i, j.Next
+	}
+	that(n == l.N && l.Tail == prev, "%d jobs, tail %d; counted %d, %d", n, prev, l.N, l.Tail)
+}
+
 // TestListSort: by the moment, and what has the same stays in order; also of many runs.
 func TestListSort(t *testing.T) {
 	for seed := range uint64(200) {
@@ -31,29 +47,10 @@ func TestListSort(t *testing.T) {
 		slices.SortStableFunc(want, func(a, b JobID) int { return cmp.Compare(at[a], at[b]) })
 		l.sort(jobs)
 		var got []JobID
-		l.Check(jobs, func(uint32) bool { return true }, func(i uint32) { got = append(got, jobs.At(i).ID) }, t.Errorf)
+		l.Check(jobs, anyRecord, func(i uint32) { got = append(got, jobs.At(i).ID) }, fails(t))
 		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %v, want %v", seed, got, want)
 		}
 		jobs.Close()
-	}
-}
-
-// TestListPushBehind puts jobs into an empty list, at both ends and between two.
-func TestListPushBehind(t *testing.T) {
-	jobs := slab.NewPool[Job]()
-	defer jobs.Close()
-	var l List
-	place := make(map[JobID]uint32)
-	for id, before := range []JobID{0, 0, 1, 2, 4} { // 1 is the first, 2 before it, 3 behind 1, 4 behind 2, 5 behind 4
-		i, j := jobs.Alloc()
-		j.ID = JobID(id + 1)
-		place[j.ID] = i
-		l.pushBehind(jobs, place[before], i, j)
-	}
-	var got []JobID
-	l.Check(jobs, func(uint32) bool { return true }, func(i uint32) { got = append(got, jobs.At(i).ID) }, t.Errorf)
-	if want := []JobID{2, 4, 5, 1, 3}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -156,7 +156,7 @@ func (m *model) operate(op *Op, r *Reply) (results []Status) {
 			s := StatusNotFound
 			if j := m.jobs[id]; j != nil {
 				s = StatusUnwanted
-				if x.Filter.States.Has(j.state) {
+				if x.Filter.States.Has(j.state) && (x.Filter.EnteredBy == 0 || j.at <= x.Filter.EnteredBy) {
 					s = m.act(j, &x.Act, op.Admitted)
 				}
 			}
@@ -232,6 +232,9 @@ func (d *driver) operate(cn *conn, op *Op) {
 		if d.pick(3) == 0 {
 			x.Filter.States = StatesOf(State(1+d.pick(4)), Ready)
 		}
+		if d.pick(3) == 0 {
+			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
+		}
 	case opFlushStep:
 		op.N = uint32(d.oneOf(uint32(Ready), uint32(Delayed), uint32(Buried)))
 		if d.pick(2) == 0 {
@@ -241,7 +244,7 @@ func (d *driver) operate(cn *conn, op *Op) {
 		op.Wait = d.pick(4) == 0
 		op.N = uint32(d.oneOf(0, uint32(StatesOf(State(1+d.pick(4)))), uint32(StatesOf(State(1+d.pick(4)), Ready))))
 		if d.pick(3) == 0 {
-			x.Filter.EnteredBy = d.now - Time(d.pick(5))*Second
+			x.Filter.EnteredBy = cmp.Or(d.twin.flushed.At, d.now) - Time(d.pick(2)*d.pick(5))*Second // often the moment of a dry run
 		}
 	case opAskFlushed:
 		op.Seq = uint64(d.pick(int(d.twin.begun) + 2))

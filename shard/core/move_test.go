@@ -2,7 +2,6 @@ package core
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"testing"
 )
@@ -36,127 +35,6 @@ func (w *world) copies(name string, x *OperatorOp) (ids []JobID) {
 		w.t.Fatalf("%d of %d were put: %v", r.N, len(ids), x.Results)
 	}
 	return ids
-}
-
-// TestCopyIsLikeTheJob, in whatever state that is, also after a restart.
-func TestCopyIsLikeTheJob(t *testing.T) {
-	w := newWorld(t)
-	s := newScribe(w.core)
-	p := w.join("a")
-	ready, delayed, buried, held := p.put(5, 0, 10), p.put(6, 100, 20), p.put(1, 0, 30), p.put(0, 0, 100)
-	p.reserve(held)
-	p.reserve(buried)
-	p.do(Op{Kind: OpBury, Client: p.id, ID: buried, Pri: 7}, StatusOK)
-	w.pass(40 * Second)
-	x := w.moves(VerbRead, []JobID{ready, delayed, buried, held}, StatusOK)
-	w.pass(2 * Second) // until they are put
-	copies := w.copies("b", x)
-	w.isIn(held, Reserved)
-	for range 2 {
-		for k, id := range copies {
-			want := x.Jobs[k].JobStats
-			want.ID, want.Tube, want.Commit = id, "b", 0
-			want.Age += 2 * Second
-			switch want.State {
-			case Delayed:
-				want.Delay, want.TimeLeft = 58, 58*Second // what was left of it
-			case Reserved:
-				want.State, want.TimeLeft = Ready, 0
-			}
-			got := w.stats(id)
-			got.Commit = 0
-			if got != want {
-				t.Errorf("%+v, want %+v", got, want)
-			}
-		}
-		w.again(s)
-	}
-	q := w.join("b")
-	q.reserve(copies[3])
-	if r := q.reserve(copies[0]); string(r.Body) != "job 1" {
-		t.Errorf("the body %q", r.Body)
-	}
-	q.nothing()
-}
-
-// TestCopyGoesToWhoWaits, as any job that is put; and a delay that has ended meanwhile has.
-func TestCopyGoesToWhoWaits(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	id := p.put(5, 3, 10)
-	x := w.moves(VerbRead, []JobID{id}, StatusOK)
-	w.pass(3 * Second)
-	q := w.join("b")
-	q.wait(Never)
-	w.copies("b", x)
-	w.wakes(fmt.Sprintf("%d: status %d job 2 %q", q.id, StatusReserved, "job 1"))
-}
-
-// TestTakenJobIsNobodys: nobody gets it, and nobody changes it, an operator neither.
-func TestTakenJobIsNobodys(t *testing.T) {
-	w := newWorld(t)
-	p, q := w.join("a"), w.join("a")
-	ready, delayed, buried := p.put(5, 0, 10), p.put(5, 9, 10), p.put(1, 0, 10)
-	p.reserve(buried)
-	p.on(OpBury, buried, StatusOK)
-	all := []JobID{ready, delayed, buried}
-	w.taken(all...)
-	q.nothing()
-	if n := p.kick(10); n != 0 {
-		t.Errorf("%d were kicked", n)
-	}
-	for _, id := range all {
-		for _, op := range []opKind{OpDelete, OpRelease, OpBury, OpTouch, OpKickJob, OpReserveJob} {
-			p.do(Op{Kind: op, Client: p.id, ID: id}, StatusNotFound)
-			p.do(Op{Kind: op, ID: id}, StatusNotFound)
-		}
-		p.do(Op{Kind: OpPeek, ID: id}, StatusFound)
-		if s := w.stats(id); s.State != Reserved || s.TimeLeft != 0 || s.Reserves > 1 {
-			t.Errorf("%+v", s)
-		}
-	}
-	for _, force := range []bool{false, true} {
-		for v := VerbDelete; v <= VerbSet; v++ {
-			w.many(Action{Verb: v, Force: force, Changes: ChangePri}, all, StatusMoving, StatusMoving, StatusMoving)
-		}
-		x := &OperatorOp{Act: Action{Changes: ChangePri, Force: force}}
-		w.do(Op{Kind: opEdit, ID: ready, Operator: x}, StatusMoving)
-	}
-	w.moves(VerbTake, all, StatusMoving) // another move
-	w.moves(VerbRead, all, StatusOK)     // a copy
-	x := new(OperatorOp)
-	w.do(Op{Kind: opScan, Operator: x}, StatusOK)
-	for i := range x.Jobs {
-		if row := &x.Jobs[i]; !row.Moving || row.Client != 0 || row.State != Reserved {
-			t.Errorf("a scan shows %+v", row)
-		}
-	}
-	x = new(OperatorOp)
-	if w.do(Op{Kind: opHolders, Operator: x}, StatusOK); len(x.Jobs) != 0 {
-		t.Errorf("%+v are held", x.Jobs)
-	}
-	w.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
-	w.do(Op{Kind: OpClose, Client: q.id, Tube: q.tube}, StatusOK)
-	w.moves(VerbDrop, all, StatusOK)
-	w.moves(VerbDrop, all, StatusNotFound)
-	if _, ok := w.core.names["a"]; ok || w.core.moving != nil {
-		t.Error("the tube is there, or something is still taken")
-	}
-}
-
-// TestOnlyWhatIsFreeIsTaken: and only what was taken is put back or dropped.
-func TestOnlyWhatIsFreeIsTaken(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	held, free := p.put(5, 0, 10), p.put(5, 0, 10)
-	p.reserve(held)
-	w.moves(VerbTake, []JobID{held}, StatusInUse)
-	for _, v := range []Verb{VerbPutBack, VerbDrop} {
-		w.moves(v, []JobID{held, free}, StatusUnfit)
-		w.moves(v, []JobID{77}, StatusNotFound)
-	}
-	w.isIn(held, Reserved)
-	p.on(OpTouch, held, StatusOK)
 }
 
 // TestPutBackIsAsBefore: in order of age, in order of priority and id, under its own delay,
@@ -258,86 +136,6 @@ func TestPutBackFindsItsPlace(t *testing.T) {
 	}
 }
 
-// TestPutBackAfterItsTime: a delay that has ended meanwhile has, and who waits gets the job.
-func TestPutBackAfterItsTime(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	first, second := p.put(5, 2, 10), p.put(5, 0, 10)
-	w.taken(first, second)
-	w.pass(5 * Second)
-	p.wait(Never)
-	w.moves(VerbPutBack, []JobID{second}, StatusOK)
-	w.wakes(p.gets(second))
-	p.wait(Never)
-	w.moves(VerbPutBack, []JobID{first}, StatusOK)
-	w.pass(0)
-	w.wakes(p.gets(first))
-}
-
-// TestTakenJobIsInNoRecord: a crash in the middle of a move brings everything back as it was,
-// also what the journal has copied meanwhile.
-func TestTakenJobIsInNoRecord(t *testing.T) {
-	w := newWorld(t)
-	s := newScribe(w.core)
-	p := w.join("a")
-	ready, delayed, buried := p.put(5, 0, 10), p.put(5, 100, 10), p.put(1, 0, 10)
-	p.reserve(buried)
-	p.on(OpBury, buried, StatusOK)
-	all := []JobID{ready, delayed, buried}
-	var before []JobStats
-	for _, id := range all {
-		before = append(before, w.stats(id))
-	}
-	if err := s.take(); err != nil {
-		t.Fatal(err)
-	}
-	w.taken(all...)
-	if len(s.buf.Data) != 0 {
-		t.Error("to take a job is recorded")
-	}
-	for _, id := range all {
-		w.core.CopyJob(id, 1<<40)
-	}
-	w.again(s)
-	for k, id := range all {
-		got, want := w.stats(id), before[k]
-		if got.Commit, want.Commit = 0, 0; got != want {
-			t.Errorf("%+v, was %+v", got, want)
-		}
-	}
-}
-
-// TestMovedJobSurvivesWhenever: at any moment of a move the records hold the job, or its copy,
-// or both.
-func TestMovedJobSurvivesWhenever(t *testing.T) {
-	w := newWorld(t)
-	s := newScribe(w.core)
-	id := w.join("a").put(5, 0, 10)
-	there := func(want ...JobID) {
-		t.Helper()
-		if err := s.take(); err != nil {
-			t.Fatal(err)
-		}
-		c, _, err := s.replay(w.now, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		var ids []JobID
-		c.EachID(func(id JobID) { ids = append(ids, id) })
-		slices.Sort(ids)
-		if !slices.Equal(ids, want) {
-			t.Errorf("after a crash there are %v, want %v", ids, want)
-		}
-	}
-	x := w.taken(id)
-	there(id)
-	copies := w.copies("b", x)
-	there(id, copies[0])
-	w.moves(VerbDrop, []JobID{id}, StatusOK)
-	there(copies[0])
-}
-
 // TestTakingIsBounded by the bodies that it copies; and a large body needs room.
 func TestTakingIsBounded(t *testing.T) {
 	w := newWorld(t)
@@ -398,24 +196,6 @@ func TestMoveOfSubmittedJobs(t *testing.T) {
 	c.function.setReducer([]byte("red"))
 	r := w.do(Op{Kind: opSubmit, Client: c.id, Name: []byte("f"), Body: []byte("b"), Function: &c.function}, StatusOK)
 	w.moves(VerbRead, []JobID{r.ID}, StatusUnfit)
-}
-
-// TestCopyOfATakenJob is like the job before it was taken: what is delayed or buried does not
-// become ready because somebody else moves it just then.
-func TestCopyOfATakenJob(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	delayed, buried := p.put(1, 1000, 10), p.put(1, 0, 10)
-	p.reserve(buried)
-	p.do(Op{Kind: OpBury, Client: p.id, ID: buried, Pri: 1}, StatusOK)
-	w.taken(delayed, buried)
-	w.pass(300 * Second)
-	ids := w.copies("b", w.moves(VerbRead, []JobID{delayed, buried}, StatusOK))
-	w.isIn(ids[0], Delayed)
-	w.isIn(ids[1], Buried)
-	if left := w.stats(ids[0]).TimeLeft; left != 700*Second {
-		t.Errorf("the copy is delayed for %v", left)
-	}
 }
 
 // TestNoCopyOfWhatIsOver: a submitted job that runs, and has ended for all but its worker.

@@ -16,54 +16,6 @@ func (w *world) many(a Action, ids []JobID, want ...Status) {
 	}
 }
 
-// TestOperatorTakesFromAWorker: only by force, and then the worker's own word is not heard
-// any more.
-func TestOperatorTakesFromAWorker(t *testing.T) {
-	for _, verb := range []Verb{VerbDelete, VerbBury, VerbRelease} {
-		w := newWorld(t)
-		p := w.join("a")
-		id := p.put(5, 0, 10)
-		p.reserve(id)
-		w.many(Action{Verb: verb}, []JobID{id, 99}, StatusInUse, StatusNotFound)
-		w.many(Action{Verb: verb, Force: true}, []JobID{id}, StatusOK)
-		p.on(OpTouch, id, StatusNotFound)
-		p.do(Op{Kind: OpRelease, Client: p.id, ID: id}, StatusNotFound)
-		if n := len(slices.Collect(w.core.Jobs())); (n == 0) != (verb == VerbDelete) {
-			t.Errorf("after verb %d there are %d jobs", verb, n)
-		}
-	}
-}
-
-// TestOperatorTouchesForLess: a reservation whose time to run an operator has shortened, and
-// begins anew, ends earlier than it would have.
-func TestOperatorTouchesForLess(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	id := p.put(5, 0, 100)
-	p.reserve(id)
-	w.many(Action{Verb: VerbSet, Changes: ChangeTTR, TTR: 5, Force: true}, []JobID{id}, StatusOK)
-	w.many(Action{Verb: VerbTouch, Force: true}, []JobID{id}, StatusOK)
-	w.pass(4 * Second)
-	w.isIn(id, Reserved)
-	w.pass(Second)
-	w.isIn(id, Ready)
-}
-
-// TestOperatorLeavesWhatIsNotWanted: jobs that moved on since the operator looked.
-func TestOperatorLeavesWhatIsNotWanted(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	first := p.put(5, 0, 10)
-	seen := w.now
-	w.pass(Second)
-	second := p.put(5, 0, 10)
-	x := &OperatorOp{Act: Action{Verb: VerbDelete}, ids: []JobID{first, second}, Filter: Filter{EnteredBy: seen}}
-	r := w.do(Op{Kind: opMany, Operator: x}, StatusOK)
-	if r.N != 1 || !slices.Equal(x.Results, []Status{StatusOK, StatusUnwanted}) {
-		t.Errorf("%d, results %v", r.N, x.Results)
-	}
-}
-
 // TestFlushStepIsBounded, and comes to its end: also if that is the end of the tube.
 func TestFlushStepIsBounded(t *testing.T) {
 	w := newWorld(t)

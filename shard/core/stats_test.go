@@ -15,30 +15,6 @@ func (w *world) flowIn(name string) (f Flow) {
 	return x.Flow
 }
 
-// TestFlowTellsHowLongJobsTook: to wait, and to be run, whatever ends that.
-func TestFlowTellsHowLongJobsTook(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("a")
-	first, second := p.put(5, 0, 100), p.put(5, 0, 100)
-	w.pass(3 * Second)
-	p.reserve(first)
-	w.pass(5 * Second)
-	if f := w.flowIn("a"); f.Oldest != 8*Second || !f.Waiting || f.Events[stats.Reserve] != 1 || f.Bytes != 10 {
-		t.Errorf("%+v", f)
-	}
-	p.on(OpDelete, first, StatusOK)
-	p.reserve(second)
-	p.release(second, 5, 0)
-	f := w.flowIn("a")
-	if wait, run := f.Wait.N, f.Run.N; wait[stats.FlowBucket(3e9)] != 1 || wait[stats.FlowBucket(8e9)] != 1 || run[stats.FlowBucket(5e9)] != 1 || run[0] != 1 {
-		t.Errorf("waits %v, runs %v", wait, run)
-	}
-	if f.Oldest != 0 || !f.Waiting || f.Puts != 2 || f.Deletes != 1 || f.Events[stats.Release] != 1 {
-		t.Errorf("%+v", f)
-	}
-	w.do(Op{Kind: opFlow, Name: []byte("unknown"), Operator: new(OperatorOp)}, StatusNotFound)
-}
-
 // TestAgeOutlivesTheProcess: a job is as old after a restart, and a delay that ended
 // meanwhile ended when it did.
 func TestAgeOutlivesTheProcess(t *testing.T) {

@@ -312,7 +312,7 @@ func (h *functionHistory) finish() {
 func TestRandomSubmissions(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 20
+		seeds = 12
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))

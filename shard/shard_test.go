@@ -90,7 +90,7 @@ func TestUseWithoutOwningPanics(t *testing.T) {
 		func() {
 			defer func() {
 				if r := recover(); r == nil || !strings.HasPrefix(fmt.Sprint(r), "shard: shard 3 ") {
-					t.Errorf("%s of who does not own the shard: %v", what, r)
+					t.Errorf("%s without owning the shard: %v", what, r)
 				}
 			}()
 			use()
@@ -115,8 +115,8 @@ func (h *pushingHome) Post(m *core.Message) {
 	h.testHome.Post(m)
 }
 
-// TestOwnerLooksOnceMore: a message whose sender found the shard owned, but
-// which came after the owner's drain, is not left behind.
+// TestOwnerLooksOnceMore: a message that came after the owner's drain, from a sender that found
+// the shard owned, is not left behind.
 func TestOwnerLooksOnceMore(t *testing.T) {
 	s := newTestShard(t, nil)
 	home := &pushingHome{newTestHome(), s, nil}
@@ -269,7 +269,7 @@ func TestGoroutineWaitsForTheOwner(t *testing.T) {
 		if !s.Own(b) {
 			t.Fatal("owned by a goroutine with nothing to do")
 		}
-		time.Sleep(3 * time.Second) // the owner takes his time
+		time.Sleep(3 * time.Second) // the owner is slow
 		if n := s.Counts(); n.Delayed != 1 {
 			t.Errorf("the goroutine touched an owned shard: %+v", n)
 		}

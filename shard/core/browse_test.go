@@ -188,7 +188,7 @@ func (d *driver) compareBrowsed() error {
 		row := &tubes.Tubes[i]
 		t := d.twin.tubeNamed(row.Name)
 		if t == nil || row.ID != t.id || row.TubeStats != d.twin.tubeStats(t) {
-			return fmt.Errorf("row %+v is not that of %+v", *row, t)
+			return fmt.Errorf("row %+v does not match %+v", *row, t)
 		}
 		if f := d.twin.flowOf(t); row.Events != f.Events || row.Bytes != f.Bytes || row.Oldest != f.Oldest {
 			return fmt.Errorf("row %+v, want the flow %+v", *row, f)
@@ -216,7 +216,7 @@ func (d *driver) compareBrowsed() error {
 	return d.compareHolders(byEntry)
 }
 
-// compareHolders looks at who holds what: at all of them, and at each by itself.
+// compareHolders compares the reserved jobs of all clients, and of each by itself.
 func (d *driver) compareHolders(byEntry func([]*modelJob) []*modelJob) error {
 	var all []*modelJob
 	var asked OperatorOp
@@ -363,8 +363,8 @@ func TestBrowsingMakesNoGarbage(t *testing.T) {
 	}
 }
 
-// TestPickedJobsAreSaidToBeThere: those that are not there are told from those that are not
-// wanted, also by who searches in bodies and asks many times.
+// TestPickedJobsAreSaidToBeThere: jobs that do not exist are told from jobs that the filter does
+// not want, also by a search in bodies in many visits.
 func TestPickedJobsAreSaidToBeThere(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
@@ -397,7 +397,7 @@ func TestPickedJobsAreSaidToBeThere(t *testing.T) {
 	}
 }
 
-// TestSearchLeavesLargeBodies to who asks for that.
+// TestSearchLeavesLargeBodies to the caller that wants to search them itself.
 func TestSearchLeavesLargeBodies(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")

@@ -48,7 +48,7 @@ type Core struct {
 	recorder
 	collection *collection // nil: nothing was ever flushed
 
-	_ [32]byte // see TestNothingSharesCacheLines
+	_ [16]byte // see TestNothingSharesCacheLines
 }
 
 // coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
@@ -103,7 +103,7 @@ func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
 	return dst
 }
 
-// Apply runs op at now and fills r. Due timers run first, so a job whose delay is over is there
+// Apply runs op at now and fills r. Due timers run first, so a job with a finished delay is there
 // for the operation. Operations on what does not exist answer StatusNotFound. A wrong handle is
 // the caller's bug and panics, as does any sign that the core's state is broken: no answer
 // would be right any more.

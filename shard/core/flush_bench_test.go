@@ -7,8 +7,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// BenchmarkFlush is that of a million ready jobs: how long the visit takes that flushes them,
-// and one that collects a part of them.
+// BenchmarkFlush measures the visit that flushes a million ready jobs, and a visit that collects
+// a part of them.
 func BenchmarkFlush(tb *testing.B) {
 	for _, recorded := range []bool{false, true} {
 		name := "unrecorded"
@@ -42,7 +42,7 @@ func flushMany(tb *testing.B, recorded bool) {
 		flush += time.Since(start)
 		runs++
 		for b.Next() != Never {
-			buf.Data = buf.Data[:0] // as who commits it does
+			buf.Data = buf.Data[:0] // as a commit does
 			start := time.Now()
 			b.Expire(b.Next())
 			collect += time.Since(start)

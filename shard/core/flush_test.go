@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// flush flushes jobs of a tube, and wants so many.
+// flush flushes jobs of a tube, and wants that number.
 func (w *world) flush(name string, states States, want uint32) Flushed {
 	w.t.Helper()
 	x := new(OperatorOp)
@@ -34,7 +34,7 @@ func (w *world) collected(ticket uint64, want bool) Reply {
 }
 
 // TestFlushAndDelaysThatAreOver: more delays may be over than a visit looks after; jobs that
-// become ready after the flush are not of those that were.
+// become ready after the flush are not flushed.
 func TestFlushAndDelaysThatAreOver(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
@@ -52,7 +52,7 @@ func TestFlushAndDelaysThatAreOver(t *testing.T) {
 	}
 }
 
-// TestFlushIsCollectedInParts, of which none comes right after the one before.
+// TestFlushIsCollectedInParts: no part comes right after another.
 func TestFlushIsCollectedInParts(t *testing.T) {
 	w := newWorld(t)
 	p := w.join("a")
@@ -85,8 +85,8 @@ func TestFlushIsCollectedInParts(t *testing.T) {
 	}
 }
 
-// TestFlushedSubmissions: who waits hears that they have failed, and who submits the same
-// meanwhile begins anew.
+// TestFlushedSubmissions: a client that waits hears that the job failed; the same submission
+// makes a new job meanwhile.
 func TestFlushedSubmissions(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{BuryFailed: true})
 	s := newScribe(w.core)

@@ -49,7 +49,7 @@ func (f *follows) settle(now Time) {
 	}
 }
 
-// follow has somebody follow s, from its beginning or from the middle, who settles now and
+// follow makes a follower of s, from its beginning or from the middle, which settles now and
 // then.
 func (s *scribe) follow(intn func(int) int, now Time) error {
 	f := s.follower
@@ -129,7 +129,7 @@ func (f *follows) compare(s *scribe, is *Core, now Time) error {
 			settle(f.core, now)
 		}
 	}
-	// It may have heard of jobs of which nothing is left to be replayed.
+	// It may have heard of jobs that left nothing to be replayed.
 	if f.buf.HighID < is.buf.HighID || f.buf.HighID > s.buf.HighID || f.buf.Pauses != is.pauses || is.buf.Pauses != is.pauses || len(f.buf.Data) > 0 {
 		return fmt.Errorf("the highest id %d, %d bytes of pauses, %d recorded, want %d, %d, 0",
 			f.buf.HighID, f.buf.Pauses, len(f.buf.Data), is.buf.HighID, is.pauses)
@@ -144,8 +144,7 @@ func (f *follows) compare(s *scribe, is *Core, now Time) error {
 	return compareTubes(s.core, f.core, f.heard.dir)
 }
 
-// settledWorld is a core with n jobs in each list of a tube, one a second, and who follows
-// it.
+// settledWorld is a core with n jobs in each list of a tube, one a second, and its follower.
 func settledWorld(t *testing.T, n int) (*peer, *scribe) {
 	w := newWorld(t)
 	s := newScribe(w.core)
@@ -167,8 +166,8 @@ func settledWorld(t *testing.T, n int) (*peer, *scribe) {
 	return p, s
 }
 
-// TestCopiesStayInTheirPlace: a compaction copies jobs from the middle of a long list, of
-// which one who follows does not look for the place, nor sort for it.
+// TestCopiesStayInTheirPlace: a compaction copies jobs from the middle of a long list. The follower
+// neither searches their place nor sorts the list.
 func TestCopiesStayInTheirPlace(t *testing.T) {
 	const n = 3 * orderMost
 	p, s := settledWorld(t, n)
@@ -218,8 +217,8 @@ func TestFollowerAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// TestFollowerForgetsTubes: names that come and go leave nothing behind with one who follows
-// for ever.
+// TestFollowerForgetsTubes: names that come and go leave nothing behind in a follower that
+// never ends.
 func TestFollowerForgetsTubes(t *testing.T) {
 	p, s := settledWorld(t, 1)
 	f := s.follower

@@ -148,8 +148,8 @@ func (h *Heap) down(jobs *slab.Pool[Job], i int, e entry) {
 // reports false. It changes nothing; it takes a few steps a job, and room in front for as
 // many positions, which it returns to be given to it again.
 func (h *Heap) First(jobs *slab.Pool[Job], front []uint32, show func(i uint32) bool) []uint32 {
-	// front is a binary heap of the candidates for the next position: the positions whose
-	// parents have been shown.
+	// front is a binary heap of the candidates for the next position: their parents have been
+	// shown.
 	front = front[:0]
 	less := func(x, y int) bool { return h.At(int(front[x])).less(jobs, h.At(int(front[y]))) }
 	if h.N > 0 {

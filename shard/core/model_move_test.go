@@ -52,7 +52,7 @@ func (m *model) actMoving(j *modelJob, v Verb, admitted uint32) Status {
 	return StatusOK
 }
 
-// putCopies puts jobs that are like those of m.copied.
+// putCopies puts jobs like the jobs of m.copied.
 func (m *model) putCopies(op *Op, r, got *Reply) {
 	t := m.open(string(op.Name), got.Tube)
 	r.Tube = t.id

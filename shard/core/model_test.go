@@ -237,7 +237,7 @@ func (m *model) reserve(j *modelJob, cl *modelClient) {
 	m.set(j, Reserved, cl, m.now+Time(j.ttr)*Second)
 }
 
-// serve gives what t has to those who wait for it, first come first served.
+// serve gives the jobs of t to the clients that wait, first come first served.
 func (m *model) serve(t *modelTube) {
 	for _, cl := range slices.Clone(m.waiting) {
 		j := m.best(t)

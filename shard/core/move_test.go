@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// taken takes jobs, all of which there are to be taken.
+// taken takes jobs, which must all be free.
 func (w *world) taken(ids ...JobID) *OperatorOp {
 	w.t.Helper()
 	return w.moves(VerbTake, ids, StatusOK)

@@ -77,7 +77,7 @@ func TestVersionOfALargeBody(t *testing.T) {
 		return x.Version
 	}
 	first := version()
-	body[0][5]++ // as nobody may: it shows who looks
+	body[0][5]++ // no caller may: it shows whether the core looks
 	if got := version(); got != first {
 		t.Error("the body was looked at")
 	}
@@ -91,7 +91,7 @@ func TestVersionOfALargeBody(t *testing.T) {
 	}
 }
 
-// TestOperatorAndSubmittedJobs: who waits is told, and what others rely on is not changed.
+// TestOperatorAndSubmittedJobs: waiting clients are told, and nothing that they rely on changes.
 func TestOperatorAndSubmittedJobs(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	c, p := w.session(), w.session()
@@ -137,8 +137,8 @@ func TestEditWakesNobody(t *testing.T) {
 	p.hears("noop")
 }
 
-// TestVersionOfALargeBodyAfterARestart is none that a job has had before: who has seen another
-// body changes nothing, although bodies are numbered from one again.
+// TestVersionOfALargeBodyAfterARestart is new: an operator that has seen another body changes
+// nothing, although bodies are numbered from one again.
 func TestVersionOfALargeBodyAfterARestart(t *testing.T) {
 	w := newWorld(t)
 	s := newScribe(w.core)

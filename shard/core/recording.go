@@ -1,8 +1,7 @@
 package core
 
 import (
-	"cmp"
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -20,13 +19,13 @@ import (
 // A recorder is what a core has for its records.
 type recorder struct {
 	buf     *record.Buffer // nil: nothing is recorded
-	scratch *[]byte        // the name of a tube that is being recorded
+	scratch []byte         // the name of a tube that is being recorded
 	pauses  int64          // see record.Buffer
 }
 
 // RecordTo makes the core append a record of every change that must outlive the process to
 // buf. The reader of buf must keep Apply out meanwhile.
-func (c *Core) RecordTo(buf *record.Buffer) { c.buf, c.scratch = buf, new([]byte) }
+func (c *Core) RecordTo(buf *record.Buffer) { c.buf = buf }
 
 // Records reports whether an operation may append records.
 func (k opKind) Records() bool {
@@ -53,8 +52,7 @@ func (c *Core) RecordsTimers() bool {
 
 // recordOf describes a job as it is to come back: its reservation ends with
 // the process. What it returns is good until the next call.
-func (c *Core) recordOf(j *Job, t *tube) record.Job {
-	ahead := Time(c.buf.Ahead)
+func (c *Core) recordOf(j *Job, t *tube, ahead Time) record.Job {
 	r := record.Job{
 		ID: uint64(j.ID), Created: int64(DayOf(j.Created, ahead)),
 		Pri: j.Pri, Delay: j.Delay, TTR: c.ttrOf(j),
@@ -73,8 +71,8 @@ func (c *Core) recordOf(j *Job, t *tube) record.Job {
 	case Buried:
 		r.State, r.Due = record.Buried, int64(j.Since+c.buriedAhead) // only their order counts: it must not step
 	}
-	*c.scratch = append((*c.scratch)[:0], t.name...)
-	r.Tube = *c.scratch
+	c.scratch = append(c.scratch[:0], t.name...)
+	r.Tube = c.scratch
 	if j.isSubmitted() {
 		r.Submitted = c.submittedRecord(j)
 	}
@@ -86,7 +84,7 @@ func (c *Core) recordPut(t *tube, j *Job) {
 	if !c.records(j) {
 		return
 	}
-	r := c.recordOf(j, t)
+	r := c.recordOf(j, t, Time(c.buf.Ahead))
 	var pieces Large
 	if j.Flags&flagLarge != 0 {
 		pieces = c.large.At(j.Body)
@@ -149,7 +147,7 @@ func (c *Core) account(t *tube, j *Job, n int64) {
 // recordUpdate records the state, the priority, the delay and the counters of a job.
 func (c *Core) recordUpdate(t *tube, j *Job) {
 	if c.records(j) {
-		r := c.recordOf(j, t)
+		r := c.recordOf(j, t, Time(c.buf.Ahead))
 		c.buf.Update(&r, t.slot)
 	}
 }
@@ -205,94 +203,33 @@ func (c *Core) CopyPause(tube []byte) {
 	}
 }
 
-// Digest returns a hash of the state that a replay of the core's records restores: of its jobs,
-// in the order of ids, and of the pauses of its tubes, as of the moment now, when the time of
-// day is ahead by ahead. Cores with the same state have the same digest, whatever their history
-// and reservations: a reserved job counts as ready. Not included is what changes without a
-// record: counters of a job, the moment since which it is ready, and clients. A change that was
-// not recorded because the disk was full (see record.Buffer) makes a difference until the job
-// changes again. A flushed job that is not collected yet is gone in this core, and present in
-// a replayed one.
+// Digest returns a hash of the state that a replay of the core's records restores: its jobs, and
+// the pauses of its tubes, as of the moment now, when the time of day is ahead by ahead. Cores
+// with the same state have the same digest, whatever their history: a reserved job counts as
+// ready. It ignores what changes without a record: counters of a job, the moment since which it
+// is ready, and clients. A change that was not recorded because the disk was full (see
+// record.Buffer) makes a difference until the job changes again. A flushed job that is not
+// collected yet is gone in this core, and present in a replayed one.
 //
 // Its cost is linear in jobs and bodies, for which it also takes memory: it is for tests.
 func (c *Core) Digest(now, ahead Time) uint64 {
-	var jobs []*Job
+	var all [][]byte
 	c.eachJob(func(j *Job) {
-		if !j.isSubmitted() || c.submissionOf(j).is(Background) {
-			jobs = append(jobs, j)
+		if j.isSubmitted() && !c.submissionOf(j).is(Background) {
+			return
 		}
+		t := c.tubes[j.Tube]
+		r := c.recordOf(j, t, ahead)
+		if r.Counts = (record.Counts{}); r.State == record.Ready || r.State == record.Delayed && c.dueOf(j) <= now {
+			r.State, r.Due = record.Ready, 0
+		}
+		all = append(all, append(r.AppendPut(nil, t.slot, int(j.Size)), c.bodyOf(j)...))
 	})
-	slices.SortFunc(jobs, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
-	d := digest{Digest: xxhash.New()}
-	for _, j := range jobs {
-		c.digestJob(&d, j, now, ahead)
-	}
-	var paused []*tube
 	for _, t := range c.tubes {
 		if t != nil && t.pauseUntil > now {
-			paused = append(paused, t)
+			all = append(all, fmt.Appendf(nil, "%q %d %d", t.name, DayOf(t.pauseUntil, ahead), t.pauseFor))
 		}
 	}
-	slices.SortFunc(paused, func(a, b *tube) int { return cmp.Compare(a.name, b.name) })
-	for _, t := range paused {
-		d.bytes([]byte(t.name))
-		d.numbers(uint64(DayOf(t.pauseUntil, ahead)), uint64(t.pauseFor))
-	}
-	return d.Sum64()
-}
-
-// digestJob adds one job to d.
-func (c *Core) digestJob(d *digest, j *Job, now, ahead Time) {
-	state := j.State
-	if isTaken(j) {
-		state = c.moving[j.ID].was
-	}
-	if state == Reserved || state == Delayed && c.dueOf(j) <= now {
-		state = Ready
-	}
-	due := Time(0)
-	switch state {
-	case Delayed:
-		due = DayOf(c.dueOf(j), ahead)
-	case Buried:
-		due = j.Since + c.buriedAhead
-	}
-	d.numbers(uint64(j.ID), uint64(DayOf(j.Created, ahead)), uint64(state), uint64(due),
-		uint64(j.Pri), uint64(j.Delay), uint64(c.ttrOf(j)))
-	d.bytes([]byte(c.tubes[j.Tube].name))
-	d.bytes(c.bodyOf(j))
-	if !j.isSubmitted() {
-		return
-	}
-	s := c.submittedRecord(j)
-	d.bytes(s.Unique)
-	d.bytes(s.Reducer)
-	flags := uint64(0)
-	if s.ByBody {
-		flags |= 1
-	}
-	if s.Joinable {
-		flags |= 2
-	}
-	d.numbers(flags, uint64(s.Lost))
-}
-
-// A digest is a hash under way. What goes into it is delimited, so that no two lists of
-// values are the same bytes.
-type digest struct {
-	*xxhash.Digest
-	scratch []byte
-}
-
-func (d *digest) numbers(all ...uint64) {
-	d.scratch = d.scratch[:0]
-	for _, n := range all {
-		d.scratch = binary.LittleEndian.AppendUint64(d.scratch, n)
-	}
-	d.Write(d.scratch) // never fails
-}
-
-func (d *digest) bytes(b []byte) {
-	d.numbers(uint64(len(b)))
-	d.Write(b)
+	slices.SortFunc(all, bytes.Compare)
+	return xxhash.Sum64(bytes.Join(all, nil))
 }

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestBuriedBeforeTheClockWasSetBack: jobs that a journal says were buried later than it is
-// now were so before the process began, for who asks by a moment; and their order goes on, in
-// the next journal as well.
+// TestBuriedBeforeTheClockWasSetBack: jobs that were buried later than now, as the journal tells,
+// count as buried before the process began; their order goes on, in the next journal as well.
 func TestBuriedBeforeTheClockWasSetBack(t *testing.T) {
 	w := newWorld(t)
 	s := newScribe(w.core)

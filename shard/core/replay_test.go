@@ -24,7 +24,7 @@ type scribe struct {
 	buf      record.Buffer
 	segments []*scribeSegment
 	counts   map[uint64]record.Counts // as last recorded
-	follower *follows                 // who hears each record as it is taken; nil: nobody
+	follower *follows                 // hears each record as it is taken; may be nil
 }
 
 type scribeSegment struct {
@@ -478,8 +478,8 @@ func (w *world) again(s *scribe) {
 	w.core = c
 }
 
-// TestCommitOfReplies: a reply waits for its own record, and for that of the
-// job it shows.
+// TestCommitOfReplies: a reply waits for its own record, and for the record
+// of the job that it shows.
 func TestCommitOfReplies(t *testing.T) {
 	w := newWorld(t)
 	s := newScribe(w.core)

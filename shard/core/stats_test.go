@@ -40,8 +40,8 @@ func TestAgeOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// TestFlowFootprint: nothing a job, and at most 360 bytes more a tube that is used, of which
-// the allocator's classes are 288 less 256, and 320.
+// TestFlowFootprint: a flow costs nothing a job, and a used tube at most 360 bytes more: the
+// allocator's classes are 288 instead of 256, and 320.
 func TestFlowFootprint(t *testing.T) {
 	if job, tube, flow := unsafe.Sizeof(Job{}), unsafe.Sizeof(tube{}), unsafe.Sizeof(stats.Flow{}); job != 96 || tube > 288 || flow > 320 {
 		t.Errorf("a job has %d bytes, a tube %d, its flow %d", job, tube, flow)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A worker gives up a function of which it runs very many jobs, among others: they
+// A worker gives up a function with very many of its running jobs, among others: they
 // go back in parts, and in the order in which it took them.
 func TestUnregisterIsBounded(t *testing.T) {
 	p := newFunctionWorld(t, SubmitOptions{}).session()
@@ -111,7 +111,7 @@ func TestVeryLongTimeout(t *testing.T) {
 	p.report(1, RelayData, "", StatusOK)
 }
 
-// The memory of those who have waited in a rush goes back.
+// The memory of many clients that have waited goes back.
 func TestWaitsAreForgotten(t *testing.T) {
 	p := newFunctionWorld(t, SubmitOptions{}).session()
 	const jobs = 2 * followerListsKept

@@ -316,7 +316,7 @@ func TestFailedBackgroundJobIsKept(t *testing.T) {
 	w.isOver(2)
 }
 
-// A job whose worker is lost once too often has failed as well.
+// A job that has lost its worker once too often has failed as well.
 func TestJobLostTooOftenIsKept(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{BuryFailed: true, Retries: 1})
 	c, p := w.session(), w.session()
@@ -415,9 +415,9 @@ func TestWakeupTellsInTurn(t *testing.T) {
 	told(4, 0)
 	all[0].mail.Wake()
 	all[0].mail.Sleep()
-	join() // has its turn behind those who wait for theirs
+	join() // has its turn last
 	told(1, 2)
-	all[3].close() // whose turn it was
+	all[3].close() // it was next
 	all = slices.Delete(all, 3, 4)
 	told(0, 4)
 }
@@ -452,7 +452,7 @@ func TestFunctionsHaveLimits(t *testing.T) {
 	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusOK)
 }
 
-// With --gearman-wakeup, whoever was told may leave before it asks: then others
+// With --gearman-wakeup, a worker that was told may leave before it asks: then others
 // are told.
 func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})

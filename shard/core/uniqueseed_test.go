@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Unique ids whose hash without a seed is the same where the bucket is taken from:
-// they are not all in one bucket, where each submission would look at all.
+// Unique ids with the same bits of the unseeded hash that choose the bucket are not all in one
+// bucket, where each submission would look at all.
 func TestNobodyChoosesTheBucket(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Hash: new(maphash.Hash)})
 	c := w.session()

@@ -31,7 +31,7 @@ func (x *Index) bucket(hash uint64) uint64 {
 // splitFrom returns the bucket that bucket b was split from: its number without the highest bit.
 func splitFrom(b uint64) uint64 { return b &^ (1 << (bits.Len64(b) - 1)) }
 
-// First is the first entry whose hash may be that one, -1 when there is none. The others
+// First is the first entry that may have that hash, -1 when there is none. The others
 // come by Next; entries with other hashes are among them.
 func (x *Index) First(hash uint64) int {
 	if len(x.heads) == 0 {
@@ -94,7 +94,7 @@ func (x *Index) Remove(at int, hashOf func(at int) uint64) {
 	*into = i
 }
 
-// link is the place that holds the position at, whose entry has that hash.
+// link is the place that holds the position at of an entry with that hash.
 func (x *Index) link(at int, hash uint64) *uint32 {
 	p := &x.heads[x.bucket(hash)]
 	for *p != uint32(at+1) {

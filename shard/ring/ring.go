@@ -122,7 +122,7 @@ func (r *Ring[T]) Pop() (v T, ok bool) {
 }
 
 // Empty reports whether no position is claimed and unconsumed. It is true only
-// if nothing whose Push has returned is left. Any goroutine may ask; unless it
+// if nothing is left that a returned Push has added. Any goroutine may ask; unless it
 // is the consumer the answer is a hint, it was right at one moment of the call.
 func (r *Ring[T]) Empty() bool {
 	// Head first: head never passes tail, so equality means that head had

@@ -206,7 +206,7 @@ func TestSlowConsumer(t *testing.T) {
 	}
 }
 
-// Everybody pushes, and whoever gets the ownership word consumes; after the
+// All goroutines push, and the one that gets the ownership word consumes; after the
 // release each looks once more. No wake-up may be lost: once all have
 // returned, nothing is left. The order and the count are plain variables, so
 // the race detector checks the hand-over.

@@ -63,7 +63,7 @@ type region struct {
 }
 
 // regionsMin is the number of regions for which there is room at once: 384 bytes, so that the
-// words that every alloc and free writes share no cache line with those of
+// words that every alloc and free writes share no cache line with the words of
 // another core's arena.
 const regionsMin = 32
 
@@ -180,7 +180,7 @@ func (a *arena) nextUsed(i uint32, words int) (at uint32, found bool) {
 	return 0, false
 }
 
-// empty decides what becomes of region n, whose last slot was just freed.
+// empty decides what becomes of region n after its last slot was freed.
 //
 // It stays mapped, as the spare, if it touched at most keep bytes: then a
 // queue that swings between nothing and little costs no system call. If it

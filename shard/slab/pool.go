@@ -66,7 +66,7 @@ func (p *Pool[T]) Free(i uint32) {
 	p.n--
 }
 
-// NextUsed finds the first record in use whose index is i or above, and looks at no more than
+// NextUsed finds the first record in use with index i or above, and looks at no more than
 // a number of words of 64 slots each. If it found none so far, at is where to go on, or zero
 // if there is no more.
 func (p *Pool[T]) NextUsed(i uint32, words int) (at uint32, found bool) {

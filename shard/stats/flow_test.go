@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// TestBucketBounds: a length of time is in the first bucket whose bound it does not exceed,
+// TestBucketBounds: a length of time is in the first bucket with a bound that it does not exceed,
 // to the nanosecond.
 func TestBucketBounds(t *testing.T) {
 	want := func(ns int64) int {

@@ -10,7 +10,7 @@ import (
 // histogramBuckets is how many a Histogram has. The last one has no bound.
 const histogramBuckets = 16
 
-// A Histogram counts numbers or durations in buckets whose bounds are powers of four. It
+// A Histogram counts numbers or durations in buckets with powers of four as bounds. It
 // costs a few atomic additions, so it is for work that happens once for many jobs; a Flow
 // counts what happens to every job. All methods may be called at any time. The zero value
 // has counted nothing.

@@ -14,41 +14,68 @@ import (
 // lookEvery is the interval of the health loop.
 const lookEvery = time.Second
 
-// watch is the health loop. It tells the other parts of each new leader and other members. Every
-// second it looks at the certificate, the leader, the place of this server in the cluster, the disks,
-// and the learners. What may take long runs beside it. It is a goroutine, and ends with Close.
+// watch is the health loop. It tells the other parts of each new leader and other members at once.
+// Every second it looks at the certificate, the leader, the place of this server in the cluster, the
+// disks, and the learners. It is a goroutine, and ends with Close.
 func (m *Member) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var h health
-	for started := m.started; ; {
-		var changed <-chan struct{}
-		if n := m.node.Load(); n != nil {
-			var v cluster.View
-			if v, changed = n.View(); v != h.view {
-				h.view = v
-				m.links.setView(&v)
-				m.clients.setLeader(&v)
-				h.leadership.note(&v, m.id.Node, time.Now(), m.log)
+	follow(m.ctx, m.started, tick.C, events{
+		view: func() (v cluster.View, changed <-chan struct{}) {
+			if n := m.node.Load(); n != nil {
+				v, changed = n.View()
 			}
+			return v, changed
+		},
+		changed: func(v *cluster.View) {
+			m.links.setView(v)
+			m.clients.setLeader(v)
+			h.leadership.note(v, m.id.Node, time.Now(), m.log)
+		},
+		tick: func(now time.Time) {
+			h.leadership.look(now, max(leaderlessMin, leaderlessTimeouts*m.o.Config.Cluster.Timeout), m.log)
+		},
+		look: func(now time.Time) { m.look(&h, now) },
+	})
+}
+
+// events are what follow calls. All functions except look must not block.
+type events struct {
+	view    func() (v cluster.View, changed <-chan struct{})
+	changed func(*cluster.View)
+	tick    func(now time.Time)
+	look    func(now time.Time) // on another goroutine, one call at a time
+}
+
+// follow reports each new view and each tick until ctx ends. A look may wait for a busy node: a new
+// view does not wait for it.
+func follow(ctx context.Context, started <-chan struct{}, ticks <-chan time.Time, on events) {
+	var known cluster.View
+	var looking task
+	for {
+		v, changed := on.view()
+		if v != known {
+			known = v
+			on.changed(&v)
 		}
 		select {
-		case <-m.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-started:
 			started = nil
 		case <-changed:
-		case now := <-tick.C:
-			m.look(&h, now)
+		case now := <-ticks:
+			on.tick(now)
+			looking.start(func() { on.look(now) })
 		}
 	}
 }
 
-// health is what the loop remembers.
+// health is what the loop remembers. leadership belongs to the loop, the other fields to its looks.
 type health struct {
-	view       cluster.View
-	expiry     expiryWatch
 	leadership leadership
+	expiry     expiryWatch
 	space      spaceWatch
 	learners   learners
 	place      place
@@ -66,7 +93,6 @@ func (m *Member) look(h *health, now time.Time) {
 	if n == nil {
 		return
 	}
-	h.leadership.look(now, max(leaderlessMin, leaderlessTimeouts*m.o.Config.Cluster.Timeout), m.log)
 	ctx, cancel := context.WithTimeout(m.ctx, statusWithin)
 	defer cancel()
 	s, err := n.Status(ctx)

@@ -33,18 +33,38 @@ type Forwarder struct {
 	end   context.CancelFunc
 	work  sync.WaitGroup
 	seats chan struct{} // one element for each client
-	gate  *gate
 
 	accepted, leaderless, cuts, toLeader, toClients atomic.Uint64
 	waiting, open                                   atomic.Int64
 
 	mu        sync.Mutex
-	leader    uint64        // 0: none is known
-	changed   chan struct{} // closed when it changes
-	grace     *time.Timer   // ends all routes when there is no leader for long; nil: there is one
+	leader    *target
+	grace     *time.Timer // ends all routes when there is no leader for long; nil: there is one
 	routes    map[*route]struct{}
 	listeners map[net.Listener]struct{}
 	released  chan struct{} // closed by Release
+}
+
+// A target is a server for as long as it leads.
+type target struct {
+	node     uint64 // 0: none is known
+	ctx      context.Context
+	end      context.CancelFunc
+	attempts chan struct{} // one element for each attempt to reach it
+}
+
+const (
+	// attemptsMax bounds the concurrent attempts to reach the leader: clients that have waited for
+	// an election must not keep other servers from its port.
+	attemptsMax = 8
+	// attemptPause is the pause before a failed attempt makes room for another.
+	attemptPause = 50 * time.Millisecond
+)
+
+func newTarget(ctx context.Context, node uint64) *target {
+	l := &target{node: node, attempts: make(chan struct{}, attemptsMax)}
+	l.ctx, l.end = context.WithCancel(ctx)
+	return l
 }
 
 // A route is a client's connection that is forwarded.
@@ -75,17 +95,16 @@ type counts struct {
 func New(o Options) *Forwarder {
 	f := &Forwarder{
 		o: o, seats: make(chan struct{}, max(1, o.Max)),
-		gate:      newGate(),
-		changed:   make(chan struct{}),
 		routes:    make(map[*route]struct{}),
 		listeners: make(map[net.Listener]struct{}),
 		released:  make(chan struct{}),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
+	f.leader = newTarget(f.ctx, 0)
 	return f
 }
 
-// counts returns the counters.
+// Counts returns the counters.
 func (f *Forwarder) Counts() counts {
 	return counts{
 		Accepted: f.accepted.Load(), Leaderless: f.leaderless.Load(), Cut: f.cuts.Load(),
@@ -100,13 +119,11 @@ func (f *Forwarder) Counts() counts {
 func (f *Forwarder) SetLeader(node uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if node == f.leader || f.ctx.Err() != nil {
+	if node == f.leader.node || f.ctx.Err() != nil {
 		return
 	}
-	f.leader = node
-	close(f.changed)
-	f.changed = make(chan struct{})
-	f.gate.reset()
+	f.leader.end()
+	f.leader = newTarget(f.ctx, node)
 	if f.grace != nil {
 		f.grace.Stop()
 		f.grace = nil
@@ -118,7 +135,7 @@ func (f *Forwarder) SetLeader(node uint64) {
 	f.grace = time.AfterFunc(f.o.Wait, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.leader == 0 {
+		if f.leader.node == 0 {
 			f.cutOthers()
 		}
 	})
@@ -128,7 +145,7 @@ func (f *Forwarder) SetLeader(node uint64) {
 func (f *Forwarder) cutOthers() {
 	n := 0
 	for r := range f.routes {
-		if r.to != f.leader {
+		if r.to != f.leader.node {
 			n++
 			go r.cut() // may block with TLS
 			delete(f.routes, r)
@@ -140,18 +157,17 @@ func (f *Forwarder) cutOthers() {
 	}
 }
 
-// leading returns the leader, and a channel that is closed when it changes.
-func (f *Forwarder) leading() (node uint64, changed <-chan struct{}) {
+func (f *Forwarder) leading() *target {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.leader, f.changed
+	return f.leader
 }
 
 // begin registers a route. It reports false if the server does not lead any more.
 func (f *Forwarder) begin(r *route) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.leader != r.to || f.ctx.Err() != nil {
+	if f.leader.node != r.to || f.ctx.Err() != nil {
 		return false
 	}
 	f.routes[r] = struct{}{}
@@ -205,28 +221,42 @@ func (f *Forwarder) find(c conn, protocol string) (*route, error) {
 	defer cancel()
 	failed := errLeaderless
 	for ctx.Err() == nil {
-		leader, changed := f.leading()
-		switch leader {
+		l := f.leading()
+		attempts := l.attempts
+		switch l.node {
 		case f.o.Self:
 			return nil, f.o.Take(c, protocol, nil)
 		case 0:
-			select {
-			case <-changed:
-			case <-ctx.Done():
+			attempts = nil
+		}
+		select {
+		case attempts <- struct{}{}:
+			r, err := f.attempt(ctx, l, c, protocol)
+			if err == nil {
+				return r, nil
 			}
-			continue
+			failed = err
+		case <-l.ctx.Done():
+		case <-ctx.Done():
 		}
-		if !f.gate.pass(ctx, changed) {
-			continue
-		}
-		r, err := f.connect(ctx, leader, c, protocol)
-		f.gate.done(err == nil)
-		if err == nil {
-			return r, nil
-		}
-		failed = err
 	}
 	return nil, failed
+}
+
+// attempt tries to open the route of a client to a leader, as long as that leads.
+func (f *Forwarder) attempt(ctx context.Context, l *target, c conn, protocol string) (*route, error) {
+	defer func() { <-l.attempts }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	r, err := f.connect(ctx, l.node, c, protocol)
+	if err != nil {
+		select {
+		case <-time.After(attemptPause):
+		case <-ctx.Done():
+		}
+	}
+	return r, err
 }
 
 // connect opens the route of a client.

@@ -63,10 +63,7 @@ func dialTo(t testing.TB, addr net.Addr) net.Conn {
 func asks(t *testing.T, c net.Conn, say, want string) {
 	t.Helper()
 	go io.WriteString(c, say)
-	b := make([]byte, len(want))
-	if n, err := io.ReadFull(c, b); err != nil || string(b) != want {
-		t.Fatalf("%.40q was answered %.80q, %v, want %.80q", say, b[:n], err, want)
-	}
+	hear(t, c, want)
 }
 
 func TestServerIsReachedThroughAFollower(t *testing.T) {

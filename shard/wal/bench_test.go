@@ -44,10 +44,9 @@ func BenchmarkCommit(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "puts/s")
 			b.ReportMetric(float64(s.j.Stats().Batches)/b.Elapsed().Seconds(), "syncs/s")
-			if err := s.j.Close(); err != nil || len(s.fails) > 0 {
-				b.Fatal(err, s.fails)
+			if err := s.end(); err != nil {
+				b.Fatal(err)
 			}
-			s.closeCores()
 		})
 	}
 }
@@ -66,10 +65,9 @@ func BenchmarkRecover(b *testing.B) {
 		}
 		s.do(n, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: body})
 	}
-	if err := s.j.Close(); err != nil {
+	if err := s.end(); err != nil {
 		b.Fatal(err)
 	}
-	s.closeCores()
 	for b.Loop() {
 		start := time.Now()
 		if err := s.open(2); err != nil {
@@ -84,10 +82,37 @@ func BenchmarkRecover(b *testing.B) {
 			b.Fatalf("%d jobs", n)
 		}
 		b.StopTimer()
-		if err := s.j.Close(); err != nil {
+		if err := s.end(); err != nil {
 			b.Fatal(err)
 		}
-		s.closeCores()
 		b.StartTimer()
+	}
+}
+
+// BenchmarkAppendEntries appends small entries, without making them durable.
+func BenchmarkAppendEntries(b *testing.B) {
+	j := commit.New(commit.Options{
+		Options:  Options{Disk: Dir(b.TempDir()), SegmentSize: 16 << 20, Manual: true, Now: time.Now},
+		Shards:   1,
+		Proposer: mute{},
+	})
+	if err := j.Open(); err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	e, data := j.Entries(), make([]byte, 500)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for i := uint64(0); b.Loop(); i++ {
+		if err := e.Append([]Entry{{Index: i + 1, Term: 1, Data: data}}, i); err != nil {
+			b.Fatal(err)
+		}
+		if i%4096 == 4095 {
+			b.StopTimer()
+			if err := e.Sync(); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
 	}
 }

@@ -2,10 +2,9 @@ package wal_test
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,301 +72,57 @@ func TestLargeBodies(t *testing.T) {
 	w.closeCores()
 }
 
-// TestAnotherBodyDidNotFit: what fits is taken whatever else was refused before, and has
-// filled the disk until then.
-func TestAnotherBodyDidNotFit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	seeds(t, 3, func(seed uint64) error {
-		d := fakedisk.New(seed)
-		d.Mute = seed%2 == 0
-		d.Limit = 40 * SegmentMin
-		w := newWorld(seed, d)
-		w.weight, w.fat = 3000, 0
-		if _, err := w.open(true); err != nil {
-			return err
-		}
-		var huge, small commit.Claim
-		for round := range 20 {
-			if p := w.claimed(&huge, 60*SegmentMin); p != commit.Full {
-				return fmt.Errorf("round %d: %d for more than the disk has", round, p)
-			}
-			if s := w.j.Stats(); s.Promised != 0 {
-				return fmt.Errorf("%d bytes are promised to what was refused", s.Promised)
-			}
-			if p := w.claimed(&small, 6*SegmentMin); p != commit.Open {
-				return fmt.Errorf("round %d: %d for a body that fits: %+v, %v", round, p, w.j.Stats(), d)
-			}
-			w.j.Release(&small)
-			if err := w.tend(); err != nil {
-				return err
-			}
-			for n := range 200 {
-				if p := w.j.Pressure(); p == commit.Full {
-					return fmt.Errorf("round %d, small put %d: refused with %d of %d bytes taken", round, n, d.Size(), d.Limit)
-				} else if p == commit.Open {
-					w.shards[0].put()
-				}
-				if err := w.commit(); err != nil {
-					return err
-				}
-				if n%100 == 99 {
-					if err := w.tend(); err != nil {
-						return err
-					}
-				}
-			}
-			for w.jobs() > 200 {
-				for _, p := range w.shards {
-					p.delete()
-				}
-			}
-		}
-		w.closeCores()
-		return nil
-	})
-}
-
-// TestClaimsWithHalfOfTheRoom: some have claimed together all there is, and none of them
-// enough. None waits for ever, some get what they need, and nothing stays promised.
-func TestClaimsWithHalfOfTheRoom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	seeds(t, 10, func(seed uint64) error {
-		d := fakedisk.New(seed)
-		d.Limit = 35 * SegmentMin
-		d.Mute = seed%3 == 0
-		w := newWorld(seed, d)
-		if _, err := w.open(true); err != nil {
-			return err
-		}
-		const need, step = 15 * SegmentMin, SegmentMin / 3
-		claims := make([]commit.Claim, 2+seed%5)
-		over := make([]bool, len(claims))
-		got, refused, left := 0, 0, len(claims)
-		for turn := 0; left > 0; turn++ {
-			if turn > 100_000 {
-				return fmt.Errorf("%d of %d wait for ever", left, len(claims))
-			}
-			i := w.rng.IntN(len(claims))
-			c := &claims[i]
-			if over[i] {
-				continue
-			}
-			switch w.j.Claim(c, min(need, c.Bytes()+step)) {
-			case commit.Open:
-				if over[i] = c.Bytes() == need; over[i] {
-					got++
-					left--
-					w.shards[0].large(need)
-					w.j.Release(c)
-				}
-			case commit.Full:
-				if c.Bytes() != 0 {
-					return errors.New("what is refused keeps what it had")
-				}
-				refused++
-				left--
-				over[i] = true
-			case commit.Wait:
-				if w.rng.IntN(3) == 0 {
-					if err := w.j.Tend(); err != nil {
-						return err
-					}
-				}
-			}
-			if err := w.commit(); err != nil {
-				return err
-			}
-		}
-		if got != 1 || refused != len(claims)-1 {
-			return fmt.Errorf("%d bodies fit and %d do not", got, refused)
-		}
-		if s := w.j.Stats(); s.Promised != 0 {
-			return fmt.Errorf("%d bytes are promised to nobody", s.Promised)
-		}
-		for _, p := range w.shards {
-			for len(p.all) > 0 {
-				p.delete()
-				if err := w.commit(); err != nil {
-					return fmt.Errorf("deleting: %w", err)
-				}
-			}
-		}
-		w.closeCores()
-		return nil
-	})
-}
-
-// TestPromisesHold: everything that was promised on a disk that is full by then goes in,
-// of every size, and can be deleted after that.
-func TestPromisesHold(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	seeds(t, 12, func(seed uint64) error {
-		d := fakedisk.New(seed)
-		w := newWorld(seed, d)
-		d.Limit = SegmentMin * int64(20+w.rng.IntN(100))
-		if _, err := w.open(true); err != nil {
-			return err
-		}
-		type body struct {
-			c    commit.Claim
-			size int
-		}
-		var bodies []*body
-		most := []int{3000, 45_000, 65_000, 2_000_000}[w.rng.IntN(4)]
-		for {
-			b := &body{size: most/2 + w.rng.IntN(most/2)}
-			if w.claimed(&b.c, int64(b.size)+256) != commit.Open {
-				break
-			}
-			bodies = append(bodies, b)
-		}
-		if len(bodies) < 3 {
-			return fmt.Errorf("only %d of at most %d bytes fit on %d", len(bodies), most, d.Limit)
-		}
-		w.j.Tend()
-		d.Limit = d.Size() // nothing more
-		for i, b := range bodies {
-			p := w.shards[w.rng.IntN(len(w.shards))]
-			if b.size > 65536 {
-				p.large(b.size)
-			} else {
-				w.id++
-				op := core.Op{Kind: core.OpPut, Tube: p.tubes[0], TTR: 1, ID: core.JobID(w.id), Body: make([]byte, b.size)}
-				p.apply(&op)
-				p.all = append(p.all, w.id)
-			}
-			w.j.Release(&b.c)
-			if w.rng.IntN(3) > 0 {
-				if err := w.commit(); err != nil {
-					return fmt.Errorf("body %d of %d, at most %d bytes each: %w", i, len(bodies), most, err)
-				}
-			}
-			if w.rng.IntN(10) == 0 {
-				if err := w.j.Tend(); err != nil {
-					return fmt.Errorf("body %d: %w", i, err)
-				}
-			}
-		}
-		for _, p := range w.shards {
-			for len(p.all) > 0 {
-				p.delete()
-				if err := w.commit(); err != nil {
-					return fmt.Errorf("deleting: %w", err)
-				}
-			}
-		}
-		w.closeCores()
-		return nil
-	})
-}
-
-// TestAClaimEndsWithItsClient: what was made for a claim is given back once nobody has it,
-// also when the claim was still waiting.
+// TestAClaimEndsWithItsClient: what was made for a claim is given back once its client is gone,
+// also while the claim waits.
 func TestAClaimEndsWithItsClient(t *testing.T) {
-	for _, waits := range []bool{false, true} {
+	for _, want := range []commit.Pressure{commit.Open, commit.Wait} {
 		d := fakedisk.New(1)
 		d.Limit = 40 * SegmentMin
 		w := newWorld(1, d)
 		must(t, second(w.open(true)))
 		before := d.Size()
-		var c commit.Claim
-		if waits {
-			d.Before = func(op, name string) error {
-				if op == "create" && d.Size() > 10*SegmentMin {
-					return syscall.EMFILE
-				}
-				return nil
+		d.Before = func(op, _ string) error {
+			if want == commit.Wait && op == "create" && d.Size() > 10*SegmentMin {
+				return syscall.EMFILE
 			}
-			if p := w.claimed(&c, 20*SegmentMin); p != commit.Wait {
-				t.Errorf("%d for want of descriptors", p)
-			}
-			if p := w.j.Pressure(); p != commit.Open {
-				t.Errorf("pressure %d for want of descriptors", p)
-			}
-			d.Before = nil
-		} else if p := w.claimed(&c, 20*SegmentMin); p != commit.Open {
-			t.Fatalf("%d", p)
+			return nil
 		}
+		var c commit.Claim
+		if p := w.claimed(&c, 20*SegmentMin); p != want || w.j.Pressure() != commit.Open {
+			t.Errorf("a claim is answered %d, want %d; pressure %d", p, want, w.j.Pressure())
+		}
+		d.Before = nil
 		w.j.Release(&c)
 		must(t, w.tend())
-		if after := d.Size(); after > max(before, 3*SegmentMin) {
-			t.Errorf("waits %v: %d bytes on disk, %d before", waits, after, before)
-		}
-		if s := w.j.Stats(); s.Promised != 0 {
-			t.Errorf("%d bytes are promised to nobody", s.Promised)
+		if after := d.Size(); after > max(before, 3*SegmentMin) || w.j.Stats().Promised != 0 {
+			t.Errorf("%d bytes on disk, %d before, %d promised", after, before, w.j.Stats().Promised)
 		}
 		w.closeCores()
 	}
 }
 
-// TestFits: it is answered by what the disk has, of late if that is enough, and now if
-// it is not.
+// TestFits: whether a body fits is answered by what the disk had of late if that is enough, and
+// otherwise by what it has now. The question takes no room.
 func TestFits(t *testing.T) {
 	d := fakedisk.New(1)
 	d.Limit = 20 * SegmentMin
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
 	var c commit.Claim
-	answer := func(n int64) (p commit.Pressure) {
-		for range 3 {
-			if p = w.j.Fits(&c, n); p != commit.Wait {
-				break
-			}
-			must(t, w.j.Tend())
+	for _, q := range []struct {
+		limit, size int64
+		want        commit.Pressure
+	}{
+		{20, 10, commit.Open}, {20, 25, commit.Wait}, {20, 25, commit.Full}, {40, 25, commit.Wait}, {40, 25, commit.Open},
+	} {
+		d.Limit = q.limit * SegmentMin
+		if p := w.j.Fits(&c, q.size*SegmentMin); p != q.want {
+			t.Errorf("%d of %d segments: %d, want %d", q.size, q.limit, p, q.want)
 		}
-		return p
-	}
-	if p := answer(10 * SegmentMin); p != commit.Open {
-		t.Errorf("what fits: %d", p)
-	}
-	if p := answer(25 * SegmentMin); p != commit.Full {
-		t.Errorf("what does not fit: %d", p)
-	}
-	d.Limit *= 2
-	if p := w.j.Fits(&c, 25*SegmentMin); p != commit.Wait {
-		t.Errorf("what was said not to fit is refused unseen: %d", p)
-	}
-	if p := answer(25 * SegmentMin); p != commit.Open {
-		t.Errorf("what fits since: %d", p)
+		must(t, w.j.Tend())
 	}
 	if d.Size() > 3*SegmentMin || w.j.Stats().Promised != 0 {
-		t.Errorf("to ask takes room: %v", d)
-	}
-	w.closeCores()
-}
-
-// TestTightBeforeFull: when nothing but the reserve is left, what can be done without
-// is left out, although the disk is only behind; and no longer when there is room.
-func TestTightBeforeFull(t *testing.T) {
-	d := fakedisk.New(1)
-	w := newWorld(1, d)
-	must(t, second(w.open(true)))
-	w.weight, w.fat = 2000, 0
-	put := func() {
-		w.shards[0].put()
-		must(t, w.j.Commit()) // and nobody tends
-	}
-	for w.j.Pressure() == commit.Open {
-		put()
-	}
-	if w.j.Pressure() != commit.Wait || tight(w.j) {
-		t.Errorf("pressure %d, tight %v at first", w.j.Pressure(), tight(w.j))
-	}
-	for range SegmentMin / 16 / 1000 {
-		put()
-	}
-	if w.j.Pressure() != commit.Wait || !tight(w.j) {
-		t.Errorf("pressure %d, tight %v with nothing but the reserve", w.j.Pressure(), tight(w.j))
-	}
-	must(t, w.j.Tend())
-	if w.j.Pressure() != commit.Open || tight(w.j) {
-		t.Errorf("pressure %d, tight %v with room", w.j.Pressure(), tight(w.j))
+		t.Errorf("the question takes room: %v", d)
 	}
 	w.closeCores()
 }
@@ -377,22 +132,17 @@ func TestSparesHoldNoDescriptor(t *testing.T) {
 	d := fakedisk.New(1)
 	w := newWorld(1, d)
 	must(t, second(w.open(true)))
+	const size = 20 * SegmentMin
 	var c commit.Claim
-	if p := w.claimed(&c, 40*SegmentMin); p != commit.Open {
-		t.Fatalf("%d", p)
+	if p := w.claimed(&c, size); p != commit.Open || d.Opened() > 3 {
+		t.Fatalf("%d, %d files are open with room in %d", p, d.Opened(), w.j.Stats().Segments)
 	}
-	if n := d.Opened(); n > 3 {
-		t.Errorf("%d files are open with room in %d", n, w.j.Stats().Segments)
-	}
-	w.shards[0].large(40 * SegmentMin)
+	w.shards[0].large(size)
 	w.j.Release(&c)
 	must(t, w.commit())
 	if n := d.Opened(); n > Descriptors {
 		t.Errorf("%d files are open", n)
 	}
-	must(t, w.tend())
-	d.Kill()
-	must(t, second(w.open(true))) // the old one's files stay open
 	w.closeCores()
 }
 
@@ -403,38 +153,25 @@ func TestWantOfDescriptors(t *testing.T) {
 		d := fakedisk.New(5)
 		s := &server{disk: d, policy: policy, size: SegmentMin}
 		must(t, s.open(2))
-		none := make(chan struct{})
-		d.Before = func(op, name string) error {
-			select {
-			case <-none:
-				return nil
-			default:
-			}
-			if op == "open" || op == "create" {
+		var some atomic.Bool
+		d.Before = func(op, _ string) error {
+			if !some.Load() && (op == "open" || op == "create") {
 				return syscall.EMFILE
 			}
 			return nil
 		}
-		done := make(chan []*customer)
-		go func() { done <- s.customers(1, 4, 200) }()
 		go func() {
 			for s.j.Pressure() == commit.Open && s.j.Pending() < SegmentMin/4 {
 				time.Sleep(time.Millisecond)
 			}
-			close(none)
+			some.Store(true)
 		}()
-		list := <-done
-		if len(s.fails) > 0 {
-			t.Errorf("policy %d: %v", policy, s.fails)
-		}
-		must(t, s.j.Close())
-		s.closeCores()
-		must(t, s.open(2))
+		list := s.customers(1, 4, 200)
+		must(t, s.restart(2))
 		if err := holds(s.bodies(), list); err != nil {
 			t.Errorf("policy %d: %v", policy, err)
 		}
-		must(t, s.j.Close())
-		s.closeCores()
+		must(t, s.end())
 	}
 }
 

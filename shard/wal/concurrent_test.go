@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"polystalk/shard/commit"
@@ -110,17 +109,14 @@ func TestConcurrent(t *testing.T) {
 		s := &server{disk: Dir(t.TempDir()), policy: policy, size: SegmentMin}
 		must(t, s.open(3))
 		list := s.customers(1, 12, 150)
-		must(t, s.j.Close())
 		if s.j.Stats().Migrated == 0 {
 			t.Errorf("policy %d: nothing was ever compacted: %+v", policy, s.j.Stats())
 		}
-		s.closeCores()
-		must(t, s.open(2))
-		if err := holds(s.bodies(), list); err != nil || len(s.fails) > 0 {
-			t.Errorf("policy %d: %v, %v", policy, err, s.fails)
+		must(t, s.restart(2))
+		if err := holds(s.bodies(), list); err != nil {
+			t.Errorf("policy %d: %v", policy, err)
 		}
-		must(t, s.j.Close())
-		s.closeCores()
+		must(t, s.end())
 	}
 }
 
@@ -129,151 +125,59 @@ func TestPowerCut(t *testing.T) {
 	seeds(t, 10, func(seed uint64) error {
 		d := fakedisk.New(seed)
 		s := &server{disk: d, policy: SyncAlways, size: SegmentMin}
-		rng := rand.New(rand.NewPCG(seed, 5))
-		d.CrashAt = 20 + rng.IntN(600)
+		d.CrashAt = 20 + rand.New(rand.NewPCG(seed, 5)).IntN(600)
 		var list []*customer
-		if err := s.open(2); err == nil {
+		err := s.open(2)
+		if err == nil {
 			list = s.customers(seed, 8, 400)
-			s.j.Close()
 		}
+		s.end()
 		if !d.Dead {
-			return fmt.Errorf("only %d operations", d.Ops)
+			return fmt.Errorf("only %d operations: %w", d.Ops, err)
 		}
-		s.closeCores()
 		d.Cut()
 		d.CrashAt = 0
 		if err := s.open(3); err != nil {
 			return err
 		}
-		err := holds(s.bodies(), list)
-		s.j.Close()
-		s.closeCores()
-		return err
+		return errors.Join(holds(s.bodies(), list), s.end())
 	})
 }
 
-// TestError: an error of a write or a sync ends the journal. It is told once,
-// nothing is written, synced or acknowledged after it.
-func TestError(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, what := range []string{"write", "sync", "syncdir", "rename", "read"} {
-		for policy := range SyncPolicy(2) {
-			for _, at := range []int{1, 2, 5, 20, 60} {
-				d := fakedisk.New(7)
-				s := &server{disk: d, policy: policy, size: SegmentMin}
-				must(t, s.open(2))
-				var mu sync.Mutex
-				n, after := 0, 0
-				d.Before = func(op, name string) error {
-					s.mu.Lock()
-					failed := len(s.fails) > 0
-					s.mu.Unlock()
-					mu.Lock()
-					defer mu.Unlock()
-					if failed && (op == "write" || op == "sync") {
-						after++
-					}
-					if op == what {
-						if n++; n == at {
-							return syscall.EIO
-						}
-					}
-					return nil
-				}
-				list := s.customers(1, 4, 700)
-				s.mu.Lock()
-				fails, atFail := len(s.fails), s.atFail
-				s.mu.Unlock()
-				if fails != 1 || !errors.Is(s.fails[0], syscall.EIO) {
-					mu.Lock()
-					if n >= at {
-						t.Errorf("%s %d, policy %d: failed %d times, %v", what, at, policy, fails, s.fails)
-					}
-					mu.Unlock()
-					// It may come only now.
-					if err := s.j.Close(); !errors.Is(err, syscall.EIO) {
-						must(t, err)
-					}
-					continue
-				}
-				if err := s.j.Close(); !errors.Is(err, syscall.EIO) {
-					t.Errorf("%s %d, policy %d: Close says %v", what, at, policy, err)
-				}
-				if s.j.Acked() != atFail {
-					t.Errorf("%s %d, policy %d: acknowledged up to %d after an error at %d", what, at, policy, s.j.Acked(), atFail)
-				}
-				// What the others had under way: a commit, a segment being prepared.
-				if after > 10 {
-					t.Errorf("%s %d, policy %d: %d writes and syncs after the error", what, at, policy, after)
-				}
-				s.closeCores()
-				d.Before = nil
-				if policy == SyncAlways {
-					d.Cut()
-				}
-				must(t, s.open(1))
-				if err := holds(s.bodies(), list); err != nil {
-					t.Errorf("%s %d, policy %d: %v", what, at, policy, err)
-				}
-				must(t, s.j.Close())
-				s.closeCores()
-			}
-		}
-	}
-}
-
-// TestStalled: while the disk does not answer, what waits in memory is bounded,
-// and nothing is lost when it does.
+// TestStalled: while the disk does not answer, what waits in memory is bounded, and nothing is
+// lost when it does.
 func TestStalled(t *testing.T) {
 	d := fakedisk.New(3)
 	s := &server{disk: d, policy: SyncAlways, size: SegmentMin}
 	must(t, s.open(2))
 	stall := make(chan struct{})
-	var mu sync.Mutex
-	stalled := true
-	d.Before = func(op, name string) error {
-		mu.Lock()
-		wait := stalled && op == "sync"
-		mu.Unlock()
-		if wait {
+	d.Before = func(op, _ string) error {
+		if op == "sync" {
 			<-stall
 		}
 		return nil
 	}
 	acked := s.j.Acked()
 	puts, last := 0, uint64(0)
-	for s.j.Pressure() == commit.Open {
-		if puts++; puts > 10*SegmentMin/1000 {
-			t.Fatal("puts are taken for ever")
-		}
+	for ; s.j.Pressure() == commit.Open && puts < 10*SegmentMin/1000; puts++ {
 		r := s.do(puts, &core.Op{Kind: core.OpPut, ID: s.newID(), TTR: 1, Body: make([]byte, 1000)})
 		last = max(last, r.Commit)
 	}
-	if p := s.j.Pressure(); p != commit.Wait || s.j.Pending() > SegmentMin/2 {
-		t.Errorf("pressure %d, %d bytes wait", p, s.j.Pending())
-	}
-	if tight(s.j) {
-		t.Error("records are left out while the disk is only behind")
+	if p := s.j.Pressure(); p != commit.Wait || s.j.Pending() > SegmentMin/2 || tight(s.j) {
+		t.Errorf("pressure %d, %d bytes wait, tight %v", p, s.j.Pending(), tight(s.j))
 	}
 	if now := s.j.Acked(); now > acked+1 {
 		t.Errorf("acknowledged up to %d with a disk that stands still at %d", now, acked)
 	}
-	mu.Lock()
-	stalled = false
-	mu.Unlock()
 	close(stall)
 	if !s.await(last) || !s.admitted() {
 		t.Errorf("it does not go on: %v", s.fails)
 	}
-	must(t, s.j.Close())
-	s.closeCores()
+	must(t, s.end())
 	d.Cut()
 	must(t, s.open(1))
 	if n := len(s.bodies()); n != puts {
 		t.Errorf("%d jobs, want %d", n, puts)
 	}
-	must(t, s.j.Close())
-	s.closeCores()
+	must(t, s.end())
 }

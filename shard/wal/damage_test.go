@@ -130,39 +130,6 @@ func (m *museum) damaged(d *fakedisk.Disk, file string, offset int64, reason str
 	return nil
 }
 
-// TestTruncated cuts the file at every byte of the last two batches.
-func TestTruncated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	m := build(t, 1)
-	n := len(m.ends)
-	for size := m.ends[n-3]; size < m.ends[n-1]; size++ {
-		d := m.disk.Clone()
-		f := d.Entries[SegmentName(m.current)]
-		last := Batches(m.current, f.Data)
-		f.Data = f.Data[:size]
-		want, whole := m.after[n-3], size >= last[len(last)-2][1]
-		if whole {
-			want = m.after[n-2]
-		}
-		if size >= last[len(last)-1][1] { // but for the padding
-			want = m.after[n-1]
-		}
-		rec, err := m.open(d, want)
-		if err != nil {
-			t.Fatalf("cut to %d bytes: %v", size, err)
-		}
-		start := m.ends[n-3]
-		if size >= m.ends[n-2] {
-			start = m.ends[n-2]
-		}
-		if torn := size-start >= 4 && size < last[len(last)-1][1] && (size >= m.ends[n-2] || !whole); (rec.Cut != "") != torn {
-			t.Fatalf("cut to %d bytes: noted as %q", size, rec.Cut)
-		}
-	}
-}
-
 // TestFlipped changes a bit of a batch: of the last one it is a torn end, of
 // any other damage.
 func TestFlipped(t *testing.T) {
@@ -290,25 +257,5 @@ func TestRecycled(t *testing.T) {
 	copy(d.Entries[SegmentName(m.current)].Data[end:], d.Entries[SegmentName(m.oldest)].Data[HeaderSize:])
 	if rec, err := m.open(d, m.after[len(m.after)-1]); err != nil || rec.Cut != "" {
 		t.Fatalf("old bytes behind the end: %+v, %v", rec, err)
-	}
-}
-
-// TestFirstSegmentEmptied: a first file without its batches is not passed over,
-// though nothing before it says which batch is the first.
-func TestFirstSegmentEmptied(t *testing.T) {
-	m := build(t, 3)
-	if m.oldest < 2 {
-		t.Fatalf("the oldest segment is %d: nothing was given up", m.oldest)
-	}
-	name := SegmentName(m.oldest)
-	for how, empty := range map[string]func(f *fakedisk.Inode){
-		"zeroed": func(f *fakedisk.Inode) { clear(f.Data[64:]) },
-		"cut":    func(f *fakedisk.Inode) { f.Data = f.Data[:64] },
-	} {
-		d := m.disk.Clone()
-		empty(d.Entries[name])
-		if err := m.damaged(d, name, 64, "gone"); err != nil {
-			t.Errorf("%s: %v", how, err)
-		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -98,28 +97,6 @@ func TestCloseBeforeItLeads(t *testing.T) {
 	must(t, second(w.open(true)))
 	if w.j.HighID() != 1234 || w.j.Acked() != 50 {
 		t.Errorf("the highest id is %d, and commits go on behind %d", w.j.HighID(), w.j.Acked())
-	}
-	w.closeCores()
-}
-
-// TestKeeperWithoutLead: a goroutine has segments ready before a journal leads, and Close waits
-// for its end though it never does.
-func TestKeeperWithoutLead(t *testing.T) {
-	d := fakedisk.New(1)
-	w := newWorld(1, d)
-	w.opts.Manual = false
-	w.aside = func() error {
-		for w.j.Stats().Segments < 2 { // the keeper's goroutine has one ready
-			time.Sleep(time.Millisecond)
-		}
-		return nil
-	}
-	must(t, second(w.open(true)))
-	must(t, w.j.Close())
-	never := errors.New("it does not lead")
-	w.aside = func() error { return errors.Join(w.j.Close(), never) }
-	if _, err := w.open(true); !errors.Is(err, never) {
-		t.Fatal(err)
 	}
 	w.closeCores()
 }

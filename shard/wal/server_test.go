@@ -1,6 +1,7 @@
 package wal_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -175,8 +176,19 @@ func (s *server) bodies() map[core.JobID]string {
 	return m
 }
 
-func (s *server) closeCores() {
+// end closes the journal and the cores.
+func (s *server) end() error {
+	err := s.j.Close()
 	for _, d := range s.desks {
 		d.core.Close()
 	}
+	return errors.Join(append(s.fails, err)...)
+}
+
+// restart ends the server and opens it again.
+func (s *server) restart(shards int) error {
+	if err := s.end(); err != nil {
+		return err
+	}
+	return s.open(shards)
 }

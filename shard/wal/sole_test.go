@@ -264,126 +264,43 @@ func TestAloneAndOneOfSeveral(t *testing.T) {
 }
 
 // TestLeaderKeepsWhatItHasNotItself: a Floor that others have committed gives up nothing here
-// before it is written, and durable, with the copies before it.
+// before it is written, and durable, with the copies before it. A lower Floor that follows, and
+// says which files were taken over, takes nothing back.
 func TestLeaderKeepsWhatItHasNotItself(t *testing.T) {
-	d := fakedisk.New(1)
-	w := newWorld(1, d)
-	w.parts, w.fat, w.weight = 1, 0, 50_000
-	c := newSole(w)
-	must(t, second(w.open(true)))
-	must(t, w.garbage(8))
-	oldest := w.j.Stats().Oldest
-	goOn := func() {
-		t.Helper()
-		for range 8 {
-			must(t, w.j.Tend())
-			if w.j.Requested() {
-				must(t, w.j.Commit())
-			}
-		}
-	}
-	c.early = true
-	goOn()
-	if s := w.j.Stats(); s.Oldest != oldest || len(c.queue) == 0 {
-		t.Fatalf("segments from %d on are there, before %d; %d entries are not written", s.Oldest, oldest, len(c.queue))
-	}
-	must(t, c.entries().Append(c.queue, 1))
-	c.queue = nil
-	goOn()
-	if s := w.j.Stats(); s.Oldest != oldest {
-		t.Fatalf("segments from %d on are there, before %d; nothing is synced", s.Oldest, oldest)
-	}
-	must(t, c.entries().Sync())
-	goOn()
-	if s := w.j.Stats(); s.Oldest == oldest {
-		t.Error("nothing is given up once the Floor is durable")
-	}
-	w.closeCores()
-}
-
-// TestLowerFloorTakesNothingBack: what was taken over is noted in a Floor that gives up nothing. If
-// that follows on one that is on its way to this disk, what lies below the higher one is given up.
-func TestLowerFloorTakesNothingBack(t *testing.T) {
-	w := newWorld(1, fakedisk.New(1))
-	w.parts, w.fat, w.weight = 1, 0, 50_000
-	c := newSole(w)
-	must(t, second(w.open(true)))
-	must(t, w.garbage(8))
-	oldest := w.j.Stats().Oldest
-	goOn := func() {
-		t.Helper()
-		for range 8 {
-			must(t, w.j.Tend())
-			if w.j.Requested() {
-				must(t, w.j.Commit())
-			}
-		}
-	}
-	c.early = true
-	goOn() // a Floor is committed by others
-	must(t, w.j.SetImported(1))
-	c.early = false
-	must(t, c.goOn())
-	goOn()
-	if s := w.j.Stats(); s.Oldest == oldest {
-		t.Error("nothing is given up any more")
-	}
-	w.closeCores()
-}
-
-// TestEntriesOfOneAloneKeepTheirIndexes: a server that was one of several, is alone for a while,
-// and is one of several again: the batches that it wrote alone are the same entries, also once
-// what went before them is given up. There are more batches than entries by then.
-func TestEntriesOfOneAloneKeepTheirIndexes(t *testing.T) {
-	w := newWorld(1, fakedisk.New(1))
-	w.parts, w.fat, w.weight = 1, 0, 50_000
-	c := newSole(w)
-	open := func(alone bool) {
-		t.Helper()
-		w.sole, w.aside, w.opts.Proposer = c, c.begin, c
-		if alone {
-			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
-		}
+	for _, lower := range []bool{false, true} {
+		w := newWorld(1, fakedisk.New(1))
+		w.parts, w.fat, w.weight = 1, 0, 50_000
+		c := newSole(w)
 		must(t, second(w.open(true)))
-	}
-	segments := 0
-	write := func(more int) {
-		t.Helper()
-		segments = w.j.Stats().Segments + more
-		must(t, w.garbage(segments))
-	}
-	open(false)
-	write(2)
-	for must(t, w.j.Close()); ; must(t, w.j.Close()) {
-		open(false)
-		if w.j.Stats().Batches > c.entries().Last() {
-			break
+		must(t, w.garbage(8))
+		oldest := w.j.Stats().Oldest
+		expect := func(what string, given bool) {
+			t.Helper()
+			for range 8 {
+				must(t, w.j.Tend())
+				if w.j.Requested() {
+					must(t, w.j.Commit())
+				}
+			}
+			if s := w.j.Stats(); s.Oldest != oldest != given {
+				t.Fatalf("%s: segments from %d on are there, before %d; %d entries are not written", what, s.Oldest, oldest, len(c.queue))
+			}
 		}
+		c.early = true
+		expect("committed by others", false)
+		if lower {
+			must(t, w.j.SetImported(1))
+			c.early = false
+			must(t, c.goOn())
+		} else {
+			must(t, c.entries().Append(c.queue, 1))
+			c.queue = nil
+			expect("written", false)
+			must(t, c.entries().Sync())
+		}
+		expect("durable", true)
+		w.closeCores()
 	}
-	must(t, w.j.Close())
-	open(true)
-	first := w.j.Stats().Current + 1
-	write(4)
-	last := w.j.Stats().Current
-	must(t, w.j.Close())
-	open(false)
-	write(3)
-	for w.j.Stats().Oldest < first+1 {
-		must(t, w.j.Tend())
-		must(t, w.j.Commit())
-	}
-	end := c.entries().Last()
-	if s := w.j.Stats(); s.Oldest > last-1 || c.entries().First() < 3 {
-		t.Fatalf("segments from %d on are there, entries from %d on; those of who was alone are %d to %d", s.Oldest, c.entries().First(), first, last)
-	}
-	begin := c.entries().First()
-	must(t, w.j.Close())
-	w.aside = nil
-	open(false)
-	if e := c.entries(); e.First() != begin || e.Last() <= end {
-		t.Errorf("it has entries %d to %d, before %d to %d", e.First(), e.Last(), begin, end)
-	}
-	w.closeCores()
 }
 
 // TestFullElsewhere: while the others have no room a leader refuses what takes space, also what

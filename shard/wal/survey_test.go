@@ -185,24 +185,6 @@ func TestSurveyOfABadDisk(t *testing.T) {
 	}
 }
 
-// TestSurveyOfNumbers: a Delete of a job that never was uses up the ids to its own.
-func TestSurveyOfNumbers(t *testing.T) {
-	d := fakedisk.New(1)
-	w := newWorld(1, d)
-	must(t, second(w.open(true)))
-	const high = 70_000
-	p := w.shards[0]
-	p.log.Begin()
-	p.log.Buffer.Delete(high, 0)
-	p.log.End()
-	must(t, w.commit())
-	w.closeCores()
-	v, err := Look(d.Clone())
-	if err != nil || v.Globals.HighID != high {
-		t.Errorf("the highest id is %+v (%v), want %d", v.Globals, err, uint64(high))
-	}
-}
-
 // neverLeads is a commit.Proposer of a server that follows.
 type neverLeads struct{}
 
@@ -251,29 +233,5 @@ func TestSurveyOfALog(t *testing.T) {
 		if len(s.Losses) > 0 || s.Torn != nil {
 			t.Errorf("step %d: %+v, %+v", i, s.Losses, s.Torn)
 		}
-	}
-}
-
-// TestSurveyOfALogToBe counts the batches of a server that was alone as entries.
-func TestSurveyOfALogToBe(t *testing.T) {
-	w := newWorld(2, fakedisk.New(2)) // begins with a later batch
-	if _, err := w.open(true); err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		if err := w.step(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, err := Look(w.disk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := uint64(0)
-	for _, seg := range s.Segments {
-		last = max(last, seg.Last)
-	}
-	if last == 0 || s.LastIndex != last || s.LastTerm != 1 {
-		t.Errorf("the last entry is %d of term %d, the last batch %d", s.LastIndex, s.LastTerm, last)
 	}
 }

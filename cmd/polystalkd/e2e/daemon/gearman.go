@@ -173,9 +173,7 @@ func GearmandWith(t *testing.T, args ...string) (s *Server, gear string) {
 
 // GearmandCommand is polystalkd in place of gearmand, on one address of this machine.
 func GearmandCommand(args ...string) *exec.Cmd {
-	cmd := exec.Command(Binary, append([]string{"gearmand", "--log-format", "json", "-L", "127.0.0.1", "-p", "0", "--job-handle-prefix", "H:x", "--config-file", os.DevNull}, args...)...)
-	cmd.Env = CleanEnv()
-	return cmd
+	return Command(append([]string{"gearmand", "-L", "127.0.0.1", "-p", "0", "--job-handle-prefix", "H:x", "--config-file", os.DevNull}, args...)...)
 }
 
 // Gearman returns the addresses for Gearman of a server that serves.

@@ -36,12 +36,17 @@ type Server struct {
 	Done chan struct{} // closed when the process is gone
 }
 
+// Command returns polystalkd with a log of JSON and no variables that would configure it.
+func Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(Binary, append(args, "--log-format", "json")...)
+	cmd.Env = CleanEnv()
+	return cmd
+}
+
 // Serve starts polystalkd on a free port of 127.0.0.1 with more flags.
 func Serve(t *testing.T, args ...string) *Server {
 	t.Helper()
-	cmd := exec.Command(Binary, append([]string{"--log-format", "json", "-l", "127.0.0.1", "-p", "0"}, args...)...)
-	cmd.Env = CleanEnv()
-	return Await(t, cmd)
+	return Await(t, Command(append([]string{"-l", "127.0.0.1", "-p", "0"}, args...)...))
 }
 
 // Await runs cmd, a polystalkd with --log-format json, until it serves.
@@ -91,13 +96,6 @@ func Launch(t *testing.T, cmd *exec.Cmd) *Server {
 		}
 	})
 	return s
-}
-
-// UnixCommand is polystalkd on a unix socket only.
-func UnixCommand(path string, args ...string) *exec.Cmd {
-	cmd := exec.Command(Binary, append([]string{"--log-format", "json", "-l", "unix:" + path}, args...)...)
-	cmd.Env = CleanEnv()
-	return cmd
 }
 
 // Serves waits for the start line and reads it; false: the process ended first.

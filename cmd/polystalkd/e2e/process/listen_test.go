@@ -1,10 +1,10 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
@@ -13,186 +13,109 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
 )
 
+func listenUnix(t *testing.T) (l *net.UnixListener, path string) {
+	t.Helper()
+	path = filepath.Join(daemon.ShortDir(t), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	fatal(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l, path
+}
+
 // leaveSocket makes a unix socket at path that nobody listens on.
 func leaveSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 }
 
-// refuseUnix starts polystalkd on path, which must be refused with all of says,
-// and checks that what is at path is still the same file.
-func refuseUnix(t *testing.T, path string, says ...string) {
-	t.Helper()
-	before, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "unix:"+path)
-	if got.Code != fault.System {
-		t.Errorf("exit code %d, want %d", got.Code, fault.System)
-	}
-	for _, want := range append(says, "-l", path) {
-		if !strings.Contains(got.Stderr, want) {
-			t.Errorf("stderr does not hold %q: %s", want, got.Stderr)
-		}
-	}
-	after, err := os.Lstat(path)
-	if err != nil {
-		t.Fatalf("the file is gone: %v", err)
-	}
-	if !os.SameFile(before, after) {
-		t.Error("the file was replaced")
-	}
-}
-
+// TestUnixPathOfSomethingElseIsRefused: what is at the path stays the same file.
 func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
 	dir := daemon.ShortDir(t)
-	path := func(name string) string { return filepath.Join(dir, name) }
-
-	if err := os.MkdirAll(path("tree/leaf"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	refuseUnix(t, path("tree"), "directory")
-	if _, err := os.Stat(path("tree/leaf")); err != nil {
-		t.Error(err)
-	}
-
-	if err := os.WriteFile(path("file"), []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refuseUnix(t, path("file"), "regular file")
-	if text, err := os.ReadFile(path("file")); string(text) != "precious" {
-		t.Errorf("the file holds %q, %v", text, err)
-	}
-
-	if err := syscall.Mkfifo(path("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refuseUnix(t, path("pipe"), "not a socket")
-
-	leaveSocket(t, path("target"))
-	if err := os.Symlink("target", path("link")); err != nil {
-		t.Fatal(err)
-	}
-	refuseUnix(t, path("link"), "symbolic link")
-}
-
-func TestUnixSocketInUseIsRefused(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	first := daemon.Await(t, daemon.UnixCommand(path))
-	refuseUnix(t, path, "in use", "stop it, or choose another path")
-	if got := daemon.Ask(t, daemon.Dial(t, first.Listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-		t.Errorf("the first server answers %q", got)
+	for says, occupy := range map[string]func(path string){
+		"directory":     func(path string) { fatal(t, os.MkdirAll(path+"/leaf", 0o755)) },
+		"regular file":  func(path string) { write(t, path, "precious") },
+		"not a socket":  func(path string) { fatal(t, syscall.Mkfifo(path, 0o600)) },
+		"symbolic link": func(path string) { leaveSocket(t, path+".t"); fatal(t, os.Symlink(path+".t", path)) },
+		"in use: stop it, or choose another path": func(path string) { daemon.Await(t, daemon.Command("-l", "unix:"+path)) },
+		"may be in use": func(path string) {
+			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
+			fatal(t, err)
+			t.Cleanup(func() { conn.Close() })
+		},
+		"another user: 54321: remove it yourself": func(path string) {
+			leaveSocket(t, path)
+			if err := os.Chown(path, 54321, 54321); err != nil {
+				t.Skip("giving a file away takes root")
+			}
+		},
+	} {
+		t.Run(says, func(t *testing.T) {
+			path := filepath.Join(dir, says[:7])
+			occupy(path)
+			before, err := os.Lstat(path)
+			fatal(t, err)
+			wants(t, run(t, nil, "-l", "unix:"+path), fault.System, append(strings.Split(says, ": "), "-l", path)...)
+			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || before.Size() != after.Size() {
+				t.Errorf("the file is another: %v", err)
+			}
+		})
 	}
 }
 
-func TestDatagramSocketInUseIsRefused(t *testing.T) {
+// TestUnixSocketsComeAndGo: a socket that was left behind is replaced. The server removes its
+// own file when it ends or fails to start, and no file of another.
+func TestUnixSocketsComeAndGo(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "s")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
+	gone := func(want bool) {
+		t.Helper()
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) != want {
+			t.Errorf("the socket file: %v", err)
+		}
 	}
-	defer conn.Close()
-	refuseUnix(t, path, "may be in use")
-}
-
-func TestUnixSocketLeftBehindIsReplaced(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	killed := daemon.Await(t, daemon.UnixCommand(path))
-	killed.Signal(syscall.SIGKILL)
-	killed.End()
-	if _, err := os.Lstat(path); err != nil {
-		t.Fatalf("a killed server leaves its socket: %v", err)
+	start := func() *daemon.Server {
+		s := daemon.Await(t, daemon.Command("-l", "unix:"+path))
+		answers(t, s.Listen[0])
+		return s
 	}
-	next := daemon.Await(t, daemon.UnixCommand(path))
-	if got := daemon.Ask(t, daemon.Dial(t, next.Listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-		t.Errorf("reply %q", got)
-	}
-}
-
-func TestSocketLeftBehindByAnotherUserIsRefused(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("giving a file away takes root")
-	}
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	leaveSocket(t, path)
-	if err := os.Chown(path, 54321, 54321); err != nil {
-		t.Fatal(err)
-	}
-	refuseUnix(t, path, "another user", "54321", "remove it yourself")
-}
-
-func TestUnixSocketIsRemovedAtExit(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	s := daemon.Await(t, daemon.UnixCommand(path))
-	s.Signal(syscall.SIGTERM)
-	if code := s.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket file is still there: %v", err)
-	}
-}
-
-func TestUnixSocketOfAFailedStartIsRemoved(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "unix:"+path, "-l", "192.0.2.1", "-p", "0")
-	if got.Code != fault.System {
-		t.Errorf("exit code %d: %s", got.Code, got.Stderr)
-	}
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket file is still there: %v", err)
-	}
-}
-
-func TestAnothersFileAtOurPathStays(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	s := daemon.Await(t, daemon.UnixCommand(path))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	start().Crash()
+	gone(false)
+	ends(t, start(), syscall.SIGTERM)
+	gone(true)
+	wants(t, run(t, nil, "-l", "unix:"+path, "-l", "192.0.2.1", "-p", "0"), fault.System)
+	gone(true)
+	s := start()
+	fatal(t, os.Remove(path))
 	leaveSocket(t, path) // as a second server would after cleaning up by hand
-	s.Signal(syscall.SIGTERM)
-	if code := s.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("another's file was removed: %v", err)
-	}
-}
+	ends(t, s, syscall.SIGTERM)
+	gone(false)
 
-func TestRelativeAndOddUnixPaths(t *testing.T) {
-	dir := daemon.ShortDir(t)
-	for _, name := range []string{"plain", "@at"} {
-		cmd := daemon.UnixCommand(name)
-		cmd.Dir = dir
+	for _, name := range []string{"plain", "@at"} { // relative and odd
+		cmd := daemon.Command("-l", "unix:"+name)
+		cmd.Dir = filepath.Dir(path)
 		daemon.Await(t, cmd)
-		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode()&os.ModeSocket == 0 {
+		if info, err := os.Lstat(filepath.Join(cmd.Dir, name)); err != nil || info.Mode()&os.ModeSocket == 0 {
 			t.Errorf("%s: no socket file: %v", name, err)
 		}
 	}
 }
 
-// One of several servers started at once on the same dead socket gets it, and
-// no other takes the path away from that one.
+// TestOneOfManyStartsGetsTheUnixSocket: one of several servers that start at once on the same
+// dead socket gets it, and no other takes the path away from it.
 func TestOneOfManyStartsGetsTheUnixSocket(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "s")
 	for range 5 {
 		leaveSocket(t, path)
 		var started, winners []*daemon.Server
 		for range 4 {
-			started = append(started, daemon.Launch(t, daemon.UnixCommand(path)))
+			started = append(started, daemon.Launch(t, daemon.Command("-l", "unix:"+path)))
 		}
 		for _, s := range started {
 			if s.Serves() {
@@ -202,28 +125,37 @@ func TestOneOfManyStartsGetsTheUnixSocket(t *testing.T) {
 		if len(winners) != 1 {
 			t.Fatalf("%d servers say that they serve, want 1", len(winners))
 		}
-		pid := strconv.Itoa(winners[0].Cmd.Process.Pid)
-		if got := daemon.Stats(t, "unix:"+path)["pid"]; got != pid {
-			t.Fatalf("process %s answers at the path, want %s", got, pid)
-		}
-		winners[0].Signal(syscall.SIGTERM)
-		winners[0].End()
+		stat(t, winners[0], "pid", strconv.Itoa(winners[0].Cmd.Process.Pid))
+		ends(t, winners[0], syscall.SIGTERM)
 	}
+}
+
+// TestLockedDirectoryIsNamed: a directory that somebody else locks ends the start instead of
+// hanging it.
+func TestLockedDirectoryIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	dir := daemon.ShortDir(t)
+	held, err := os.Open(dir)
+	fatal(t, err)
+	defer held.Close()
+	fatal(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	wants(t, run(t, nil, "-l", "unix:"+dir+"/s"), fault.System, "locking the directory "+dir)
+	fatal(t, syscall.Flock(int(held.Fd()), syscall.LOCK_UN))
+	daemon.Await(t, daemon.Command("-l", "unix:"+dir+"/s"))
 }
 
 func TestServerBecomesTheUser(t *testing.T) {
 	if os.Geteuid() != 0 || runtime.GOOS != "linux" {
 		t.Skip("becoming another user takes root, and checking it Linux's /proc")
 	}
-	who, err := user.Lookup("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups, err := who.GroupIds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	account, err := user.Lookup("nobody")
+	fatal(t, err)
+	groups, err := account.GroupIds()
+	fatal(t, err)
 	slices.Sort(groups)
+	want := map[string][]string{"Uid": {account.Uid}, "Gid": {account.Gid}, "Groups": groups}
 	s := daemon.Serve(t, "-u", "nobody")
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.Cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
@@ -234,97 +166,89 @@ func TestServerBecomesTheUser(t *testing.T) {
 		if os.IsNotExist(err) {
 			continue // the thread has ended
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, err)
 		for line := range strings.Lines(string(text)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 			ids := strings.Fields(value)
 			slices.Sort(ids)
-			ids = slices.Compact(ids)
-			var want []string
-			switch key {
-			case "Uid":
-				want = []string{who.Uid}
-			case "Gid":
-				want = []string{who.Gid}
-			case "Groups":
-				want = groups
-			default:
-				continue
-			}
-			if !slices.Equal(ids, want) {
-				t.Errorf("%s: %s %q, want %q", file, key, ids, want)
+			if wanted, ok := want[key]; ok && !slices.Equal(slices.Compact(ids), wanted) {
+				t.Errorf("%s: %s %q, want %q", file, key, ids, wanted)
 			}
 		}
 	}
-	if got := daemon.Ask(t, daemon.Dial(t, s.Listen[0]), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-		t.Errorf("reply %q", got)
-	}
+	answers(t, s.Listen[0])
 }
 
 func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
-	cmd := exec.Command(daemon.Binary, "-l", "127.0.0.1", "-p0", "-u", "root")
+	cmd := daemon.Command("-l", "127.0.0.1", "-p0", "-u", "root")
 	if os.Geteuid() == 0 {
-		nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
-		copied := filepath.Join(daemon.PublicDir(t), "polystalkd")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		cmd.Path = filepath.Join(daemon.PublicDir(t), "polystalkd")
 		data, err := os.ReadFile(daemon.Binary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(copied, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		cmd.Path = copied
+		fatal(t, err)
+		fatal(t, os.WriteFile(cmd.Path, data, 0o755))
 	}
-	cmd.Env = daemon.CleanEnv()
-	timer := time.AfterFunc(daemon.Hang, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	out, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != fault.UserSet {
-		t.Errorf("exit code %d, want %d", code, fault.UserSet)
-	}
-	for _, want := range []string{"-u", `"root"`, "start as root"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("stderr does not hold %q: %s", want, out)
-		}
-	}
+	s := daemon.Launch(t, cmd)
+	s.EndsWith(fault.UserSet)
+	logs(t, s, "-u", "root", "start as root")
 }
 
-// A directory locked by somebody else ends the start instead of hanging it.
-func TestLockedDirectoryIsNamed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	dir := daemon.ShortDir(t)
-	held, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
-	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "unix:"+dir+"/s")
-	if got.Code != fault.System || !strings.Contains(got.Stderr, "locking the directory "+dir) {
-		t.Errorf("%+v", got)
-	}
-	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_UN); err != nil {
-		t.Fatal(err)
-	}
-	daemon.Await(t, daemon.UnixCommand(dir+"/s"))
-}
-
+// TestSeveralAddresses: each is served, and opened once though it is given twice.
 func TestSeveralAddresses(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	s := daemon.Serve(t, "-l", "localhost", "-l", "unix:"+path)
-	if len(s.Listen) < 3 {
-		t.Fatalf("listening on %q, want at least three addresses", s.Listen)
+	path := "unix:" + filepath.Join(daemon.ShortDir(t), "s")
+	s := daemon.Await(t, daemon.Command("-p", freePort(t), "-l", path, "-l", "localhost", "-l", path))
+	if len(s.Listen) < 2 {
+		t.Fatalf("listening on %q", s.Listen)
 	}
-	for _, addr := range s.Listen {
-		if got := daemon.Ask(t, daemon.Dial(t, addr), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-			t.Errorf("%s: reply %q", addr, got)
+	answers(t, s.Listen...)
+	logs(t, s, "was given twice; it is opened once")
+}
+
+// TestOurOwnListenerInTheWay: there is no other server that could be stopped.
+func TestOurOwnListenerInTheWay(t *testing.T) {
+	p := freePort(t)
+	for _, tt := range []struct{ args, says string }{
+		{"-l 0.0.0.0 -l 127.0.0.1 -p " + p, `flag -l "127.0.0.1": 0.0.0.0:` + p + `|flag -l "0.0.0.0"`},
+		{"-l 127.0.0.1 -l 0.0.0.0 -p " + p, `flag -l "0.0.0.0": 127.0.0.1:` + p + `|flag -l "127.0.0.1"`},
+		{"-l 127.0.0.1 -l :: -p " + p, `flag -l "::": 127.0.0.1:` + p},
+		{"-l 127.0.0.1 -p " + p + " --gearman-listen 127.0.0.1:" + p, `flag --gearman-listen "127.0.0.1:` + p + `|flag -l "127.0.0.1"`},
+		{"gearmand -L 127.0.0.1 -p " + p + " --beanstalk-listen 127.0.0.1:" + p, `flag -L "127.0.0.1": 127.0.0.1:` + p + `|flag --beanstalk-listen`},
+	} {
+		got := run(t, nil, strings.Fields(tt.args)...)
+		wants(t, got, got.Code, append(strings.Split(tt.says, "|"), "leave one of the two out")...)
+		if got.Code == 0 || strings.Contains(got.Stderr, "stop the server") {
+			t.Errorf("%s: %+v", tt.args, got)
 		}
 	}
+}
+
+// TestSignals: SIGTERM and SIGINT end the server with 0, SIGHUP without files changes nothing,
+// SIGUSR1 drains.
+func TestSignals(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		s := daemon.Serve(t)
+		idle := daemon.Dial(t, s.Listen[0])
+		answers(t, s.Listen[0])
+		ends(t, s, sig)
+		if _, err := idle.Read(make([]byte, 1)); err == nil {
+			t.Error("the connection got data, want it closed")
+		}
+		if conn, err := net.Dial("tcp", s.Listen[0]); err == nil {
+			conn.Close()
+			t.Error("the port still accepts connections")
+		}
+	}
+	s := daemon.Serve(t)
+	s.Signal(syscall.SIGHUP)
+	logged(t, s, "ignored: there is nothing to reload")
+	stat(t, s, "draining", "false")
+	s.Signal(syscall.SIGUSR1)
+	logged(t, s, "draining: no new jobs are accepted")
+	daemon.Says(t, daemon.Dial(t, s.Listen[0]), "put 0 0 10 1\r\nx\r\n", "DRAINING\r\n")
+	stat(t, s, "draining", "true")
+
+	s, gear := daemon.GearmandWith(t, "-l", "stderr")
+	s.Signal(syscall.SIGHUP)
+	logged(t, s, "ignored: there is no log file to open again")
+	daemon.Says(t, daemon.Dial(t, gear), "maxqueue f\n", "OK\r\n")
 }

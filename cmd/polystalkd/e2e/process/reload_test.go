@@ -1,12 +1,10 @@
 package process
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,25 +12,110 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
+	"polystalk/cmd/internal/release"
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
 )
 
-// start starts polystalkd with a file, which has its port and the log's format; notify is
-// where it tells its state.
-func start(t *testing.T, text string, args ...string) (s *daemon.Server, path string, notify *net.UnixConn) {
-	t.Helper()
-	path = confFile(t, text)
-	notify = daemon.NotifySocket(t)
-	cmd := exec.Command(daemon.Binary, append([]string{"--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--config", path}, args...)...)
-	cmd.Env = daemon.CleanEnv("NOTIFY_SOCKET=" + notify.LocalAddr().String())
-	s = daemon.Await(t, cmd)
-	if got := daemon.ReadState(t, notify); got != "READY=1" {
-		t.Fatalf("first state %q", got)
+// TestErrorsOfTwoFilesEndTheStart: all of them, each with its line, and the code of the first.
+func TestErrorsOfTwoFilesEndTheStart(t *testing.T) {
+	path := confFile(t, "port = 0\nmax-jobs-size = 5\n")
+	write(t, path+".d/10.toml", "\nlog-level = \"loud\"\n")
+	want := "polystalkd: file " + path + ":2: unknown key \"max-jobs-size\": write max-job-size, or leave it out\n    max-jobs-size = 5\n" +
+		"polystalkd: file " + path + ".d/10.toml:2: unknown level \"loud\": give debug, info, warn or error\n    log-level = \"loud\"\n"
+	for _, args := range [][]string{nil, {"--check-args"}, {"--check-config"}, {"--check-config=print"}} {
+		if got := run(t, nil, append(args, "--config", path)...); got.Code != fault.Usage || got.Stderr != want || got.Stdout != "" {
+			t.Errorf("%q: %+v\nwant %s", args, got, want)
+		}
 	}
-	return s, path, notify
+	if got := run(t, []string{"POLYSTALKD_CONFIG=" + path}); got.Stderr != want {
+		t.Errorf("by variable: %+v", got)
+	}
+	// What only the system refuses names the line too.
+	path = confFile(t, "\nuser = \"no-such-user\"\nport = 0\n")
+	wants(t, run(t, nil, "--config", path), fault.NoUser, "file "+path+":2: there is no user", "\n    user = \"no-such-user\"\n")
+}
+
+// TestCheckConfigGoesFurther than --check-args: it says all at once, and looks names up. Its
+// code is 0 or 5, in place of gearmand as well.
+func TestCheckConfigGoesFurther(t *testing.T) {
+	path := confFile(t, "user = \"no-such-user\"\nbinlog-dir = \"/no/such/dir\"\nlisten = [\"no-such-host.invalid\"]\nshards = 6\n")
+	if got := run(t, nil, "--check-config", "--config", path); got.Code != fault.Usage || strings.Count(got.Stderr, "polystalkd: file "+path) != 4 {
+		t.Errorf("%+v", got)
+	}
+	if got := run(t, nil, "gearmand", "--config-file", os.DevNull, "--check-config", "-L", "no-such-host.invalid", "--journal", "/no/such/dir"); got.Code != fault.Usage || strings.Count(got.Stderr, "\n") != 2 {
+		t.Errorf("in place of gearmand: %+v", got)
+	}
+	wants(t, run(t, nil, "--check-config=prnt"), fault.Usage, "give print, or nothing")
+	path = confFile(t, "max-job-size = 1234\n")
+	if got := run(t, nil, "--check-config=print", "--config", path); got.Code != 0 || got.Stderr != "" || !strings.Contains(got.Stdout, "# file "+path+":1\n") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestSettingsReachTheServer: files count less than variables, and these less than flags.
+func TestSettingsReachTheServer(t *testing.T) {
+	path := confFile(t, "listen = [\"127.0.0.1\"]\nport = 0\nlog-level = \"error\"\nmax-job-size = 10\nshards = 16\nloops = 2\n")
+	write(t, path+".d/x.toml", "max-job-size = 4096\n")
+	cmd := daemon.Command("--config", filepath.Base(path), "--loops", "1", "-s", "8192", "-VV")
+	cmd.Dir, cmd.Env = filepath.Dir(path), append(cmd.Env, "POLYSTALKD_SHARDS=4", "POLYSTALKD_LISTENS=x", "POLYSTALKD_SERVICE_HOST=10.0.0.1", "POLYSTALKD_CHECK_ARGS=true")
+	s := daemon.Await(t, cmd)
+	if s.Loops != 1 || s.Shards != 4 || logged(t, s, "serving")["level"] != "INFO" {
+		t.Errorf("%d loops, %d shards, or -VV did not bring error down to info", s.Loops, s.Shards)
+	}
+	stat(t, s, "max-job-size", "4096")
+	stat(t, s, "binlog-max-size", "8192")
+	stat(t, s, "version", "1.13.0+polystalk."+release.Version)
+	if logs(t, s, "variable POLYSTALKD_LISTENS is unknown"); s.LogHas("SERVICE_HOST") {
+		t.Errorf("log: %s", s.LogText())
+	}
+	quiet := silent(t)
+	quiet.Signal(syscall.SIGTERM)
+	if quiet.EndsWith(0); quiet.LogText() != "" {
+		t.Errorf("at level error: %s", quiet.LogText())
+	}
+}
+
+// silent is a server that logs only errors, not that it serves.
+func silent(t *testing.T) *daemon.Server {
+	t.Helper()
+	notify := daemon.NotifySocket(t)
+	cmd := daemon.Command("-l", "127.0.0.1", "-p", "0", "--log-level", "error", "-c")
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+notify.LocalAddr().String())
+	s := daemon.Launch(t, cmd)
+	state(t, notify, "READY=1")
+	return s
+}
+
+// TestStartLineNamesTheSettings: what an operator asks first, whatever it was set by.
+func TestStartLineNamesTheSettings(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ args, want string }{
+		{"--max-connections 7", "journal=none fsync=<nil> segment-size=<nil> max-job-size=65535 max-connections=7 max-connections-from=--max-connections"},
+		{"-b " + dir, "journal=" + dir + " fsync=before answering segment-size=1.048576e+07 max-job-size=65535"},
+		{"-b " + dir + " -f 50 -s 1 -z 100", "fsync=within 50ms segment-size=262144 max-job-size=100"},
+		{"-b " + dir + " -F", "fsync=left to the kernel"},
+	} {
+		s := daemon.Serve(t, strings.Fields(tt.args)...)
+		line := logged(t, s, "serving")
+		var got []string
+		for _, key := range []string{"journal", "fsync", "segment-size", "max-job-size", "max-connections", "max-connections-from"} {
+			got = append(got, fmt.Sprint(key, "=", line[key]))
+		}
+		if all := strings.Join(got, " "); !strings.Contains(all, tt.want) || len(s.Listen) != 1 {
+			t.Errorf("%s: the log says %s", tt.args, all)
+		}
+		s.Crash()
+	}
+	s, _ := daemon.GearmandWith(t, "-f", "100", "--gearman-max-body", "99", "--gearman-shutdown", "none")
+	if line := logged(t, s, "serving"); line["max-connections"].(float64) > 69 || line["max-connections-from"] != "the limit of 100 descriptors" || line["journal"] != "none" {
+		t.Errorf("the log says %v", line)
+	}
+	if line := logged(t, s, "serving Gearman"); line["prefix"] != "H:x" || line["max-body"] != 99.0 || line["max-unread"] != 198.0 || line["shutdown"] != "none" {
+		t.Errorf("the log says %v", line)
+	}
 }
 
 // reload has the server read its files again, and waits until it has.
@@ -44,198 +127,88 @@ func reload(t *testing.T, s *daemon.Server, notify *net.UnixConn) {
 	if n, err := strconv.ParseInt(strings.TrimSpace(stamp), 10, 64); !ok || err != nil || n <= 0 {
 		t.Errorf("state %q, want RELOADING=1 and the time", began)
 	}
-	if got := daemon.ReadState(t, notify); got != "READY=1" {
-		t.Errorf("state %q after a reload", got)
-	}
-}
-
-// logs waits until the log holds a text n times.
-func logs(t *testing.T, s *daemon.Server, text string, n int) {
-	t.Helper()
-	for end := time.Now().Add(daemon.Hang); strings.Count(s.LogText(), text) < n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("the log does not hold %s %d times", text, n)
-			return
-		}
-	}
+	state(t, notify, "READY=1")
 }
 
 // TestBrokenFileChangesNothing: also not what is right in it. The log has file, line and
 // remedy of everything.
 func TestBrokenFileChangesNothing(t *testing.T) {
-	s, path, notify := start(t, "max-job-size = 1000\n")
+	path := confFile(t, "max-job-size = 1000\n")
+	s, notify := notified(t, nil, "--config", path)
 	conn := daemon.Dial(t, s.Listen[0])
-	if got := daemon.Ask(t, conn, "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-		t.Fatal(got)
-	}
+	daemon.Says(t, conn, "nonsense\r\n", "UNKNOWN_COMMAND\r\n")
 	write(t, path, "max-job-size = 5\nlog-level = \"error\"\nloops = true\n")
 	write(t, path+".d/a.toml", "shards = 6\nprot = 1\n")
 	reload(t, s, notify)
-	if s.WaitLog("nothing was changed: the server goes on with what it had")["errors"] != 3.0 {
+	if logged(t, s, "nothing was changed: the server goes on with what it had")["errors"] != 3.0 {
 		t.Error("there are not three errors")
 	}
-	for _, want := range []string{path + ":3: loops has a value of the wrong type: give a whole number", `"line":"loops = true"`, path + ".d/a.toml:1: 6 is not a power of two", path + ".d/a.toml:2: unknown key", "write port, or leave it out"} {
-		logs(t, s, want, 1)
-	}
-	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "1000" {
-		t.Errorf("jobs of %s bytes", got)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	logs(t, s, path+":3: loops has a value of the wrong type: give a whole number", `"line":"loops = true"`,
+		path+".d/a.toml:1: 6 is not a power of two", path+".d/a.toml:2: unknown key", "write port, or leave it out")
+	stat(t, s, "max-job-size", "1000")
+	fatal(t, os.Remove(path))
 	reload(t, s, notify)
-	logs(t, s, "no such file", 1)
+	logs(t, s, "no such file")
 	// The connection that was there is served on, and a file that is right again is read.
 	write(t, path, "max-job-size = 7\n")
 	write(t, path+".d/a.toml", "")
 	reload(t, s, notify)
-	if got := daemon.Ask(t, conn, "put 0 0 9 8\r\n12345678\r\n"); got != "JOB_TOO_BIG" {
-		t.Errorf("afterwards %q", got)
-	}
+	daemon.Says(t, conn, "put 0 0 9 8\r\n12345678\r\n", "JOB_TOO_BIG\r\n")
 }
 
 // TestFilesThatTheUserMayNotReadChangeNothing: a server that starts as root and becomes
 // another user reads the files as that user later.
 func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
 	path := confFile(t, "max-job-size = 10\n")
-	args := []string{"--config", path}
+	dir, args := path+".d", []string{"--config", path}
 	if os.Geteuid() == 0 {
 		args = append(args, "-u", "nobody")
 	}
 	s := daemon.Serve(t, args...)
 	write(t, path, "max-job-size = 20\n")
-	dir := path + ".d"
 	write(t, filepath.Join(dir, "a.toml"), "")
-	for _, name := range []string{path, dir} {
-		if err := os.Chmod(name, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
+	fatal(t, errors.Join(os.Chmod(path, 0), os.Chmod(dir, 0)))
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // or it cannot be removed
 	s.Signal(syscall.SIGHUP)
-	logs(t, s, "file "+path+": it cannot be read (permission denied): give a file that this user may read", 1)
-	logs(t, s, "file "+dir+": its files cannot be listed (permission denied): let this user read the directory", 1)
-	logs(t, s, "nothing was changed", 1)
-	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "10" {
-		t.Errorf("jobs of %s bytes", got)
-	}
+	logs(t, s, "file "+path+": it cannot be read (permission denied): give a file that this user may read",
+		"file "+dir+": its files cannot be listed (permission denied): let this user read the directory", "nothing was changed")
+	stat(t, s, "max-job-size", "10")
 }
 
-// TestReloadAppliesWhatItCan, and says of the rest that it needs a restart.
+// TestReloadAppliesWhatItCan, and says of the rest that it needs a restart. What the server
+// has made of the machine meanwhile is no change.
 func TestReloadAppliesWhatItCan(t *testing.T) {
-	s, path, notify := start(t, "", "--gearman-wakeup", "3")
-	write(t, path, "max-job-size = 5\nlog-level = \"warn\"\nshards = 1024\nbinlog-dir = \"/x\"\nport = 1\ngearman-wakeup = 9\n")
+	path := confFile(t, "")
+	s, notify := notified(t, nil, "--config", path, "--gearman-wakeup", "3", "-b", t.TempDir())
 	reload(t, s, notify)
-	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "5" {
-		t.Errorf("jobs of %s bytes", got)
-	}
-	for _, want := range []string{`"msg":"setting needs a restart","key":"shards"`, `"wanted":"1024","origin":"file ` + path + `:3"`, `"key":"binlog-dir","running":"not set","wanted":"/x"`} {
-		logs(t, s, want, 1)
-	}
-	log := s.LogText()
-	if strings.Count(log, "needs a restart") != 2 || strings.Contains(log, `"setting applied"`) {
+	logs(t, s, `"applied":0,"need-restart":0`)
+	write(t, path, "max-job-size = 5\nlog-level = \"warn\"\nshards = 1024\nuser = \"x\"\nport = 1\ngearman-wakeup = 9\n")
+	reload(t, s, notify)
+	stat(t, s, "max-job-size", "5")
+	logs(t, s, `"msg":"setting needs a restart","key":"shards"`, `"wanted":"1024","origin":"file `+path+`:3"`, `"key":"user","running":"not set","wanted":"x"`)
+	if log := s.LogText(); strings.Count(log, "needs a restart") != 2 || strings.Contains(log, `"setting applied"`) {
 		t.Error("the log says more, or at a level that was left")
 	}
 	// What needed a restart needs it still; what was applied is not told again. The values
 	// that are gone have their defaults again.
 	write(t, path, "shards = 1024\nlog-level = \"info\"\n")
 	reload(t, s, notify)
-	for _, want := range []string{`"key":"max-job-size","from":"5","to":"65535","origin":"default"`, `"msg":"the configuration was read again"`, `"applied":2,"need-restart":1`} {
-		logs(t, s, want, 1)
-	}
-	if got := daemon.Stats(t, s.Listen[0])["max-job-size"]; got != "65535" {
-		t.Errorf("jobs of %s bytes", got)
-	}
-}
-
-// TestOriginsAreThoseOfTheFileAsItIs: the origin of a value that is the same is its new line.
-// A setting that waits for a restart keeps the origin of the value in effect.
-func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
-	s, path, notify := start(t, "max-job-size = 10\nshards = 4\n", "--http", "127.0.0.1:0")
-	origins := func() map[string]string {
-		t.Helper()
-		a, err := http.Get("http://" + s.WaitLog("serving HTTP")["listen"].(string) + "/api/v1/config")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Body.Close()
-		var in struct {
-			Settings []struct{ Name, Origin string } `json:"settings"`
-		}
-		if err := json.NewDecoder(a.Body).Decode(&in); err != nil {
-			t.Fatal(err)
-		}
-		all := make(map[string]string)
-		for _, v := range in.Settings {
-			all[v.Name] = v.Origin
-		}
-		return all
-	}
-	write(t, path, "\n\nmax-job-size = 10\nshards = 8\n")
-	reload(t, s, notify)
-	want := map[string]string{"max-job-size": "file " + path + ":3", "shards": "file " + path + ":2", "listen": "flag -l"}
-	for name, origin := range want {
-		if got := origins()[name]; got != origin {
-			t.Errorf("%s is said to be from %q, want %q", name, got, origin)
-		}
-	}
-}
-
-// TestNothingHasChanged: what the server has made of the machine meanwhile is no change.
-func TestNothingHasChanged(t *testing.T) {
-	s, _, notify := start(t, "max-job-size = 10\n", "-b", t.TempDir())
-	for range 2 {
-		reload(t, s, notify)
-	}
-	logs(t, s, `"applied":0,"need-restart":0`, 2)
+	logs(t, s, `"key":"max-job-size","from":"5","to":"65535","origin":"default"`, `"applied":2,"need-restart":1`)
+	stat(t, s, "max-job-size", "65535")
 }
 
 // TestReloadInPlaceOfGearmand: the log is opened again, and the file is read again, wherever
 // the daemon is by then.
 func TestReloadInPlaceOfGearmand(t *testing.T) {
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "g.toml"), "gearman-max-body = 1000\n")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	l.Close()
-	cmd := exec.Command(daemon.Binary, "gearmand", "-d", "-P", "pid", "-l", "log", "-L", "127.0.0.1", "-p", port, "--config-file", os.DevNull, "--config", "g.toml")
-	cmd.Dir, cmd.Env = dir, daemon.CleanEnv()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Kill(pid, syscall.SIGKILL)
-	write(t, filepath.Join(dir, "g.toml"), "gearman-max-body = 5\nverbose = \"DEBUG\"\n")
-	if err := os.Rename(filepath.Join(dir, "log"), filepath.Join(dir, "log.1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(daemon.Hang); ; time.Sleep(5 * time.Millisecond) {
-		text, _ := os.ReadFile(filepath.Join(dir, "log"))
-		if strings.Contains(string(text), "the configuration was read again") {
-			if strings.Contains(string(text), "needs a restart") || !strings.Contains(string(text), "applied=2") {
-				t.Errorf("log: %s", text)
-			}
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("log: %s", text)
-		}
-	}
-	daemon.Says(t, daemon.Dial(t, address), "verbose\n", "OK DEBUG\n")
+	conf, log := filepath.Join(dir, "g.toml"), filepath.Join(dir, "log")
+	write(t, conf, "gearman-max-body = 1000\n")
+	d, _ := detach(t, dir, "-l", "log", "--config", "g.toml")
+	write(t, conf, "gearman-max-body = 5\nverbose = \"DEBUG\"\n")
+	fatal(t, os.Rename(log, log+".1"))
+	fatal(t, syscall.Kill(d.pid, syscall.SIGHUP))
+	awaitFile(t, log, "applied=2 need-restart=0")
+	daemon.Says(t, daemon.Dial(t, d.address), "verbose\n", "OK DEBUG\n")
 }
 
 // TestReloadsLoseNoConnection: two hundred of them, each with other settings, while clients
@@ -245,13 +218,8 @@ func TestReloadsLoseNoConnection(t *testing.T) {
 		t.Skip("long")
 	}
 	const clients, reloads = 20, 200
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gear := port.Addr().String()
-	port.Close()
-	s, path, notify := start(t, "", "--gearman-listen", gear, "--gearman-prefix", "H:x", "--loops", "2", "--shards", "4")
+	gear, path := daemon.FreeAddress(t), confFile(t, "")
+	s, notify := notified(t, nil, "--config", path, "--gearman-listen", gear, "--gearman-prefix", "H:x", "--loops", "2", "--shards", "4")
 	var stop atomic.Bool
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -261,37 +229,26 @@ func TestReloadsLoseNoConnection(t *testing.T) {
 		daemon.Expect(t, c, "use "+tube+"\r\n", "USING "+tube+"\r\n")
 		daemon.Expect(t, c, "watch "+tube+"\r\n", "WATCHING 2\r\n")
 		all.Go(func() {
-			for !stop.Load() {
-				reply, err := c.Ask("put 0 0 99 5\r\nhello\r\n")
-				id, ok := strings.CutPrefix(string(reply), "INSERTED ")
-				if !ok || err != nil {
-					t.Errorf("put: %q %v", reply, err)
+			for ; !stop.Load(); done.Add(1) {
+				put, err := c.Ask("put 0 0 99 5\r\nhello\r\n")
+				id := strings.TrimSpace(strings.TrimPrefix(string(put), "INSERTED "))
+				reserved, err2 := c.Ask("reserve\r\n")
+				deleted, err3 := c.Ask("delete " + id + "\r\n")
+				if err := errors.Join(err, err2, err3); err != nil || string(reserved) != "RESERVED "+id+" 5\r\nhello\r\n" || string(deleted) != "DELETED\r\n" {
+					t.Errorf("%q %q %q %v", put, reserved, deleted, err)
 					return
 				}
-				if reply, err = c.Ask("reserve\r\n"); err != nil || string(reply) != "RESERVED "+strings.TrimSpace(id)+" 5\r\nhello\r\n" {
-					t.Errorf("reserve: %q %v", reply, err)
-					return
-				}
-				if reply, err = c.Ask("delete " + id); err != nil || string(reply) != "DELETED\r\n" {
-					t.Errorf("delete: %q %v", reply, err)
-					return
-				}
-				done.Add(1)
 			}
 		})
 		g := daemon.DialGearman(t, gear)
 		g.Ask(t, daemon.Request(gearman.EchoReq, "hello"), gearman.EchoRes, "hello") // it is let in before max-connections is less
 		all.Go(func() {
-			for !stop.Load() {
-				if err := g.Send([]byte(daemon.Request(gearman.EchoReq, "hello"))); err != nil {
-					t.Errorf("echo: %v", err)
-					return
-				}
+			for ; !stop.Load(); done.Add(1) {
+				_ = g.Send([]byte(daemon.Request(gearman.EchoReq, "hello"))) // Reply tells
 				if kind, args, err := g.Reply(); err != nil || kind != gearman.EchoRes || string(args[0]) != "hello" {
 					t.Errorf("echo: %v %q %v", kind, args, err)
 					return
 				}
-				done.Add(1)
 			}
 		})
 	}
@@ -309,6 +266,5 @@ func TestReloadsLoseNoConnection(t *testing.T) {
 	if n := done.Load(); n < reloads {
 		t.Errorf("the clients did only %d rounds beside %d reloads", n, reloads)
 	}
-	s.Signal(syscall.SIGTERM)
-	s.EndsWith(0)
+	ends(t, s, syscall.SIGTERM)
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,164 +14,120 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// activated is polystalkd with files passed down as a service manager does it:
-// from descriptor 3 on, with the process's own id in LISTEN_PID.
-func activated(files []*os.File, args ...string) *exec.Cmd {
-	script := `LISTEN_PID=$$ exec "$0" "$@"`
-	cmd := exec.Command("sh", append([]string{"-c", script, daemon.Binary, "--log-format", "json"}, args...)...)
-	cmd.Env = daemon.CleanEnv("LISTEN_FDS=" + string(rune('0'+len(files))))
-	cmd.ExtraFiles = files
+// A listener has a descriptor that can be passed on.
+type listener interface{ File() (*os.File, error) }
+
+// activated is polystalkd with descriptors passed down as a service manager does it: from 3
+// on, with the process's own id in LISTEN_PID.
+func activated(t *testing.T, files []listener, args ...string) *exec.Cmd {
+	cmd := daemon.Command(args...)
+	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)
+	cmd.Env = append(cmd.Env, "LISTEN_FDS="+strconv.Itoa(len(files)))
+	for _, l := range files {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, daemon.FileOf(t, l))
+	}
 	return cmd
 }
 
-func TestInheritedSocketsAreServed(t *testing.T) {
-	tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	unix, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close()
-
-	s := daemon.Await(t, activated([]*os.File{daemon.FileOf(t, tcp), daemon.FileOf(t, unix)}, "-p", "1", "-l", "192.0.2.1"))
-	for _, addr := range []string{tcp.Addr().String(), "unix:" + path} {
-		if got := daemon.Ask(t, daemon.Dial(t, addr), "nonsense\r\n"); got != "UNKNOWN_COMMAND" {
-			t.Errorf("%s: reply %q", addr, got)
-		}
-	}
-	for _, flag := range []string{"-p", "-l"} {
-		if s.WaitLog("sockets were passed in by the service manager; ignoring flag "+flag) == nil {
-			t.Errorf("no warning that %s is ignored", flag)
-		}
-	}
-	s.Signal(syscall.SIGTERM)
-	if code := s.End(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the service manager's socket file was removed: %v", err)
+func ignores(t *testing.T, s *daemon.Server, flags string) {
+	t.Helper()
+	for flag := range strings.FieldsSeq(flags) {
+		logged(t, s, "sockets were passed in by the service manager; ignoring flag "+flag)
 	}
 }
 
-// TestNamedSocketsSpeakWhatTheyAreNamed: on both command lines, and a name that means
-// nothing leaves a socket to the protocol that the command line is about.
+func TestInheritedSocketsAreServed(t *testing.T) {
+	tcp := listenTCP(t)
+	unix, path := listenUnix(t)
+	s := daemon.Await(t, activated(t, []listener{tcp, unix}, "-p", "1", "-l", "192.0.2.1"))
+	answers(t, tcp.Addr().String(), "unix:"+path)
+	ignores(t, s, "-p -l")
+	ends(t, s, syscall.SIGTERM)
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the service manager's socket file was removed: %v", err)
+	}
+	// Those of another process are left alone.
+	if s := serve(t, []string{"LISTEN_FDS=1", "LISTEN_PID=1"}); len(s.Listen) != 1 || !strings.HasPrefix(s.Listen[0], "127.0.0.1:") {
+		t.Errorf("listening on %q", s.Listen)
+	}
+	// A daemon cannot pass them on.
+	out, err := activated(t, []listener{tcp}, "gearmand", "-d").CombinedOutput()
+	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != fault.Gearmand || !strings.Contains(string(out), "flag -d: sockets") {
+		t.Errorf("-d with sockets: %v, %s", err, out)
+	}
+}
+
+// TestNamedSocketsSpeakWhatTheyAreNamed: on both command lines, and a name that means nothing
+// leaves a socket to the protocol that the command line is about.
 func TestNamedSocketsSpeakWhatTheyAreNamed(t *testing.T) {
-	names := []string{"http", "gearman", "polystalkd.socket", "beanstalkd"}
-	for _, tt := range []struct {
-		args    []string
-		unnamed string
-		ignored []string
-	}{
-		{[]string{"-p", "1", "--gearman-listen", "192.0.2.1:1", "--http", "192.0.2.1:1", "--http-anonymous", "none"}, "beanstalkd", []string{"-p", "--gearman-listen", "--http"}},
-		{[]string{"gearmand", "-p", "1", "--beanstalk-listen", "192.0.2.1:1", "--config-file", os.DevNull}, "gearman", []string{"-p", "--beanstalk-listen"}},
+	for _, tt := range []struct{ args, unnamed, ignored string }{
+		{"-p 1 --gearman-listen 192.0.2.1:1 --http 192.0.2.1:1 --http-anonymous none", "beanstalkd", "-p --gearman-listen --http"},
+		{"gearmand -p 1 -b 5 -L 192.0.2.1 --beanstalk-listen 192.0.2.1:1 --config-file /dev/null", "gearman", "-p -L -b --beanstalk-listen"},
 	} {
-		var files []*os.File
+		names := []string{"http", "gearman", "polystalkd.socket", "beanstalkd"}
+		var files []listener
 		at := make(map[string]string)
 		for _, name := range names {
-			tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tcp.Close()
-			files = append(files, daemon.FileOf(t, tcp))
-			at[name] = tcp.Addr().String()
+			tcp := listenTCP(t)
+			files, at[name] = append(files, tcp), tcp.Addr().String()
 		}
-		cmd := activated(files)
-		// The command line of gearmand is chosen by the first argument.
-		cmd.Args = slices.Insert(cmd.Args, len(cmd.Args)-2, tt.args...)
+		cmd := activated(t, files, strings.Fields(tt.args)...)
 		cmd.Env = append(cmd.Env, "LISTEN_FDNAMES="+strings.Join(names, ":"))
 		s := daemon.Await(t, cmd)
-		spoken := map[string]func(addr string) bool{
-			"beanstalkd": func(addr string) bool {
-				return daemon.Ask(t, daemon.Dial(t, addr), "nonsense\r\n") == "UNKNOWN_COMMAND"
-			},
-			"gearman": func(addr string) bool {
-				return strings.HasPrefix(daemon.Ask(t, daemon.Dial(t, addr), "version\r\n"), "OK 2.0.0")
-			},
-			"http": func(addr string) bool {
-				status, _ := askHTTP(t, oneShot(), "GET", "http://"+addr+"/livez", "")
-				return status == 200
-			},
-		}
 		for name, addr := range at {
-			want := name
-			if spoken[name] == nil {
-				want = tt.unnamed
+			if name == "polystalkd.socket" {
+				name = tt.unnamed
 			}
-			if !spoken[want](addr) {
-				t.Errorf("%q: the socket that is named %s does not speak %s", tt.args, name, want)
+			switch name {
+			case "beanstalkd":
+				answers(t, addr)
+			case "gearman":
+				daemon.Says(t, daemon.Dial(t, addr), "version\r\n", "OK 2.0.0")
+			case "http":
+				if status, _ := getHTTP(t, "http://"+addr+"/livez", ""); status != 200 {
+					t.Errorf("/livez: %d", status)
+				}
 			}
 		}
-		for _, flag := range tt.ignored {
-			if s.WaitLog("sockets were passed in by the service manager; ignoring flag "+flag) == nil {
-				t.Errorf("%q: no warning that %s is ignored", tt.args, flag)
-			}
-		}
+		ignores(t, s, tt.ignored)
 	}
 }
 
 func TestInheritedDescriptorThatIsNoListenerIsRefused(t *testing.T) {
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	defer udp.Close()
+	client, err := net.Dial("tcp", listenTCP(t).Addr().String())
+	fatal(t, err)
+	defer client.Close()
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	defer file.Close()
-	tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tcp.Close()
-	client := daemon.Dial(t, tcp.Addr().String()).(*net.TCPConn)
-
-	for name, f := range map[string]*os.File{"datagram socket": daemon.FileOf(t, udp), "file": file, "connection": daemon.FileOf(t, client)} {
-		t.Run(name, func(t *testing.T) {
-			s := daemon.Launch(t, activated([]*os.File{f}))
-			if s.Serves() {
-				t.Fatal("it serves")
-			}
-			if code := s.End(); code != fault.System {
-				t.Errorf("exit code %d, want %d", code, fault.System)
-			}
-			for _, want := range []string{"LISTEN_FDS", "descriptor 3", "ListenStream="} {
-				if !strings.Contains(s.LogText(), want) {
-					t.Errorf("stderr does not hold %q: %s", want, s.LogText())
-				}
-			}
-		})
+	for _, f := range []*os.File{daemon.FileOf(t, udp), file, daemon.FileOf(t, client.(*net.TCPConn))} {
+		cmd := activated(t, nil)
+		cmd.Env, cmd.ExtraFiles = append(cmd.Env, "LISTEN_FDS=1"), []*os.File{f}
+		s := daemon.Launch(t, cmd)
+		s.EndsWith(fault.System)
+		logs(t, s, "LISTEN_FDS", "descriptor 3", "ListenStream=")
 	}
 }
 
-func TestSocketsMeantForAnotherProcessAreLeftAlone(t *testing.T) {
-	cmd := exec.Command(daemon.Binary, "--log-format", "json", "-l", "127.0.0.1", "-p", "0")
-	cmd.Env = daemon.CleanEnv("LISTEN_FDS=1", "LISTEN_PID=1")
-	s := daemon.Await(t, cmd)
-	if len(s.Listen) != 1 || !strings.HasPrefix(s.Listen[0], "127.0.0.1:") {
-		t.Errorf("listening on %q", s.Listen)
-	}
-}
-
-func TestServiceManagerIsToldReadyAndStopping(t *testing.T) {
-	notify := daemon.NotifySocket(t)
-	cmd := exec.Command(daemon.Binary, "--log-format", "json", "-l", "127.0.0.1", "-p", "0")
-	cmd.Env = daemon.CleanEnv("NOTIFY_SOCKET=" + notify.LocalAddr().String())
-	s := daemon.Await(t, cmd)
-	if got := daemon.ReadState(t, notify); got != "READY=1" {
-		t.Errorf("first message %q", got)
+// TestServiceManagerHears: ready, the watchdog's signs of life, stopping.
+func TestServiceManagerHears(t *testing.T) {
+	s, notify := notified(t, []string{"WATCHDOG_USEC=100000"})
+	for range 5 {
+		state(t, notify, "WATCHDOG=1")
 	}
 	s.Signal(syscall.SIGTERM)
-	if got := daemon.ReadState(t, notify); got != "STOPPING=1" {
-		t.Errorf("second message %q", got)
+	got := "WATCHDOG=1"
+	for got == "WATCHDOG=1" {
+		got = daemon.ReadState(t, notify)
 	}
-	if code := s.End(); code != 0 {
-		t.Errorf("exit code %d", code)
+	if got != "STOPPING=1" {
+		t.Errorf("state %q at the end", got)
 	}
+	s.EndsWith(0)
+
+	s, _ = notified(t, []string{"WATCHDOG_USEC=soon"})
+	logged(t, s, "the service manager's watchdog is not served")
 }

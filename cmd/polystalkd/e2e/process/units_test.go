@@ -22,9 +22,7 @@ const unitsDir = "../../systemd"
 func unit(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(unitsDir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	return string(text)
 }
 
@@ -44,9 +42,7 @@ func units(t *testing.T) []string {
 	var names []string
 	for _, pattern := range []string{"*.service", "*.socket"} {
 		found, err := filepath.Glob(filepath.Join(unitsDir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal(t, err)
 		for _, path := range found {
 			names = append(names, filepath.Base(path))
 		}
@@ -90,48 +86,28 @@ func TestUnitsBelongTogether(t *testing.T) {
 	if got := values(service, "RuntimeDirectory"); got != nil {
 		t.Errorf("RuntimeDirectory is %q", got)
 	}
+	// A server that was removed from its cluster would be started again and again.
+	if got := values(service, "RestartPreventExitStatus"); !slices.Equal(got, []string{strconv.Itoa(fault.Removed)}) {
+		t.Errorf("the unit does not start the server again after %q, want %d", got, fault.Removed)
+	}
+	if got := run(t, nil, append(startLine(t), "--check-args")...); got != (daemon.Outcome{}) {
+		t.Errorf("%+v", got)
+	}
 }
 
-// conf is the file that the service unit names, with a directory that is there.
-func conf(t *testing.T) (path, dir string) {
+// startLine is the program's arguments in the service unit, with the file that it names; the
+// journal's directory is there.
+func startLine(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../polystalkd.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir = t.TempDir()
-	set := strings.Replace(string(text), "#binlog-dir = \"/var/lib/polystalkd\"", "binlog-dir = "+strconv.Quote(dir), 1)
-	path = filepath.Join(t.TempDir(), "polystalkd.toml")
-	if err := os.WriteFile(path, []byte(set), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path, dir
-}
-
-// startLine are the program's arguments in the service unit, with that configuration.
-func startLine(t *testing.T, conf string) []string {
-	t.Helper()
+	fatal(t, err)
+	conf := confFile(t, strings.Replace(string(text), "#binlog-dir = \"/var/lib/polystalkd\"", "binlog-dir = "+strconv.Quote(t.TempDir()), 1))
 	line := values(unit(t, "polystalkd.service"), "ExecStart")[0]
 	args := strings.Fields(strings.Replace(line, "/etc/polystalkd/polystalkd.toml", conf, 1))
 	if args[0] != "/usr/bin/polystalkd" || !slices.Contains(args, conf) {
 		t.Fatalf("ExecStart=%s", line)
 	}
 	return args[1:]
-}
-
-// TestUnitsRestartNobodyWhoWasRemoved: a server that was removed from its cluster would be started
-// again and again.
-func TestUnitsRestartNobodyWhoWasRemoved(t *testing.T) {
-	if got := values(unit(t, "polystalkd.service"), "RestartPreventExitStatus"); !slices.Equal(got, []string{strconv.Itoa(fault.Removed)}) {
-		t.Errorf("the unit does not start the server again after %q, want %d", got, fault.Removed)
-	}
-}
-
-func TestUnitsStartServer(t *testing.T) {
-	path, _ := conf(t)
-	if got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), append(startLine(t, path), "--check-args")...); got != (daemon.Outcome{}) {
-		t.Errorf("%+v", got)
-	}
 }
 
 // TestSystemdFindsNoFaultInUnits, and little that the service could do to its machine.
@@ -141,9 +117,7 @@ func TestSystemdFindsNoFaultInUnits(t *testing.T) {
 	files := []string{"verify", "--man=no"}
 	for _, name := range units(t) {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(strings.ReplaceAll(unit(t, name), "/usr/bin/polystalkd", daemon.Binary)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, file, strings.ReplaceAll(unit(t, name), "/usr/bin/polystalkd", daemon.Binary))
 		files = append(files, file)
 	}
 	out, err := exec.Command(analyze, files...).CombinedOutput()
@@ -169,9 +143,7 @@ func TestSystemdFindsNoFaultInUnits(t *testing.T) {
 
 	users := daemon.Tool(t, "systemd-sysusers", "systemd")
 	path, err := filepath.Abs(filepath.Join(unitsDir, "polystalkd.sysusers"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	out, err = exec.Command(users, "--dry-run", "--root="+t.TempDir(), path).CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("Creating user 'polystalkd'")) {
 		t.Errorf("systemd-sysusers: %v\n%s", err, out)
@@ -192,30 +164,24 @@ func TestSystemCallsAreWithinTheFilter(t *testing.T) {
 		delete(allowed, call)
 	}
 
-	path, _ := conf(t)
 	calls := filepath.Join(t.TempDir(), "calls")
-	args := append([]string{"-D", "-f", "-qq", "-o", calls, daemon.Binary}, startLine(t, path)...)
+	args := append([]string{"-D", "-f", "-qq", "-o", calls, daemon.Binary}, startLine(t)...)
 	cmd := exec.Command(strace, append(args, "--log-format", "json", "-l", "127.0.0.1", "-p", "0", "--gearman-listen", "127.0.0.1:0", "--http", "127.0.0.1:0")...)
 	cmd.Env = daemon.CleanEnv()
 	s := daemon.Await(t, cmd)
 	work := daemon.Dial(t, s.Listen[0])
 	daemon.Says(t, work, "put 0 0 60 1\r\nx\r\nreserve\r\ndelete 1\r\n", "INSERTED 1\r\nRESERVED 1 1\r\nx\r\nDELETED\r\n")
 	for _, page := range []string{"/metrics", "/readyz?verbose", "/api/v1/journal"} {
-		if status, body := askHTTP(t, oneShot(), "GET", "http://"+httpOf(t, s)+page, ""); status != 200 {
+		if status, body := getHTTP(t, "http://"+httpOf(t, s)+page, ""); status != 200 {
 			t.Errorf("%s: %d %s", page, status, body)
 		}
 	}
 	s.Signal(syscall.SIGHUP)
-	if s.WaitLog("the configuration was read again") == nil {
-		t.Error("no line in the log says that the configuration was read again")
-	}
-	s.Signal(syscall.SIGTERM)
-	s.EndsWith(0)
+	logged(t, s, "the configuration was read again")
+	ends(t, s, syscall.SIGTERM)
 
 	text, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal(t, err)
 	made := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`(?m)^\d+ +([a-z0-9_]+)\(`).FindAllSubmatch(text, -1) {
 		made[string(m[1])] = true

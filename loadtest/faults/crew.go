@@ -139,14 +139,12 @@ func (w *crew) takeKept() []waitingJob {
 type pause struct {
 	mu            sync.Mutex
 	last, longest int64
-	count         int64
 }
 
 // acknowledged tells of a put that was answered at at.
 func (p *pause) acknowledged(at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count++
 	if at > p.last {
 		p.longest = max(p.longest, at-p.last)
 		p.last = at
@@ -165,11 +163,4 @@ func (p *pause) sinceBegin() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Duration(max(p.longest, bench.Now()-p.last))
-}
-
-// puts returns how many puts were acknowledged in all.
-func (p *pause) puts() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count
 }

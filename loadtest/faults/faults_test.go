@@ -2,8 +2,12 @@ package main
 
 import (
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"polystalk/codec/conversation"
 )
@@ -20,49 +24,43 @@ func built(t *testing.T) string {
 
 func rngOf(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// options of a run that takes seconds.
-func shortRun(t *testing.T, more ...string) *options {
+// shortRun returns the options of a run that takes seconds.
+func shortRun(t *testing.T, args string) *options {
 	t.Helper()
-	o, err := parseOptions(append([]string{"-program", built(t), "-calm", "100ms", "-patience", "10s", "-stock", "3000", "-dir", t.ArtifactDir()}, more...))
+	o, err := parseOptions(append(strings.Fields(args), "-program", built(t)))
 	if err != nil {
+		t.Fatal(err)
+	}
+	o.calm, o.patience, o.stock, o.dir = 100*time.Millisecond, 10*time.Second, 3000, filepath.Join(t.ArtifactDir(), strconv.Itoa(o.nodes))
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return o
 }
 
-func TestNothingIsLostByOneServer(t *testing.T) {
+func TestNothingIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	r, err := play(t.Context(), shortRun(t, "-rounds", "6", "-only", "kill*4,crash-loop,term"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
-		var b strings.Builder
-		r.print(&b)
-		t.Error(b.String())
-	}
-}
-
-func TestNothingIsLostByACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	r, err := play(t.Context(), shortRun(t, "-nodes", "3", "-rounds", "6", "-only", "kill-leader*2,kill-follower,transfer,isolate,replaced"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
-		var b strings.Builder
-		r.print(&b)
-		t.Error(b.String())
+	for _, args := range []string{
+		"-rounds 6 -only kill,kill,crash-loop,term",
+		"-nodes 3 -rounds 8 -only kill-leader,kill-leader,kill-follower,transfer,isolate,replaced,wiped",
+	} {
+		r, err := play(t.Context(), shortRun(t, args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
+			var b strings.Builder
+			r.print(&b)
+			t.Error(b.String())
+		}
 	}
 }
 
 // A server that forgets everything is found out.
 func TestLossIsFound(t *testing.T) {
-	r, err := play(t.Context(), shortRun(t, "-rounds", "1", "-only", "amnesia"))
+	r, err := play(t.Context(), shortRun(t, "-rounds 1 -only amnesia"))
 	if r == nil {
 		t.Fatal(err)
 	}
@@ -75,7 +73,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	program := built(t)
 	for _, tt := range []struct{ args, says string }{
 		{"-only nonsense", `no fault "nonsense"`},
-		{"-only kill*0", "number of times"},
+		{"-only kill-two", "needs 3 servers"},
 		{"-nodes 0", "1 or more"},
 		{"-program /nowhere/polystalkd", "make build"},
 		{"more", "not a flag"},

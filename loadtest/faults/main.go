@@ -8,9 +8,9 @@
 //	go run ./loadtest/faults cluster -program bin/polystalkd -port 11300 -dir /tmp/cluster
 //	    starts a cluster and does nothing to it, for the load tester to compare
 //
-//	run        a run: rounds of faults; report is what it prints
+//	run        a run: rounds of faults; main has its report and the command cluster
 //	faults     the faults
-//	fleet      all nodes and what is between them; node is one server; cluster: its members
+//	fleet      all nodes and what is between them; node is one server
 //	crew       the clients: producer, worker, and drain for the end; conn is a connection
 //	history    what clients were told, and whether it can be true; holder is one connection,
 //	           jobs has the records and the model of a job's reservations
@@ -24,12 +24,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 )
 
@@ -39,14 +42,14 @@ type options struct {
 	nodes    int
 	rounds   int
 	puts     int64
-	only     []string
+	only     []string // names of faults, each as often as it is to be drawn
 	seed     uint64
-	dir      string
-	calm     time.Duration
-	patience time.Duration
-	args     string
+	dir      string // of journals and logs
 	disk     string
-	stock    int64
+
+	calm     time.Duration // between a server that serves again and the next fault, at most
+	patience time.Duration // after which a client without an answer tries another server
+	stock    int64         // jobs that wait, at most
 }
 
 func main() {
@@ -72,21 +75,16 @@ func dispatch(ctx context.Context, args []string) error {
 
 // parseOptions reads the command line.
 func parseOptions(args []string) (*options, error) {
-	o := new(options)
+	o := &options{calm: time.Second, patience: time.Second, stock: 20_000}
 	var programs, only string
 	fs := flag.NewFlagSet("faults", flag.ContinueOnError)
 	fs.StringVar(&programs, "program", "bin/polystalkd", "the server's `program`; several, separated by commas, are used in turn, and a rolling restart changes between them")
 	fs.IntVar(&o.nodes, "nodes", 1, "number of servers; 1 is a single server with -b")
 	fs.IntVar(&o.rounds, "rounds", 100, "number of faults")
 	fs.Int64Var(&o.puts, "puts", 0, "continue with faults until this many puts are acknowledged")
-	fs.StringVar(&only, "only", "", "the `names` of the faults to be played, separated by commas; name*N is played N times as often")
+	fs.StringVar(&only, "only", "", "the `names` of the faults to be played, separated by commas")
 	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is drawn")
-	fs.StringVar(&o.dir, "dir", "", "`directory` of journals and logs (default: one that is removed if nothing was found)")
-	fs.DurationVar(&o.calm, "calm", time.Second, "the longest `time` between a server that serves again and the next fault")
-	fs.DurationVar(&o.patience, "patience", time.Second, "the `time` after which a client without an answer tries another server")
-	fs.StringVar(&o.args, "args", "", "more `flags` for the servers")
 	fs.StringVar(&o.disk, "disk", "", "give each server a disk in memory of this `size`, as mount takes it: 200m; needs root")
-	fs.Int64Var(&o.stock, "stock", 20_000, "jobs that wait, at most")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -100,8 +98,24 @@ func parseOptions(args []string) (*options, error) {
 	if o.programs, err = findPrograms(programs); err != nil {
 		return nil, err
 	}
-	o.only, err = o.findFaults(only)
-	return o, err
+	if only != "" {
+		o.only = strings.Split(only, ",")
+	}
+	for _, f := range faults {
+		if only == "" && o.nodes >= f.nodes {
+			o.only = append(o.only, slices.Repeat([]string{f.name}, f.often)...)
+		}
+	}
+	for _, name := range o.only {
+		f, err := faultNamed(name)
+		if err == nil && o.nodes < f.nodes {
+			err = fmt.Errorf("%s needs %d servers", name, f.nodes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("-only: %w", err)
+		}
+	}
+	return o, nil
 }
 
 // findPrograms reads a list of paths.
@@ -120,47 +134,9 @@ func findPrograms(list string) ([]string, error) {
 	return all, nil
 }
 
-// findFaults reads names; an empty list has all faults that suit the number of nodes. A name
-// is repeated as often as it is to be drawn.
-func (o *options) findFaults(list string) ([]string, error) {
-	var names []string
-	if list == "" {
-		for _, f := range faults {
-			if o.nodes >= f.nodes {
-				names = append(names, slices.Repeat([]string{f.name}, f.often)...)
-			}
-		}
-		return names, nil
-	}
-	for item := range strings.SplitSeq(list, ",") {
-		name, times := item, 1
-		if before, after, ok := strings.Cut(item, "*"); ok {
-			name = before
-			if _, err := fmt.Sscan(after, &times); err != nil || times < 1 {
-				return nil, fmt.Errorf("-only: %q does not have a number of times", item)
-			}
-		}
-		f, err := faultNamed(name)
-		if err != nil {
-			return nil, err
-		}
-		if o.nodes < f.nodes {
-			return nil, fmt.Errorf("-only: %s needs %d servers", name, f.nodes)
-		}
-		names = append(names, slices.Repeat([]string{name}, times)...)
-	}
-	return names, nil
-}
-
-// session is a run and its report. It fails if anything was found.
+// session is a run and its report. It fails if anything was found; then the logs stay.
 func session(ctx context.Context, o *options) (err error) {
-	made := o.dir == ""
-	if made {
-		o.dir, err = os.MkdirTemp("", "faults-")
-	} else {
-		err = os.MkdirAll(o.dir, 0o700)
-	}
-	if err != nil {
+	if o.dir, err = os.MkdirTemp("", "faults-"); err != nil {
 		return err
 	}
 	fmt.Printf("seed %d, logs in %s\n", o.seed, o.dir)
@@ -171,8 +147,120 @@ func session(ctx context.Context, o *options) (err error) {
 			err = fmt.Errorf("the servers are at fault: see %s", o.dir)
 		}
 	}
-	if err == nil && made {
+	if err == nil {
 		return os.RemoveAll(o.dir)
 	}
 	return err
+}
+
+// serveCluster runs a cluster of three until ctx ends, for the load tester's -compare. It
+// makes the node at the port lead, or another one, and then makes a file: the port answers
+// long before.
+func serveCluster(ctx context.Context, args []string) (err error) {
+	fs := flag.NewFlagSet("faults cluster", flag.ContinueOnError)
+	program := fs.String("program", "bin/polystalkd", "the server's `program`")
+	via := fs.String("via", "leader", "what clients of the port meet, the leader or a follower")
+	port := fs.Int("port", 11300, "the `port` on 127.0.0.1")
+	dir := fs.String("dir", "", "empty `directory` for all journals")
+	ready := fs.String("ready", "", "make this `file` when the cluster is complete")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" || fs.NArg() > 0 || *via != "leader" && *via != "follower" {
+		return errors.New("cluster: give -dir, -via leader or follower, and nothing else")
+	}
+	programs, err := findPrograms(*program)
+	if err != nil {
+		return err
+	}
+	r := &run{ctx: ctx, fleet: &fleet{dir: *dir, programs: programs, direct: true}}
+	if err := r.fleet.makeNodes(3); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.fleet.close()) }()
+	all := r.fleet.all()
+	all[0].beanstalkd = local(*port)
+	if err := r.startAll(); err != nil {
+		return err
+	}
+	// The first node founded the cluster, so it leads unless the machine was too slow.
+	to := all[0]
+	if *via == "follower" {
+		to = all[1]
+	}
+	if err := r.await("the port does not get its role", func() error {
+		leader, _, err := r.fleet.leader(ctx)
+		if err == nil && leader != to {
+			err = errors.Join(leader.transfer(ctx, to), errors.New("another node leads"))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := r.complete(); err != nil {
+		return err
+	}
+	if *ready != "" {
+		if err := os.WriteFile(*ready, nil, 0o600); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// A report is what a run has shown.
+type report struct {
+	seed           uint64
+	took           float64              // seconds
+	pauses         map[string][]float64 // by fault: the longest of each, in seconds
+	ended          bool                 // false: the run did not reach its end
+	seen, appeared int64                // jobs at the end; puts in doubt that took effect
+	counts         counts
+	rules          map[rule]int
+	violations     []string // the first of them
+	wrong          []string // replies that do not answer what was asked
+	accidents      []string // ends of nodes that nobody ordered
+	dialed         int64
+}
+
+// clean reports whether nothing was found, at the end of a whole run.
+func (r *report) clean() bool {
+	return r.ended && len(r.rules) == 0 && len(r.wrong) == 0 && len(r.accidents) == 0
+}
+
+func (r *report) print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\nfault\ttimes\tpause, median s\tworst s\t\n")
+	row := func(name string, p []float64) {
+		if p = slices.Sorted(slices.Values(p)); len(p) > 0 {
+			fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t\n", name, len(p), p[len(p)/2], p[len(p)-1])
+		}
+	}
+	var all []float64
+	for _, name := range slices.Sorted(maps.Keys(r.pauses)) {
+		row(name, r.pauses[name])
+		all = append(all, r.pauses[name]...)
+	}
+	row("all", all)
+	row("planned (transfer, rolling)", slices.Concat(r.pauses["transfer"], r.pauses["rolling"]))
+	t.Flush()
+	c := r.counts
+	fmt.Fprintf(w, "\nseed %d: %d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", r.seed, c.put, r.took, c.acknowledged, c.refused, c.put-c.acknowledged-c.refused, r.dialed)
+	fmt.Fprintf(w, "%d reserved, %d deleted, %d released, %d buried, %d kicked; in doubt %d deletes, %d changes\n", c.reserved, c.deleted, c.released, c.buried, c.kicked, c.deletesInDoubt, c.otherChangesInDoubt)
+	if r.ended {
+		fmt.Fprintf(w, "%d were there at the end; of the puts in doubt %d took effect\n", r.seen, r.appeared)
+	} else {
+		fmt.Fprintln(w, "the run did not reach its end: what is lost is not known")
+	}
+	var counts []string
+	for _, rule := range rules {
+		counts = append(counts, fmt.Sprintf("%d %s", r.rules[rule], rule))
+	}
+	fmt.Fprintf(w, "%s; %d wrong answers, %d accidents\n", strings.Join(counts, ", "), len(r.wrong), len(r.accidents))
+	for _, list := range [][]string{r.violations, r.wrong, r.accidents} {
+		for _, text := range list {
+			fmt.Fprintln(w, " ", text)
+		}
+	}
 }

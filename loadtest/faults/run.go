@@ -9,9 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
+
+	"polystalk/codec/admin"
 )
 
 const (
@@ -23,48 +24,50 @@ const (
 
 // A run is the servers, their clients and what is found.
 type run struct {
+	ctx     context.Context
 	o       *options
 	rng     *rand.Rand
 	fleet   *fleet
 	h       *history
 	crew    *crew
-	began   time.Time
-	program int // counts the rolling restarts: which of the programs the nodes have run last
+	program int   // counts the rolling restarts: which of the programs the nodes have run last
+	failed  error // the first error of the current fault: see check
 
 	mu     sync.Mutex
 	report *report
 	log    *os.File // what the history found, as it is found
 }
 
-// play does all of it. It returns what was learned before an error, too.
+// play plays the whole run. It returns what was learned before an error, too.
 func play(ctx context.Context, o *options) (_ *report, err error) {
-	r := &run{o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), began: time.Now(), report: &report{seed: o.seed, pauses: make(map[string][]float64)}}
+	began := time.Now()
+	r := &run{ctx: ctx, o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), report: &report{seed: o.seed, pauses: make(map[string][]float64)}}
 	if r.log, err = os.Create(filepath.Join(o.dir, "found.log")); err != nil {
 		return nil, err
 	}
 	defer r.log.Close()
 	r.h = newHistory(tubeNames(), 300*time.Millisecond, r.found)
-	r.fleet = &fleet{dir: o.dir, programs: o.programs, args: append([]string{"-s", "4194304"}, strings.Fields(o.args)...), disk: o.disk}
+	r.fleet = &fleet{dir: o.dir, programs: o.programs, args: []string{"-s", "4194304"}, disk: o.disk}
 	if err := r.fleet.makeNodes(o.nodes); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.fleet.close()) }()
-	if err := r.startAll(ctx); err != nil {
+	if err := r.startAll(); err != nil {
 		return nil, err
 	}
 	r.crew = &crew{h: r.h, stock: o.stock, patience: o.patience, seed: o.seed,
 		beanstalkd: func() []string { return r.fleet.addresses(func(n *node) string { return n.beanstalkd }) },
 		gearman:    func() []string { return r.fleet.addresses(func(n *node) string { return n.gearman }) }}
 	r.crew.start(ctx)
-	err = r.rounds(ctx)
+	err = r.rounds()
 	r.crew.stop()
 	if err == nil {
-		err = r.end(ctx)
+		err = r.end()
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	r.report.took = time.Since(r.began).Seconds()
+	r.report.took = time.Since(began).Seconds()
 	r.report.counts, r.report.rules, r.report.dialed = r.h.countsNow(), r.h.violations(), r.crew.dialed
 	for _, err := range r.crew.wrong {
 		r.report.wrong = append(r.report.wrong, err.Error())
@@ -91,32 +94,36 @@ func (r *run) say(format string, args ...any) {
 	r.log.WriteString("# " + line)
 }
 
+// check keeps the first error of a fault, which ends the run once the fault is over.
+func (r *run) check(err error) {
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
 // startAll starts the nodes, one after the other since each must find a cluster to join.
-func (r *run) startAll(ctx context.Context) error {
+func (r *run) startAll() error {
 	for _, n := range r.fleet.all() {
 		if err := n.start(); err != nil {
 			return err
 		}
-		if err := r.serves(ctx, n); err != nil {
+		if err := r.serves(n); err != nil {
 			return err
 		}
 		n.member = true
 	}
-	return r.complete(ctx)
+	return r.complete()
 }
 
 // rounds plays the faults.
-func (r *run) rounds(ctx context.Context) error {
-	if err := r.acknowledges(ctx); err != nil {
+func (r *run) rounds() error {
+	if err := r.acknowledges(); err != nil {
 		return err
 	}
-	for i := 1; i <= r.o.rounds || r.crew.pause.puts() < r.o.puts; i++ {
-		if ctx.Err() != nil {
-			return nil
-		}
+	for i := 1; (i <= r.o.rounds || r.h.countsNow().acknowledged < r.o.puts) && r.ctx.Err() == nil; i++ {
 		f, err := faultNamed(r.o.only[r.rng.IntN(len(r.o.only))])
 		if err == nil {
-			err = r.round(ctx, i, f)
+			err = r.round(i, f)
 		}
 		if err != nil {
 			return fmt.Errorf("round %d, %s: %w", i, f.name, err)
@@ -132,29 +139,26 @@ func (r *run) rounds(ctx context.Context) error {
 }
 
 // round plays one fault, and waits until all nodes serve again.
-func (r *run) round(ctx context.Context, i int, f fault) error {
+func (r *run) round(i int, f fault) error {
 	start := time.Now()
 	r.crew.pause.begin()
-	what, err := f.play(ctx, r)
+	c, err := r.cast()
 	if err != nil {
 		return err
 	}
+	what := f.play(r, c)
 	healed := time.Since(start)
-	if err := r.allServe(ctx); err != nil {
-		return err
-	}
-	if err := r.acknowledges(ctx); err != nil {
-		return err
-	}
-	if err := r.complete(ctx); err != nil {
-		return err
+	for _, step := range []func() error{func() error { return r.failed }, r.allServe, r.acknowledges, r.complete} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	pause := r.crew.pause.sinceBegin()
 	r.report.pauses[f.name] = append(r.report.pauses[f.name], pause.Seconds())
 	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what,
-		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.crew.pause.puts(), r.h.liveJobs())
+		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.h.countsNow().acknowledged, r.h.liveJobs())
 	r.takeAccidents()
-	r.wait(ctx, 50*time.Millisecond, r.o.calm)
+	r.wait(50*time.Millisecond, r.o.calm)
 	return nil
 }
 
@@ -166,11 +170,11 @@ func (r *run) takeAccidents() {
 }
 
 // wait returns after a random time.
-func (r *run) wait(ctx context.Context, least, most time.Duration) {
+func (r *run) wait(least, most time.Duration) {
 	if most > least {
 		least += time.Duration(r.rng.Int64N(int64(most - least)))
 	}
-	sleep(ctx, least)
+	sleep(r.ctx, least)
 }
 
 // sleep returns after d, or when ctx ends.
@@ -183,9 +187,24 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (r *run) allServe(ctx context.Context) error {
+// await calls f until it returns nil, for the time that a recovery may take.
+func (r *run) await(wrong string, f func() error) error {
+	for limit := time.Now().Add(recovery); ; sleep(r.ctx, 10*time.Millisecond) {
+		err := f()
+		switch {
+		case err == nil:
+			return nil
+		case r.ctx.Err() != nil:
+			return context.Cause(r.ctx)
+		case time.Now().After(limit):
+			return fmt.Errorf("%s after %v: %w", wrong, recovery, err)
+		}
+	}
+}
+
+func (r *run) allServe() error {
 	for _, n := range r.fleet.all() {
-		if err := r.serves(ctx, n); err != nil {
+		if err := r.serves(n); err != nil {
 			return err
 		}
 	}
@@ -194,24 +213,16 @@ func (r *run) allServe(ctx context.Context) error {
 
 // serves returns once n answers a client. A node that has ended by itself is an accident, and
 // is started again.
-func (r *run) serves(ctx context.Context, n *node) error {
-	for limit := time.Now().Add(recovery); ; sleep(ctx, 10*time.Millisecond) {
-		err := asks(ctx, n.beanstalkd)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case time.Now().After(limit):
-			return fmt.Errorf("%s does not serve %v after the fault: %w", n.name, recovery, err)
-		case !n.running():
+func (r *run) serves(n *node) error {
+	return r.await(n.name+" does not serve", func() error {
+		err := asks(r.ctx, n.beanstalkd)
+		if err != nil && r.ctx.Err() == nil && !n.running() {
 			r.takeAccidents()
-			sleep(ctx, 100*time.Millisecond)
-			if err := n.start(); err != nil {
-				return err
-			}
+			sleep(r.ctx, 100*time.Millisecond)
+			err = errors.Join(err, n.start())
 		}
-	}
+		return err
+	})
 }
 
 // asks asks a server for something that only a leader answers.
@@ -234,26 +245,46 @@ func asks(ctx context.Context, addr string) error {
 }
 
 // acknowledges returns once puts are acknowledged.
-func (r *run) acknowledges(ctx context.Context) error {
-	enough := r.crew.pause.puts() + 50
-	for limit := time.Now().Add(recovery); r.crew.pause.puts() < enough; sleep(ctx, 5*time.Millisecond) {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+func (r *run) acknowledges() error {
+	enough := r.h.countsNow().acknowledged + 50
+	return r.await("no puts are acknowledged", func() error {
+		if n := r.h.countsNow().acknowledged; n < enough {
+			return fmt.Errorf("%d more are missing", enough-n)
 		}
-		if time.Now().After(limit) {
-			return fmt.Errorf("no puts are acknowledged %v after the fault", recovery)
-		}
+		return nil
+	})
+}
+
+// complete returns once all nodes of a cluster vote and are connected, as the leader says.
+func (r *run) complete() error {
+	if !r.fleet.cluster {
+		return nil
 	}
-	return nil
+	return r.await("the cluster is not complete", func() error {
+		_, c, err := r.fleet.leader(r.ctx)
+		if err != nil {
+			return err
+		}
+		known := make(map[string]admin.ClusterMember)
+		for _, m := range c.Members {
+			known[m.Name] = m
+		}
+		for _, n := range r.fleet.all() {
+			if m := known[n.name]; m.Kind != admin.MemberVotes || !m.Leads && !m.Connected {
+				return fmt.Errorf("%s does not vote or is not connected: %+v", n.name, m)
+			}
+		}
+		return nil
+	})
 }
 
 // end takes out what is left, and closes the history.
-func (r *run) end(ctx context.Context) error {
+func (r *run) end() error {
 	r.say("the end: %d jobs should be there", r.h.liveJobs())
-	if err := r.allServe(ctx); err != nil {
+	if err := r.allServe(); err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	within, cancel := context.WithTimeout(r.ctx, 5*time.Minute)
 	defer cancel()
 	if err := r.crew.drain(within); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"polystalk/codec/conversation"
 )
 
 // TestMain lets this binary be started as a load process, as the floor, and as a process
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
+	conversation.Program("polystalkd") // no test pays for the build; one that needs it reports an error
 	os.Exit(m.Run())
 }
 

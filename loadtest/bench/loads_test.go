@@ -1,13 +1,16 @@
 package bench
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
 	"net"
-	"os"
 	"os/exec"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +18,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// Small loads cover every workload in a size that a slow fake can bear.
+// Small loads cover every workload in a size that a test can bear.
 var smallLoads = map[string][]string{
 	"beanstalkd": {
 		"cycle conns=4 count=300",
@@ -73,57 +76,107 @@ func small(t *testing.T, p *Protocol, line string) Load {
 func drive(t *testing.T, p Plan) (*report, error) {
 	t.Helper()
 	var out *report
-	p.Run = "test"
-	return out, Drive(t.Context(), p, func(rep *report) error { out = rep; return nil })
+	p.Run = cmp.Or(p.Run, "test")
+	err := Drive(t.Context(), p, func(rep *report) error { out = rep; return nil })
+	return out, err
+}
+
+// started starts polystalkd for a test.
+func started(t *testing.T, protocol string) *server {
+	t.Helper()
+	program, err := conversation.Program("polystalkd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := program + " -l 127.0.0.1 -p {port} --log-level warn"
+	if protocol == "gearman" {
+		line = program + " gearmand -L 127.0.0.1 -p {port} --job-handle-prefix H:lap -l none"
+	}
+	target, err := parseTarget(line, protocols[protocol])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, &target, protocol)
+}
+
+func start(t *testing.T, target *Target, protocol string) *server {
+	t.Helper()
+	s, err := target.start(t.Context(), NewSpawner(), protocols[protocol], Load{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 	for name, lines := range smallLoads {
-		for _, line := range lines {
-			t.Run(name+" "+line, func(t *testing.T) {
-				t.Parallel()
-				var addr string
-				var left func() string
-				if name == "gearman" {
-					f, a := startGearFake(t, nil)
-					addr, left = a, f.left
-				} else {
-					f, a := startBeansFake(t, nil)
-					addr, left = a, func() string { return strings.TrimSuffix(strconv.Itoa(f.left())+" jobs", "0 jobs") }
+		t.Run(name, func(t *testing.T) {
+			servers := []*server{started(t, name)}
+			if !testing.Short() {
+				servers = append(servers, start(t, installed(t, name), name))
+			}
+			for _, s := range servers {
+				for i, line := range lines {
+					l := small(t, protocols[name], line)
+					if l.Workload == "memory" && testing.Short() {
+						continue // it waits for a second
+					}
+					rep, err := drive(t, Plan{Load: l, Addr: s.addr, Run: fmt.Sprint("r", i), ServerPID: s.cmd.Process.Pid})
+					if err != nil {
+						t.Errorf("%s: %v", line, err)
+						continue
+					}
+					var rec Recorder
+					if err := rec.merge(rep.Latency); err != nil || rep.Ops == 0 || rec.Take().Count == 0 {
+						t.Errorf("%s: %d operations, %d bytes of histogram, %v", line, rep.Ops, len(rep.Latency), err)
+					}
+					if l.Workload == "cycle" && l.Depth == 1 && rep.Ops != l.Count || name == "gearman" && l.Workload == "drain" && rep.Ops != l.Count {
+						t.Errorf("%s: %d operations, want %d", line, rep.Ops, l.Count)
+					}
+					if l.Workload == "memory" && (rep.Memory == nil || rep.Memory.Jobs < l.Count) {
+						t.Errorf("%s: memory report %+v, want %d jobs", line, rep.Memory, l.Count)
+					}
 				}
-				l := small(t, protocols[name], line)
-				var rep *report
-				err := Drive(t.Context(), Plan{Load: l, Addr: addr, Run: "test", ServerPID: os.Getpid()}, func(r *report) error { rep = r; return nil })
-				if err != nil {
-					t.Fatal(err)
+				if left := listed(t, name, s.addr); left != "" {
+					t.Errorf("%s are left on the server", left)
 				}
-				var rec Recorder
-				if err := rec.merge(rep.Latency); err != nil || rep.Ops == 0 || rec.Take().Count == 0 {
-					t.Errorf("%d operations, %d bytes of histogram, %v", rep.Ops, len(rep.Latency), err)
-				}
-				if l.Workload == "cycle" && l.Depth == 1 && rep.Ops != l.Count || name == "gearman" && l.Workload == "drain" && rep.Ops != l.Count {
-					t.Errorf("%d operations, want %d", rep.Ops, l.Count)
-				}
-				if s := left(); s != "" {
-					t.Error(s, "are left on the server")
-				}
-				if l.Workload == "memory" && (rep.Memory == nil || rep.Memory.Jobs < l.Count) {
-					t.Errorf("memory report %+v, want %d jobs", rep.Memory, l.Count)
-				}
-			})
+			}
+		})
+	}
+}
+
+// listed returns the tubes or functions of loads that a server has.
+func listed(t *testing.T, protocol, addr string) string {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, map[string]string{"beanstalkd": "list-tubes\r\nquit\r\n", "gearman": "status\r\n"}[protocol])
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	all := ""
+	for r := bufio.NewScanner(c); r.Scan() && r.Text() != "."; {
+		if strings.Contains(r.Text(), "lt.") {
+			all += r.Text() + " "
 		}
 	}
+	return all
 }
 
 // Two processes at once must not take each other's jobs.
 func TestProcessesKeepApart(t *testing.T) {
+	s := started(t, "gearman")
 	for _, line := range []string{"background conns=3 count=100", "foreground conns=4 workers=3 count=100", "drain conns=3 count=101", "echo conns=2 count=20"} {
-		_, addr := startGearFake(t, nil)
 		l := small(t, gearmand, line+" processes=2")
 		errs := make(chan error)
 		for i := range l.Processes {
 			go func() {
-				_, err := drive(t, Plan{Load: l, Addr: addr, Process: i})
+				_, err := drive(t, Plan{Load: l, Addr: s.addr, Process: i})
 				errs <- err
 			}()
 		}
@@ -135,66 +188,163 @@ func TestProcessesKeepApart(t *testing.T) {
 	}
 }
 
+// A relay between a load and a server counts the replies of each kind, from 1, and lets lie
+// change them. kind is the command that a reply answers, or the type of a packet of Gearman.
+// A reply that becomes empty ends all connections.
+type relay struct {
+	server string
+	gear   bool
+	lie    func(kind string, n int, reply string) string
+
+	mu    sync.Mutex
+	count map[string]int
+	conns []net.Conn
+}
+
+func (f *relay) listen(t *testing.T) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.count = make(map[string]int)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", f.server)
+			if err != nil {
+				client.Close()
+				return
+			}
+			f.mu.Lock()
+			f.conns = append(f.conns, client, server)
+			f.mu.Unlock()
+			asked := make(chan string, 10_000)
+			go f.ask(client, server, asked)
+			go f.answer(client, server, asked)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// ask forwards requests, and tells the answering goroutine of beanstalkd's commands.
+func (f *relay) ask(client, server net.Conn, asked chan<- string) {
+	defer server.Close()
+	r := bufio.NewReader(client)
+	if f.gear {
+		io.Copy(server, r)
+		return
+	}
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		var n [4]int
+		if k, _ := fmt.Sscanf(line, "put %d %d %d %d", &n[0], &n[1], &n[2], &n[3]); k == 4 {
+			body := make([]byte, n[3]+2)
+			io.ReadFull(r, body)
+			line += string(body)
+		}
+		asked <- strings.Fields(line)[0]
+		io.WriteString(server, line)
+	}
+}
+
+func (f *relay) answer(client, server net.Conn, asked <-chan string) {
+	defer client.Close()
+	r := bufio.NewReader(server)
+	for {
+		var kind, reply string
+		if first, err := r.Peek(1); err == nil && first[0] == 0 {
+			head, _ := r.Peek(gearman.HeaderSize)
+			kind = gearman.Type(binary.BigEndian.Uint32(head[4:])).String()
+			b := make([]byte, gearman.HeaderSize+binary.BigEndian.Uint32(head[8:]))
+			io.ReadFull(r, b)
+			reply = string(b)
+		} else {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			kind, reply = "text", line
+			if !f.gear {
+				kind = <-asked
+			}
+			var id, size int
+			if n, _ := fmt.Sscanf(line, "RESERVED %d %d", &id, &size); n != 2 {
+				fmt.Sscanf(line, "OK %d", &size)
+			}
+			if size > 0 && !f.gear {
+				body := make([]byte, size+2)
+				io.ReadFull(r, body)
+				reply += string(body)
+			}
+		}
+		f.mu.Lock()
+		f.count[kind]++
+		if reply = f.lie(kind, f.count[kind], reply); reply == "" {
+			for _, c := range f.conns {
+				c.Close()
+			}
+		}
+		f.mu.Unlock()
+		io.WriteString(client, reply)
+	}
+}
+
+// A lie changes a reply.
+type lie func(kind string, n int, reply string) string
+
+// nth changes the n-th reply of a kind.
+func nth(kind string, n int, with func(reply string) string) lie {
+	return func(k string, i int, reply string) string {
+		if k == kind && i == n {
+			return with(reply)
+		}
+		return reply
+	}
+}
+
+func instead(of string) func(string) string { return func(string) string { return of } }
+
 // Every lie must end the run with an error that shows the lie.
 func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
-	nth := func(prefix string, n int, with string) func(cmd, reply string) string {
-		seen := make(chan int, 1)
-		seen <- 0
-		return func(cmd, reply string) string {
-			if strings.HasPrefix(cmd, prefix) {
-				k := <-seen + 1
-				seen <- k
-				if k == n {
-					return with
-				}
-			}
-			return reply
-		}
-	}
-	swapped := func(cmd, reply string) string {
+	swapped := func(_ string, _ int, reply string) string {
 		return strings.Replace(reply, "\r\n000000000000", "\r\n000000000001", 1)
 	}
+	yaml := func(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }
 	body := strings.Repeat("x", 64)
 	for _, c := range []struct {
 		name, load, expect string
-		lie                func(cmd, reply string) string
+		lie                lie
 	}{
-		{"refused put", "cycle conns=2 count=300", `expected INSERTED, got "OUT_OF_MEMORY"`, nth("put", 9, "OUT_OF_MEMORY\r\n")},
-		{"another job", "cycle conns=1 count=300", "expected job", nth("reserve", 3, "RESERVED 999 64\r\n"+body+"\r\n")},
-		{"shorter body", "cycle conns=1 count=300", "a body of 64 bytes", nth("reserve", 1, "RESERVED 1 3\r\nabc\r\n")},
+		{"refused put", "cycle conns=2 count=300", `expected INSERTED, got "OUT_OF_MEMORY"`, nth("put", 9, instead("OUT_OF_MEMORY\r\n"))},
+		{"another job", "cycle conns=1 count=300", "expected job", nth("reserve", 3, instead("RESERVED 999 64\r\n"+body+"\r\n"))},
+		{"shorter body", "cycle conns=1 count=300", "a body of 64 bytes", nth("reserve", 1, instead("RESERVED 1 3\r\nabc\r\n"))},
 		{"swapped body", "cycle conns=1 count=300", "came back with another body", swapped},
-		{"not deleted", "cycle conns=1 depth=4 count=300", `expected DELETED, got "NOT_FOUND"`, nth("delete", 7, "NOT_FOUND\r\n")},
-		{"wrong tube", "cycle conns=1", `expected USING`, nth("use", 1, "TIMED_OUT\r\n")},
-		{"wrong list", "laravel conns=1 count=300", "wrong reply to list-tubes-watched", nth("list", 5, yaml("---\n- default\n"))},
-		{"missed job", "laravel conns=1 count=300", `expected RESERVED, got "TIMED_OUT"`, nth("reserve", 4, "TIMED_OUT\r\n")},
-		{"wrong use", "connect conns=2 count=300", "wrong reply to \"use\"", nth("use", 4, "USING default\r\n")},
-		{"missed put", "connect conns=2 count=300", "wrong reply to \"put\"", nth("put", 3, "BURIED 3\r\n")},
-		{"bad stats", "laravel conns=1 count=300", "wrong reply to stats-job", nth("stats-job", 2, yaml("---\nid: 1\nstate: ready\n"))},
-		{"deadline", "one-tube conns=4 count=300", `got "DEADLINE_SOON"`, nth("reserve", 20, "DEADLINE_SOON\r\n")},
-		{"garbage", "wakeup conns=3 count=300", "malformed reply", nth("delete", 3, "INSERTED x\r\n")},
-		{"lost body end", "cycle conns=1 count=300", "not followed by CR LF", nth("reserve", 2, "RESERVED 2 3\r\nabcd\r\n")},
-		{"endless line", "cycle conns=1 count=300", "reply line of more", nth("put", 2, strings.Repeat("x", 600))},
-		{"wrong next use", "multi-watch conns=1 tubes=3 count=100", "expected USING", nth("use", 2, "USING other\r\n")},
-		{"wrong count", "many-tubes conns=1 tubes=3 count=100", "expected WATCHING 2", nth("watch", 3, "WATCHING 7\r\n")},
-		{"end", "cycle conns=3", "closed the connection", nth("delete", 20, "")},
+		{"not deleted", "cycle conns=1 depth=4 count=300", `expected DELETED, got "NOT_FOUND"`, nth("delete", 7, instead("NOT_FOUND\r\n"))},
+		{"wrong tube", "cycle conns=1", `expected USING`, nth("use", 1, instead("TIMED_OUT\r\n"))},
+		{"wrong list", "laravel conns=1 count=300", "wrong reply to list-tubes-watched", nth("list-tubes-watched", 5, instead(yaml("---\n- default\n")))},
+		{"missed job", "laravel conns=1 count=300", `expected RESERVED, got "TIMED_OUT"`, nth("reserve-with-timeout", 4, instead("TIMED_OUT\r\n"))},
+		{"wrong use", "connect conns=2 count=300", "wrong reply to \"use\"", nth("use", 4, instead("USING default\r\n"))},
+		{"missed put", "connect conns=2 count=300", "wrong reply to \"put\"", nth("put", 3, instead("BURIED 3\r\n"))},
+		{"bad stats", "laravel conns=1 count=300", "wrong reply to stats-job", nth("stats-job", 2, instead(yaml("---\nid: 1\nstate: ready\n")))},
+		{"deadline", "one-tube conns=4 count=300", `got "DEADLINE_SOON"`, nth("reserve", 20, instead("DEADLINE_SOON\r\n"))},
+		{"garbage", "wakeup conns=3 count=300", "malformed reply", nth("delete", 3, instead("INSERTED x\r\n"))},
+		{"lost body end", "cycle conns=1 count=300", "not followed by CR LF", nth("reserve", 2, instead("RESERVED 2 3\r\nabcd\r\n"))},
+		{"endless line", "cycle conns=1 count=300", "reply line of more", nth("put", 2, instead(strings.Repeat("x", 600)))},
+		{"wrong next use", "multi-watch conns=1 tubes=3 count=100", "expected USING", nth("use", 2, instead("USING other\r\n"))},
+		{"wrong count", "many-tubes conns=1 tubes=3 count=100", "expected WATCHING 2", nth("watch", 3, instead("WATCHING 7\r\n"))},
+		{"end", "cycle conns=3", "closed the connection", nth("delete", 20, instead(""))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var f *beansFake
-			ready := make(chan struct{})
-			f, addr := startBeansFake(t, func(cmd, reply string) string {
-				<-ready
-				if reply = c.lie(cmd, reply); reply == "" {
-					f.mu.Lock()
-					defer f.mu.Unlock()
-					for nc := range f.nets {
-						nc.Close()
-					}
-				}
-				return reply
-			})
-			close(ready)
-			if _, err := drive(t, Plan{Load: small(t, beanstalkd, c.load), Addr: addr}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			f := &relay{server: started(t, "beanstalkd").addr, lie: c.lie}
+			if _, err := drive(t, Plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t)}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)
 			}
 		})
@@ -202,69 +352,60 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 }
 
 func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
-	nth := func(t gearman.Type, n int, lie func(reply []byte) []byte) gearLie {
-		return func(sent gearman.Type, k int, reply []byte) []byte {
-			if sent == t && k == n {
-				return lie(reply)
-			}
-			return reply
-		}
-	}
-	instead := func(packet []byte) func([]byte) []byte { return func([]byte) []byte { return packet } }
-	refused := instead(gearman.AppendError(nil, gearman.ErrorQueueFull))
-	swap := func(old, new string) func([]byte) []byte {
-		return func(reply []byte) []byte {
-			if !bytes.Contains(reply, []byte(old)) {
+	refused := instead(string(gearman.AppendError(nil, gearman.ErrorQueueFull)))
+	swap := func(old, new string) func(string) string {
+		return func(reply string) string {
+			if !strings.Contains(reply, old) {
 				t.Errorf("there is no %q in %q to lie about", old, reply)
 			}
-			return bytes.Replace(reply, []byte(old), []byte(new), 1)
+			return strings.Replace(reply, old, new, 1)
 		}
 	}
-	twice := func(reply []byte) []byte { return append(bytes.Clone(reply), reply...) }
-	var first []byte
-	again := func(sent gearman.Type, k int, reply []byte) []byte { // the second job is the first
-		if sent == gearman.JobAssignUniq && k == 1 {
-			first = bytes.Clone(reply)
-		}
-		if sent == gearman.JobAssignUniq && k == 2 {
+	twice := func(reply string) string { return reply + reply }
+	var first string
+	again := func(kind string, n int, reply string) string { // the second job is the first
+		if kind == gearman.JobAssignUniq.String() && n == 1 {
+			first = reply
+		} else if kind == gearman.JobAssignUniq.String() && n == 2 {
 			return first
 		}
 		return reply
 	}
 	for _, c := range []struct {
 		name, load, expect string
-		lie                gearLie
+		lie                lie
 	}{
-		{"refused", "background conns=2 count=100", "expected JOB_CREATED, got ERROR", nth(gearman.JobCreated, 9, refused)},
-		{"refused while filling", "drain conns=2 count=100", "setup: wrong reply to SUBMIT_JOB_BG", nth(gearman.JobCreated, 9, refused)},
-		{"no handle", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated, 5, instead(gearman.AppendReply(nil, gearman.JobCreated)))},
-		{"joined job", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated, 5, swap("fake:5", "fake:4"))},
-		{"lost job", "background conns=1 count=100", "there are 99 jobs of this load, expected 100", nth(gearman.Text, 1, swap("\t100\t", "\t99\t"))},
-		{"strange status", "background conns=1 count=100", "three numbers", nth(gearman.Text, 1, instead([]byte("f\t1\n")))},
-		{"magic", "background conns=1 count=100", "malformed reply", nth(gearman.JobCreated, 5, swap("\x00RES", "\x00REQ"))},
-		{"no job", "drain conns=2 count=100", "expected JOB_ASSIGN_UNIQ, got NO_JOB", nth(gearman.JobAssignUniq, 3, instead(gearman.AppendNoJob(nil)))},
-		{"other body", "drain conns=1 count=100", "another body", nth(gearman.JobAssignUniq, 3, swap("polystalk", "polystork"))},
-		{"shorter body", "drain conns=1 count=100", "expected 64 bytes", nth(gearman.JobAssignUniq, 1, instead(gearman.AppendReply(nil, gearman.JobAssignUniq,
-			[]byte("H:fake:1"), []byte("lt.test.0.f0"), []byte("lt.test.0.u.0000000000000000"), []byte("abc"))))},
-		{"other function", "drain conns=1 count=100", "handed out as one of", nth(gearman.JobAssignUniq, 3, swap("lt.test.0.f0", "lt.test.0.f1"))},
-		{"other load", "drain conns=1 count=100", "of another load", nth(gearman.JobAssignUniq, 3, swap("lt.test.0.u.", "lt.test.9.u."))},
-		{"made up", "drain conns=1 count=100", "never submitted", nth(gearman.JobAssignUniq, 3, func(b []byte) []byte {
-			return bytes.ReplaceAll(b, []byte("0000000000000002"), []byte("0000000000000064"))
+		{"refused", "background conns=2 count=100", "expected JOB_CREATED, got ERROR", nth(gearman.JobCreated.String(), 9, refused)},
+		{"refused while filling", "drain conns=2 count=100", "setup: wrong reply to SUBMIT_JOB_BG", nth(gearman.JobCreated.String(), 9, refused)},
+		{"no handle", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated.String(), 5, instead(string(gearman.AppendReply(nil, gearman.JobCreated))))},
+		{"joined job", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated.String(), 5, swap("lap:5", "lap:4"))},
+		{"lost job", "background conns=1 count=100", "there are 99 jobs of this load, expected 100", nth("text", 1, swap("\t100\t", "\t99\t"))},
+		{"strange status", "background conns=1 count=100", "three numbers", nth("text", 1, instead("f\t1\n"))},
+		{"magic", "background conns=1 count=100", "malformed reply", nth(gearman.JobCreated.String(), 5, swap("\x00RES", "\x00REQ"))},
+		{"no job", "drain conns=2 count=100", "expected JOB_ASSIGN_UNIQ, got NO_JOB", nth(gearman.JobAssignUniq.String(), 3, instead(string(gearman.AppendNoJob(nil))))},
+		{"other body", "drain conns=1 count=100", "another body", nth(gearman.JobAssignUniq.String(), 3, swap("polystalk", "polystork"))},
+		{"shorter body", "drain conns=1 count=100", "expected 64 bytes", nth(gearman.JobAssignUniq.String(), 1, instead(string(gearman.AppendReply(nil, gearman.JobAssignUniq,
+			[]byte("H:lap:1"), []byte("lt.test.0.f0"), []byte("lt.test.0.u.0000000000000000"), []byte("abc")))))},
+		{"other function", "drain conns=1 count=100", "handed out as one of", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.0.f0", "lt.test.0.f1"))},
+		{"other load", "drain conns=1 count=100", "of another load", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.0.u.", "lt.test.9.u."))},
+		{"made up", "drain conns=1 count=100", "never submitted", nth(gearman.JobAssignUniq.String(), 3, func(reply string) string {
+			return strings.ReplaceAll(reply, "0000000000000002", "0000000000000064")
 		})},
 		{"twice", "drain conns=1 count=100", "handed out twice", again},
-		{"not ours", "drain conns=1 count=100", "JOB_NOT_FOUND", nth(gearman.JobAssignUniq, 3, swap("fake:3", "fake:7"))},
+		{"not ours", "drain conns=1 count=100", "JOB_NOT_FOUND", nth(gearman.JobAssignUniq.String(), 3, swap("lap:3", "lap:7"))},
 		{"failed", "foreground conns=1 workers=1 count=100", "expected WORK_COMPLETE, got WORK_FAIL",
-			nth(gearman.WorkComplete, 4, instead(gearman.AppendWorkFail(nil, gearman.Handle{Prefix: "H:fake", ID: 4})))},
-		{"other result", "foreground conns=1 workers=1 count=100", "another body", nth(gearman.WorkComplete, 4, swap("polystalk", "polystork"))},
-		{"result of another", "foreground conns=1 workers=1 count=100", "created for this client", nth(gearman.WorkComplete, 4, swap("fake:4", "fake:3"))},
-		{"result twice", "foreground conns=1 workers=1 depth=4 count=100", "one result of a job", nth(gearman.WorkComplete, 2, twice)},
-		{"no noop", "foreground conns=1 workers=1 count=100", "wrong reply to PRE_SLEEP", nth(gearman.Noop, 1, instead(gearman.AppendNoJob(nil)))},
-		{"other echo", "echo conns=1 depth=4 count=100", "another body", nth(gearman.EchoRes, 3, swap("0000000000000003", "0000000000000004"))},
-		{"no echo", "echo conns=1 count=100", "expected ECHO_RES, got NO_JOB", nth(gearman.EchoRes, 3, instead(gearman.AppendNoJob(nil)))},
+			nth(gearman.WorkComplete.String(), 4, instead(string(gearman.AppendWorkFail(nil, gearman.Handle{Prefix: "H:lap", ID: 4}))))},
+		{"other result", "foreground conns=1 workers=1 count=100", "another body", nth(gearman.WorkComplete.String(), 4, swap("polystalk", "polystork"))},
+		{"result of another", "foreground conns=1 workers=1 count=100", "created for this client", nth(gearman.WorkComplete.String(), 4, swap("lap:4", "lap:3"))},
+		{"result twice", "foreground conns=1 workers=1 depth=4 count=100", "one result of a job", nth(gearman.WorkComplete.String(), 2, twice)},
+		{"no noop", "foreground conns=1 workers=1 count=100", "wrong reply to PRE_SLEEP", nth(gearman.Noop.String(), 1, instead(string(gearman.AppendNoJob(nil))))},
+		{"other echo", "echo conns=1 depth=4 count=100", "another body", nth(gearman.EchoRes.String(), 3, swap("0000000000000003", "0000000000000004"))},
+		{"no echo", "echo conns=1 count=100", "expected ECHO_RES, got NO_JOB", nth(gearman.EchoRes.String(), 3, instead(string(gearman.AppendNoJob(nil))))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, addr := startGearFake(t, c.lie)
-			if _, err := drive(t, Plan{Load: small(t, gearmand, c.load), Addr: addr}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			t.Parallel()
+			f := &relay{server: started(t, "gearman").addr, gear: true, lie: c.lie}
+			if _, err := drive(t, Plan{Load: small(t, gearmand, c.load), Addr: f.listen(t)}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)
 			}
 		})
@@ -273,13 +414,8 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 
 func TestCancelEndsARunThatWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	_, addr := startBeansFake(t, func(cmd, reply string) string {
-		if cmd == "delete 10" {
-			cancel()
-		}
-		return reply
-	})
-	err := Drive(ctx, Plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: addr, Run: "test"}, func(*report) error { return nil })
+	f := &relay{server: started(t, "beanstalkd").addr, lie: nth("delete", 10, func(reply string) string { cancel(); return reply })}
+	err := Drive(ctx, Plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: f.listen(t), Run: "test"}, func(*report) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("error %v, want that the context is canceled", err)
 	}
@@ -336,29 +472,6 @@ func TestAskLosesNothing(t *testing.T) {
 			t.Fatalf("round %d: %v came back", i, b)
 		}
 		k.lo += 4
-	}
-}
-
-// Every workload on the installed reference, which the test of a comparison starts.
-func TestEveryWorkloadRunsOnTheReference(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for name, lines := range smallLoads {
-		t.Run(name, func(t *testing.T) {
-			s, err := installed(t, name).start(t.Context(), NewSpawner(), protocols[name], Load{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, line := range lines {
-				if _, err := drive(t, Plan{Load: small(t, protocols[name], line), Addr: s.addr, ServerPID: s.cmd.Process.Pid}); err != nil {
-					t.Errorf("%s: %v", line, err)
-				}
-			}
-			if err := s.stop(); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 

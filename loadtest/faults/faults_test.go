@@ -60,6 +60,9 @@ func TestNothingIsLost(t *testing.T) {
 
 // A server that forgets everything is found out.
 func TestLossIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	r, err := play(t.Context(), shortRun(t, "-rounds 1 -only amnesia"))
 	if r == nil {
 		t.Fatal(err)
@@ -70,7 +73,6 @@ func TestLossIsFound(t *testing.T) {
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
-	program := built(t)
 	for _, tt := range []struct{ args, says string }{
 		{"-only nonsense", `no fault "nonsense"`},
 		{"-only kill-two", "needs 3 servers"},
@@ -78,7 +80,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{"-program /nowhere/polystalkd", "make build"},
 		{"more", "not a flag"},
 	} {
-		args := append([]string{"-program", program}, strings.Fields(tt.args)...)
+		args := append([]string{"-program", os.Args[0]}, strings.Fields(tt.args)...)
 		if _, err := parseOptions(args); err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: error %v, want one with %q", tt.args, err, tt.says)
 		}

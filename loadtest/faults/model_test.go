@@ -343,7 +343,7 @@ func model(seed uint64, f plant) *queue {
 func TestCorrectQueuesAreNotFaulted(t *testing.T) {
 	n := *runs
 	if testing.Short() {
-		n = (n + 4) / 5
+		n = (n + 9) / 10
 	}
 	for seed := range uint64(n) {
 		if q := model(seed, plantNone); len(q.found) > 0 {

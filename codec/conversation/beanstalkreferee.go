@@ -3,7 +3,6 @@ package conversation
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,15 +11,13 @@ import (
 // A beanstalkReferee plays histories of beanstalkd's protocol.
 type beanstalkReferee struct {
 	*game
-	k     beanstalkState
-	names renames
+	k beanstalkState
 }
 
 func newBeanstalkReferee(g *game) referee {
 	return &beanstalkReferee{
-		game:  g,
-		k:     beanstalkState{conns: make([]beanstalkConn, g.h.Conns), tube: map[uint64]string{}, tubes: g.h.Names, unquoted: isUnquoted(g.c.Version), soon: g.h.Soon},
-		names: renames{ours: map[uint64]uint64{}, theirs: map[uint64]uint64{}},
+		game: g,
+		k:    beanstalkState{conns: make([]beanstalkConn, g.h.Conns), tube: map[uint64]string{}, tubes: g.h.Names, unquoted: isUnquoted(g.c.Version), soon: g.h.Soon},
 	}
 }
 
@@ -70,7 +67,7 @@ func (r *beanstalkReferee) sendAll(i int, actions []action) error {
 			actions = actions[:n+1]
 		}
 	}
-	var theirs, ours strings.Builder
+	var text strings.Builder
 	for n, a := range actions {
 		// The reference does not read on while a reserve waits: what does not fit its
 		// socket would keep a half-close from arriving.
@@ -79,14 +76,12 @@ func (r *beanstalkReferee) sendAll(i int, actions []action) error {
 		if op.blocks && !(blocks && n == 0) {
 			sent = reserveNow
 		}
-		sent, renamed := r.names.command(sent, r.k.last, r.c.Beside != nil)
-		theirs.WriteString(sent)
-		ours.WriteString(renamed)
+		text.WriteString(sent)
 		r.k.conns[i].owed = append(r.k.conns[i].owed, sent)
 		r.c.Compared++
 	}
-	r.note(i, ">> "+escape([]byte(theirs.String())))
-	if err := r.send(i, theirs.String(), ours.String()); err != nil {
+	r.note(i, ">> "+escape([]byte(text.String())))
+	if err := r.send(i, text.String()); err != nil {
 		return err
 	}
 	return r.settle(i)
@@ -143,7 +138,7 @@ func (r *beanstalkReferee) compare(i int) string {
 		return fmt.Sprintf("replies without a command on %c: reference %q, ours %q", 'a'+i, theirs, ours)
 	}
 	for n := range min(len(theirs), len(ours)) {
-		if why := r.differ(theirs[n], r.names.reply(theirs[n], ours[n]), false); why != "" {
+		if why := r.differ(theirs[n], ours[n], false); why != "" {
 			return fmt.Sprintf("%q on %c: %s", clip(owed[n]), 'a'+i, why)
 		}
 	}
@@ -230,7 +225,7 @@ func (r *beanstalkReferee) end() error {
 		asks = append(asks, fmt.Sprintf("delete %d", id))
 	}
 	for _, ask := range append(asks, "list-tubes") {
-		if _, err := r.both(ask + "\r\n"); err != nil {
+		if err := r.both(ask + "\r\n"); err != nil {
 			return err
 		}
 	}
@@ -238,11 +233,7 @@ func (r *beanstalkReferee) end() error {
 		return err
 	}
 	stats, _, err := r.survey()
-	tubes := uint64(1)
-	if r.c.Beside != nil {
-		tubes += uint64(len(r.c.Beside.Tubes))
-	}
-	for key, want := range map[string]uint64{"current-jobs-ready": 0, "current-jobs-reserved": 0, "current-jobs-delayed": 0, "current-jobs-buried": 0, "current-tubes": tubes} {
+	for key, want := range map[string]uint64{"current-jobs-ready": 0, "current-jobs-reserved": 0, "current-jobs-delayed": 0, "current-jobs-buried": 0, "current-tubes": 1} {
 		if n := number(stats, key); err == nil && n != want {
 			err = fmt.Errorf("%d are left of %s, want %d", n, key, want)
 		}
@@ -250,39 +241,29 @@ func (r *beanstalkReferee) end() error {
 	return err
 }
 
-// both compares one reply on the control connections.
-func (r *beanstalkReferee) both(question string) (reply string, err error) {
-	theirs, ours := r.names.command(question, r.k.last, r.c.Beside != nil)
-	var got [2]string
-	for n, q := range []string{theirs, ours} {
-		if got[n], err = r.ask(n, q, cutReply); err != nil {
-			return "", err
-		}
+// both compares the replies on the control connections.
+func (r *beanstalkReferee) both(question string) error {
+	theirs, ours, err := r.askBoth(question)
+	if err != nil {
+		return err
 	}
-	if why := r.differ(got[0], r.names.reply(got[0], got[1]), false); why != "" {
-		return "", fmt.Errorf("%q: %s", question, why)
+	if why := r.differ(theirs, ours, false); why != "" {
+		return fmt.Errorf("%q: %s", question, why)
 	}
-	return got[0], nil
+	return nil
+}
+
+func (r *beanstalkReferee) askBoth(question string) (theirs, ours string, err error) {
+	if theirs, err = r.ask(0, question, cutReply); err == nil {
+		ours, err = r.ask(1, question, cutReply)
+	}
+	return theirs, ours, err
 }
 
 // survey asks both for stats, as often on each side, and says how they differ.
 func (r *beanstalkReferee) survey() (stats, why string, err error) {
-	var got [2]string
-	own, goOn := map[string]uint64(nil), func() {}
-	if r.c.Beside != nil {
-		own, goOn = r.c.Beside.Still()
-	}
-	for n := range got {
-		if got[n], err = r.ask(n, "stats\r\n", cutReply); err != nil {
-			break
-		}
-	}
-	goOn()
-	for key, n := range own {
-		all := number(got[1], key)
-		got[1] = strings.Replace(got[1], fmt.Sprintf("\n%s: %d\n", key, all), fmt.Sprintf("\n%s: %d\n", key, int64(all-n)), 1)
-	}
-	return got[0], r.differ(got[0], got[1], true), err
+	theirs, ours, err := r.askBoth("stats\r\n")
+	return theirs, r.differ(theirs, ours, true), err
 }
 
 // number returns the value of a key of a YAML body.
@@ -291,9 +272,6 @@ func number(body, key string) uint64 {
 	n, _ := strconv.ParseUint(rest[:countDigits([]byte(rest))], 10, 64)
 	return n
 }
-
-// besideCounts are the keys of stats that count jobs of another client too.
-var besideCounts = regexp.MustCompile(`^(current-jobs-.*|total-jobs)$`)
 
 // differ says how two replies differ, or "". In YAML some values are not compared; surveys
 // compare more of them, because they know how often stats was asked for.
@@ -314,7 +292,7 @@ func (r *beanstalkReferee) differ(theirs, ours string, survey bool) string {
 		key, x, _ := strings.Cut(a[i], ": ")
 		key2, y, _ := strings.Cut(b[i], ": ")
 		if a[i] == b[i] || key == key2 && (isVolatile(key, stats) || r.c.Journaled && onDisk(key) ||
-			stats && !survey && (key == "cmd-stats" || r.c.Beside != nil && besideCounts.MatchString(key))) {
+			stats && !survey && key == "cmd-stats") {
 			continue
 		}
 		n, errN := strconv.ParseInt(x, 10, 64)
@@ -324,59 +302,4 @@ func (r *beanstalkReferee) differ(theirs, ours string, survey bool) string {
 		}
 	}
 	return ""
-}
-
-// renames maps ids of jobs between the servers: beside another client our server gives
-// other ids.
-type renames struct{ ours, theirs map[uint64]uint64 }
-
-// noJob is added to ids without a job on the reference: ours must not find a job of the
-// other client there.
-const noJob = 1 << 63
-
-var (
-	commandID = regexp.MustCompile(`^(reserve-job|delete|release|bury|touch|kick-job|peek|stats-job) (\d+)`)
-	replyID   = regexp.MustCompile(`^(?:(?:INSERTED|RESERVED|FOUND) |OK \d+\r\n---\nid: )(\d+)`)
-)
-
-// command returns a command for each server. A job that another command before it may
-// create has no id of ours yet: both are asked for job 0 instead.
-func (r *renames) command(sent string, last uint64, beside bool) (theirs, ours string) {
-	m := commandID.FindStringSubmatch(sent)
-	if !beside || m == nil {
-		return sent, sent
-	}
-	id, err := strconv.ParseUint(m[2], 10, 64)
-	n, known := r.ours[id]
-	switch {
-	case err != nil || id == 0 || id >= noJob:
-		return sent, sent
-	case !known && id > last:
-		sent = m[1] + " 0" + sent[len(m[0]):]
-		return sent, sent
-	case !known:
-		n = noJob + id
-	}
-	return sent, fmt.Sprintf("%s %d%s", m[1], n, sent[len(m[0]):])
-}
-
-// reply returns our reply with the reference's ids.
-func (r *renames) reply(theirs, ours string) string {
-	a, b := replyID.FindStringSubmatchIndex(theirs), replyID.FindStringSubmatchIndex(ours)
-	if a == nil || b == nil {
-		return ours
-	}
-	their, err := strconv.ParseUint(theirs[a[2]:a[3]], 10, 64)
-	its, err2 := strconv.ParseUint(ours[b[2]:b[3]], 10, 64)
-	if err != nil || err2 != nil {
-		return ours
-	}
-	if strings.HasPrefix(theirs, "INSERTED ") && strings.HasPrefix(ours, "INSERTED ") {
-		r.ours[their], r.theirs[its] = its, their
-	}
-	n, ok := r.theirs[its]
-	if !ok {
-		return ours
-	}
-	return ours[:b[2]] + strconv.FormatUint(n, 10) + ours[b[3]:]
 }

@@ -29,28 +29,13 @@ type Campaign struct {
 	Journaled          bool   // the subject keeps a journal, and the reference does not
 	Dir                string // must exist; what servers keep is below it
 	Patience           time.Duration
-	Whole              bool    // report a history as it was drawn
-	Beside             *Beside // another client of the subject; nil: there is none
+	Whole              bool // report a history as it was drawn
 
 	// Compared counts the commands that were sent to both servers, PassedOver those that
 	// could not be compared at their place in a history.
 	Compared, PassedOver int
 
 	played int
-}
-
-// Beside describes what another client of the subject does meanwhile, with tubes of its own.
-// Its jobs are left out of what is compared.
-type Beside struct {
-	// Tubes are watched on both servers all the time, so that they neither come nor go.
-	// Then Begin is called.
-	Tubes []string
-	Begin func()
-	// Still stops the client until goOn is called, and returns its share of the numbers in
-	// stats.
-	Still func() (own map[string]uint64, goOn func())
-	// Without removes the lines about its jobs from a list.
-	Without func(list string, lines []string) []string
 }
 
 // A difference is where two servers stopped replying alike.

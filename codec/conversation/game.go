@@ -59,16 +59,6 @@ func (g *game) play() error {
 	} else {
 		r = newBeanstalkReferee(g)
 	}
-	if g.c.Beside != nil {
-		for _, name := range g.c.Beside.Tubes {
-			for n := range g.sides {
-				if _, err := g.ask(n, "watch "+name+"\r\n", cutReply); err != nil {
-					return err
-				}
-			}
-		}
-		g.c.Beside.Begin()
-	}
 	for _, e := range g.h.Events {
 		if err := r.event(e); err != nil {
 			return err
@@ -89,9 +79,9 @@ func (g *game) open(i int) (err error) {
 	return nil
 }
 
-// send writes theirs to the reference and ours to ours.
-func (g *game) send(i int, theirs, ours string) error {
-	for n, b := range []string{theirs, ours} {
+// send writes the same on both sides.
+func (g *game) send(i int, b string) error {
+	for n := range g.sides {
 		if err := g.sides[n].conns[i].send([]byte(b)); err != nil {
 			return fmt.Errorf("%s: %w", sideName(n), err)
 		}
@@ -102,7 +92,7 @@ func (g *game) send(i int, theirs, ours string) error {
 // say notes and sends the same on both sides.
 func (g *game) say(i int, b string) error {
 	g.note(i, ">> "+clip(escape([]byte(b))))
-	return g.send(i, b, b)
+	return g.send(i, b)
 }
 
 // act does halfclose, close or rst on both sides.

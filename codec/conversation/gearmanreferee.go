@@ -261,7 +261,7 @@ func (r *gearmanReferee) exchange(i int, all []request, cuts []uint32) error {
 	for _, cut := range cuts {
 		n := int(cut) % len(rest)
 		r.note(i, fmt.Sprintf(">> %d bytes of that, then more", n))
-		if err := r.send(i, rest[:n], rest[:n]); err != nil {
+		if err := r.send(i, rest[:n]); err != nil {
 			return err
 		}
 		rest = rest[n:]
@@ -271,7 +271,7 @@ func (r *gearmanReferee) exchange(i int, all []request, cuts []uint32) error {
 			}
 		}
 	}
-	if err := r.send(i, rest, rest); err != nil {
+	if err := r.send(i, rest); err != nil {
 		return err
 	}
 	if err := r.reach(i, last); err != nil {
@@ -316,8 +316,6 @@ func (r *gearmanReferee) normalList(n int, list string, lines []string) []string
 	lines = slices.Clone(lines)
 	if n == 0 {
 		lines = r.k.exorcise(list, lines)
-	} else if r.c.Beside != nil {
-		lines = r.c.Beside.Without(list, lines)
 	}
 	if list == "workers" {
 		for i, line := range lines {
@@ -365,7 +363,7 @@ func (r *gearmanReferee) compareStep(how order) error {
 	}
 	request, answer := r.mark()
 	for _, do := range []func(i int) error{
-		func(i int) error { return r.send(i, request, request) },
+		func(i int) error { return r.send(i, request) },
 		func(i int) error { return r.reach(i, answer) },
 	} {
 		for i, c := range r.k.conns {

@@ -18,9 +18,8 @@ import (
 
 // A Server is a server process on a free port of the loopback interface.
 type Server struct {
-	Address    string // host:port
-	Cmd        *exec.Cmd
-	BeforeStop func() // Stop calls it first
+	Address string // host:port
+	Cmd     *exec.Cmd
 
 	protocol *Protocol
 	exited   chan struct{}
@@ -161,9 +160,6 @@ func (s *Server) Kill() {
 
 // Stop ends the process and waits for its end.
 func (s *Server) Stop() {
-	if s.BeforeStop != nil {
-		s.BeforeStop()
-	}
 	_ = s.Cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.exited:

@@ -1,11 +1,6 @@
 // Package history checks that a history of commands is linearizable. The commands may
 // overlap in time. Check looks for an order in which each command takes effect at one
-// moment between its call and its return, and a single queue gives every answer. It uses
-// the search by Wing and Gong with Lowe's addition: no state is searched twice for the
-// same set of commands.
-//
-// Source: Wing, Gong: Testing and verifying concurrent objects (1993); Lowe: Testing
-// for linearizability (2017).
+// moment between its call and its return, and a single queue gives every answer.
 package history
 
 import (
@@ -13,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // Kind is the kind of an Op.
@@ -79,158 +76,179 @@ func (o *Op) String() string {
 	return fmt.Sprintf("%s job %d, found %v", s, o.Job, o.Found)
 }
 
-// ErrUndecided is returned when a search took too many steps.
+// ErrUndecided is returned when a search took too long.
 var ErrUndecided = errors.New("history: too many orders to try")
 
-// stepMax bounds a search.
-const stepMax = 5_000_000
-
-// entry is the beginning or the end of an Op in the order of time.
-type entry struct {
-	op         int
-	at         int64
-	end        *entry // of a beginning; nil of an end
-	prev, next *entry
-}
+const searchMax = 10 * time.Second
 
 // Check looks for an order that explains ops. If there is none, the error shows the longest
 // order that was found and the commands that cannot follow it.
 func Check(ops []Op) error {
-	var all []*entry
-	must := 0
+	list := make([]porcupine.Operation, len(ops))
 	for i := range ops {
 		o := &ops[i]
 		if o.Return < o.Call {
 			return fmt.Errorf("history: %v ends before it begins", o)
 		}
-		call := &entry{op: i, at: o.Call, end: &entry{op: i, at: o.Return}}
-		all = append(all, call)
-		if o.Return != Pending {
-			must++
-			all = append(all, call.end)
+		list[i] = porcupine.Operation{Input: o, Call: o.Call, Return: o.Return}
+	}
+	result, info := porcupine.CheckOperationsVerbose(model, list, searchMax)
+	switch result {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Unknown:
+		return ErrUndecided
+	}
+	var best []porcupine.Operation
+	for _, order := range info.PartialLinearizationsOperations()[0] {
+		if len(order) > len(best) {
+			best = order
 		}
 	}
-	// At the same moment beginnings come first: those commands overlap.
-	slices.SortStableFunc(all, func(a, b *entry) int {
-		begins := func(e *entry) int { return map[bool]int{true: 0, false: 1}[e.end != nil] }
-		return cmp.Or(cmp.Compare(a.at, b.at), begins(a)-begins(b))
-	})
-	head := &entry{op: -1}
-	last := head
-	for _, e := range all {
-		last.next, e.prev = e, last
-		last = e
-	}
-	return search(ops, head, must)
-}
-
-func search(ops []Op, head *entry, must int) error {
-	type state struct{ set, queue uint64 }
-	rng := rand.New(rand.NewPCG(1, 2))
-	mark := make([]uint64, len(ops))
-	for i := range mark {
-		mark[i] = rng.Uint64()
-	}
-	q := newQueue()
-	seen := make(map[state]bool)
-	var done []*entry
-	var best []int
-	set := uint64(0)
-	e := head.next
-	for steps := 0; must > 0; steps++ {
-		if steps == stepMax {
-			return ErrUndecided
-		}
-		if e != nil && e.end != nil {
-			o := &ops[e.op]
-			if q.apply(o) {
-				if at := (state{set ^ mark[e.op], q.hash}); !seen[at] {
-					seen[at] = true
-					set ^= mark[e.op]
-					done = append(done, e)
-					e.lift()
-					if o.Return != Pending {
-						must--
-					}
-					e = head.next
-					continue
-				}
-				q.undo()
-			}
-			e = e.next
-			continue
-		}
-		// An end: its command must come before all commands that are left.
-		if len(done) > len(best) {
-			best = best[:0]
-			for _, d := range done {
-				best = append(best, d.op)
-			}
-		}
-		if len(done) == 0 {
-			return fmt.Errorf("no order fits.\n%s", explain(ops, best))
-		}
-		d := done[len(done)-1]
-		done = done[:len(done)-1]
-		set ^= mark[d.op]
-		if ops[d.op].Return != Pending {
-			must++
-		}
-		q.undo()
-		d.unlift()
-		e = d.next
-	}
-	return nil
-}
-
-func (e *entry) lift() {
-	e.prev.next = e.next
-	if e.next != nil {
-		e.next.prev = e.prev
-	}
-	if x := e.end; x.prev != nil {
-		x.prev.next = x.next
-		if x.next != nil {
-			x.next.prev = x.prev
-		}
-	}
-}
-
-func (e *entry) unlift() {
-	if x := e.end; x.prev != nil {
-		x.prev.next = x
-		if x.next != nil {
-			x.next.prev = x
-		}
-	}
-	e.prev.next = e
-	if e.next != nil {
-		e.next.prev = e
-	}
+	return explain(ops, best)
 }
 
 // explain shows the end of the longest order that was found, and the commands that
 // could not follow it.
-func explain(ops []Op, order []int) string {
+func explain(ops []Op, order []porcupine.Operation) error {
 	var b strings.Builder
-	in := make([]bool, len(ops))
-	for _, i := range order {
-		in[i] = true
-	}
-	fmt.Fprintf(&b, "%d of %d commands fit, the last of them:\n", len(order), len(ops))
-	for _, i := range order[max(0, len(order)-30):] {
-		fmt.Fprintf(&b, "  %v\n", &ops[i])
-	}
-	var left []int
-	for i := range ops {
-		if !in[i] {
-			left = append(left, i)
+	in := make(map[*Op]bool)
+	fmt.Fprintf(&b, "no order fits.\n%d of %d commands fit, the last of them:\n", len(order), len(ops))
+	for i, one := range order {
+		o := one.Input.(*Op)
+		in[o] = true
+		if i >= len(order)-30 {
+			fmt.Fprintf(&b, "  %v\n", o)
 		}
 	}
-	slices.SortFunc(left, func(i, j int) int { return cmp.Compare(ops[i].Return, ops[j].Return) })
-	fmt.Fprintf(&b, "none of these can be next:\n")
-	for _, i := range left[:min(len(left), 20)] {
-		fmt.Fprintf(&b, "  %v\n", &ops[i])
+	var left []*Op
+	for i := range ops {
+		if !in[&ops[i]] {
+			left = append(left, &ops[i])
+		}
 	}
-	return b.String()
+	slices.SortFunc(left, func(a, b *Op) int { return cmp.Compare(a.Return, b.Return) })
+	fmt.Fprintf(&b, "none of these can be next:\n")
+	for _, o := range left[:min(len(left), 20)] {
+		fmt.Fprintf(&b, "  %v\n", o)
+	}
+	return errors.New(b.String())
+}
+
+type place uint8
+
+const (
+	ready place = iota
+	delayed
+	reserved
+	buried
+)
+
+// A job is a job in the model queue.
+type job struct {
+	id     uint64
+	pri    uint32
+	tube   int
+	in     place
+	client int // its holder
+}
+
+// A queue is the model: all tubes at one moment. It is not changed.
+type queue struct {
+	jobs   []job // by id
+	paused []int // tubes, sorted
+}
+
+var model = porcupine.Model{
+	Init: func() any { return new(queue) },
+	Step: func(q, input, _ any) (bool, any) {
+		o := input.(*Op)
+		next, ok := q.(*queue).apply(o)
+		if !ok && o.Return == Pending { // it has had no effect
+			return true, q
+		}
+		return ok, next
+	},
+	Equal: func(a, b any) bool {
+		x, y := a.(*queue), b.(*queue)
+		return x == y || slices.Equal(x.jobs, y.jobs) && slices.Equal(x.paused, y.paused)
+	},
+}
+
+func (q *queue) find(id uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(q.jobs, id, func(j job, id uint64) int { return cmp.Compare(j.id, id) })
+}
+
+// best returns the index of the job that a reserve gets, or -1.
+func (q *queue) best(watch []bool) int {
+	best := -1
+	for i, j := range q.jobs {
+		if j.in == ready && watch[j.tube] && (best < 0 || j.pri < q.jobs[best].pri) && !slices.Contains(q.paused, j.tube) {
+			best = i
+		}
+	}
+	return best
+}
+
+// apply returns the queue after o, if o's answer is right.
+func (q *queue) apply(o *Op) (*queue, bool) {
+	i, there := q.find(o.Job)
+	var j job
+	if there {
+		j = q.jobs[i]
+	}
+	mine := there && j.in == reserved && j.client == o.Client
+	// move returns the queue with the job in another place, if may is what the client was told.
+	move := func(may bool, in place, pri uint32) (*queue, bool) {
+		if may && may == o.Found {
+			return q.with(i, job{j.id, pri, j.tube, in, 0}), true
+		}
+		return q, may == o.Found
+	}
+	switch o.Kind {
+	case Put:
+		in := ready
+		if o.Delayed {
+			in = delayed
+		}
+		return &queue{slices.Insert(slices.Clone(q.jobs), i, job{o.Job, o.Pri, o.Tube, in, 0}), q.paused}, !there
+	case Reserve:
+		b := q.best(o.Watch)
+		if o.Job == 0 || b < 0 {
+			return q, o.Job == 0 && b < 0
+		}
+		return q.with(i, job{o.Job, j.pri, j.tube, reserved, o.Client}), there && b == i
+	case Delete:
+		if may := mine || there && j.in != reserved; !may || !o.Found {
+			return q, may == o.Found
+		}
+		return &queue{slices.Delete(slices.Clone(q.jobs), i, i+1), q.paused}, true
+	case Release:
+		return move(mine, ready, o.Pri)
+	case Bury:
+		return move(mine, buried, o.Pri)
+	case KickJob:
+		return move(there && (j.in == delayed || j.in == buried), ready, j.pri)
+	case DelayEnds, HoldEnds:
+		if o.Kind == HoldEnds && mine || o.Kind == DelayEnds && there && j.in == delayed {
+			return q.with(i, job{j.id, j.pri, j.tube, ready, 0}), true
+		}
+		return q, true
+	}
+	paused := slices.DeleteFunc(slices.Clone(q.paused), func(tube int) bool { return tube == o.Tube })
+	if o.Kind == Pause {
+		paused = append(paused, o.Tube)
+		slices.Sort(paused)
+	}
+	return &queue{q.jobs, paused}, true
+}
+
+// with returns the queue with another job at index i.
+func (q *queue) with(i int, j job) *queue {
+	if i == len(q.jobs) {
+		return q
+	}
+	jobs := slices.Clone(q.jobs)
+	jobs[i] = j
+	return &queue{jobs, q.paused}
 }

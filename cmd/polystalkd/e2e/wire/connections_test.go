@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,51 +97,6 @@ func TestCommandsBehindAWaitingReserveRunInOrder(t *testing.T) {
 	nothingLeft(t, s, 1)
 }
 
-// TestHalfCloseIsAlwaysAnswered shuts down the sending side with the last command, or after
-// two replies.
-func TestHalfCloseIsAlwaysAnswered(t *testing.T) {
-	s := daemon.Start(t, daemon.ShardArgs(4)...)
-	const commands = "watch never\r\nignore default\r\nreserve\r\nlist-tube-used\r\nreserve-with-timeout 1000\r\nuse u\r\nquux\r\n"
-	const want = "WATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\nUSING default\r\nTIMED_OUT\r\nUSING u\r\nUNKNOWN_COMMAND\r\n"
-	one := func(late bool) (got []byte, err error) {
-		c, err := conversation.Dial("tcp", s.Address)
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		if err := c.Say([]byte(commands)); err != nil {
-			return nil, err
-		}
-		for n := 0; err == nil; n++ {
-			if n == 0 && !late || n == 2 && late {
-				if err := c.HalfClose(); err != nil {
-					return got, err
-				}
-			}
-			var reply []byte
-			reply, err = c.Reply(conversation.Patience)
-			got = append(got, reply...)
-		}
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return got, err
-	}
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range 500 {
-				if got, err := one(i%2 == 0); err != nil || string(got) != want {
-					t.Errorf("got %q, %v", got, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	nothingLeft(t, s, 0)
-}
-
 func TestPipelineOfAHundredThousandCommands(t *testing.T) {
 	s := daemon.Start(t, daemon.ShardArgs(4)...)
 	c := daemon.Client(t, s)
@@ -183,45 +137,6 @@ func TestBigBody(t *testing.T) {
 		t.Fatalf("%d bytes %.60q, %v", len(got), got, err)
 	}
 	daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
-}
-
-func TestTenThousandWatchedTubes(t *testing.T) {
-	s := daemon.Start(t, daemon.ShardArgs(16)...)
-	c, p := daemon.Client(t, s), daemon.Client(t, s)
-	const n = 10000
-	var b bytes.Buffer
-	for i := range n {
-		fmt.Fprintf(&b, "watch t%d\r\n", i)
-	}
-	fed := daemon.Feed(c, b.Bytes())
-	for i := range n {
-		daemon.Expect(t, c, "", fmt.Sprintf("WATCHING %d\r\n", i+2))
-	}
-	if err := <-fed; err != nil {
-		t.Fatal(err)
-	}
-	// The best of two, then one after the other for a client that waits.
-	daemon.Expect(t, p, "use t7777\r\nput 5 0 100 1\r\nx\r\n", "USING t7777\r\n")
-	daemon.Expect(t, p, "use t3\r\nput 4 0 100 1\r\ny\r\n", "INSERTED 1\r\n")
-	daemon.Expect(t, p, "", "USING t3\r\n")
-	daemon.Expect(t, p, "", "INSERTED 2\r\n")
-	daemon.Expect(t, c, "reserve\r\n", "RESERVED 2 1\r\ny\r\n")
-	daemon.Expect(t, c, "reserve\r\n", "RESERVED 1 1\r\nx\r\n")
-	for i := range 50 {
-		if err := c.Say([]byte("reserve\r\n")); err != nil {
-			t.Fatal(err)
-		}
-		daemon.AwaitStat(t, s, "current-waiting", 1)
-		daemon.Expect(t, p, fmt.Sprintf("use t%d\r\n", i*199), fmt.Sprintf("USING t%d\r\n", i*199))
-		putOne(t, p, i+3, 1)
-		daemon.Expect(t, c, "", fmt.Sprintf("RESERVED %d 1\r\nb\r\n", i+3))
-	}
-	for i := range 52 {
-		daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", i+1), "DELETED\r\n")
-	}
-	c.Close()
-	p.Close()
-	nothingLeft(t, s, 0)
 }
 
 // TestShortConnectionsLeaveNothing: connections put, reserve and delete a job in a tube of

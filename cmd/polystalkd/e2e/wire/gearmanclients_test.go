@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/beanstalkd/go-beanstalk"
-
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
@@ -216,13 +214,6 @@ func TestGearmanClients(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		t.Run("gearadmin", func(t *testing.T) { gearadmin(t, p) }) // first: it lists all functions
 		t.Run("work", func(t *testing.T) { clientsWork(t, p, here) })
-		for i, g := range here {
-			t.Run(g.name, func(t *testing.T) {
-				t.Parallel()
-				workerDies(t, p, g, here[(i+1)%len(here)])
-				bridge(t, p, g)
-			})
-		}
 	})
 }
 
@@ -263,57 +254,6 @@ func clientsWork(t *testing.T, p *place, here []*gearmanClient) {
 	}
 	for w, lines := range done {
 		workers[w].await(t, lines...)
-	}
-}
-
-// workerDies kills a worker with a job, which the other client's worker then does.
-func workerDies(t *testing.T, p *place, g, other *gearmanClient) {
-	function := g.name + ".death"
-	for _, job := range []gearmanJob{{"fg", function, "fore", "result FORE"}, {"bg", function, "back", "created"}} {
-		first := g.work(t, p.gearman, "hang="+function)
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			g.submit(t, p.gearman, job)
-		}()
-		first.await(t, "hanging "+job.payload)
-		first.kill()
-		second := other.work(t, p.gearman, "upper="+function)
-		second.await(t, "done "+job.payload)
-		<-served
-		second.kill()
-	}
-}
-
-// bridge takes a job from a Gearman client to beanstalkd's commands, and one from there to a
-// Gearman worker.
-func bridge(t *testing.T, p *place, g *gearmanClient) {
-	c, err := beanstalk.Dial("tcp", p.beanstalk)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	tube := beanstalk.NewTube(c, g.name+".there")
-	g.submit(t, p.gearman, gearmanJob{"bg", tube.Name, "over there", "created"})
-	id, body, err := beanstalk.NewTubeSet(c, tube.Name).Reserve(daemon.ClientTime)
-	if err != nil || string(body) != "over there" {
-		t.Fatalf("reserve: %q, %v", body, err)
-	}
-	if err = c.Delete(id); err != nil {
-		t.Errorf("delete: %v", err)
-	}
-	tube = beanstalk.NewTube(c, g.name+".back")
-	if id, err = tube.Put([]byte("and back"), 10, 0, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	g.work(t, p.gearman, "upper="+tube.Name).await(t, "done and back")
-	for end := time.Now().Add(daemon.ClientTime); ; time.Sleep(time.Millisecond) {
-		if _, err = c.Peek(id); errors.Is(err, beanstalk.ErrNotFound) {
-			break
-		}
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("a job that a worker completed is still there: %v", err)
-		}
 	}
 }
 

@@ -43,37 +43,6 @@ func TestADifferenceIsFound(t *testing.T) {
 	}
 }
 
-// TestMalformedLinesAgreeWithThemselves keeps the list honest: the replies to each line end
-// where its markers tell.
-func TestMalformedLinesAgreeWithThemselves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	program, version, err := Beanstalk.Reference()
-	if err != nil {
-		t.Skip(err)
-	}
-	var addresses [2]string
-	for i := range addresses {
-		s, err := StartServer(program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Stop()
-		addresses[i] = s.Address
-	}
-	played, differences, err := CompareMalformed(addresses[0], addresses[1], version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range differences {
-		t.Error(d)
-	}
-	if played < 1400 {
-		t.Errorf("only %d lines were played", played)
-	}
-}
-
 func TestHistoriesAreReproducible(t *testing.T) {
 	for p, ops := range map[*Protocol]int{Beanstalk: len(beanstalkOps), Gearman: len(gearmanOps)} {
 		a := newHistory(p, 7, 2000)

@@ -27,7 +27,6 @@
 //	+ 1500ms                 time passes
 //	= current-waiting: 2     wait until stats, or the list of that name, says so
 //	! drain                  act on the server: also alive, kill, start, exits, SIGTERM
-//	?                        expectations belong here: -rewrite writes them
 //
 // A message of beanstalkd's protocol is a line without its CRLF. A message of Gearman is a
 // packet: its name, or REQ or RES and a number, and its body.
@@ -82,7 +81,6 @@ const (
 	kindAdvance
 	kindAwait
 	kindServer
-	kindFill
 )
 
 // marks are the kinds that stand between a connection and a text.
@@ -104,6 +102,7 @@ type step struct {
 	Text string        // what is sent or must arrive, or the action; the whole line of a comment
 	Wait time.Duration // kindAdvance: how long; kindExpect: the earliest time of arrival
 	Key  string        // kindAwait: a key of stats, or a list
+	Src  string        // the line itself
 }
 
 // A Conversation is a named list of steps.
@@ -164,7 +163,7 @@ func parse(p *Protocol, file, text string) ([]*Conversation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
 		}
-		s.Line = i + 1
+		s.Line, s.Src = i+1, line
 		one.direct(s)
 		one.Steps = append(one.Steps, s)
 	}
@@ -204,8 +203,6 @@ func parseStep(p *Protocol, line string) (s step, err error) {
 	switch {
 	case strings.TrimSpace(line) == "" || line[0] == '#':
 		return step{Kind: kindComment, Text: line}, nil
-	case line == "?":
-		return step{Kind: kindFill}, nil
 	case word == "!" && verbs[rest]:
 		return step{Kind: kindServer, Text: rest}, nil
 	case word == "+":
@@ -246,38 +243,8 @@ func parseStep(p *Protocol, line string) (s step, err error) {
 	return s, err
 }
 
-// String returns the step as its line in a file.
-func (s step) String() string {
-	switch s.Kind {
-	case kindComment:
-		return s.Text
-	case kindFill:
-		return "?"
-	case kindServer:
-		return "! " + s.Text
-	case kindAdvance:
-		return "+ " + s.Wait.String()
-	case kindAwait:
-		return "= " + s.Key + ": " + s.Text
-	case kindNothing:
-		return s.Conn + "< (nothing)"
-	case kindEOF:
-		return s.Conn + "< EOF"
-	case kindExpect:
-		if s.Wait > 0 {
-			return fmt.Sprintf("%s<[%d] %s", s.Conn, s.Wait.Milliseconds(), s.Text)
-		}
-	}
-	for mark, kind := range marks {
-		if kind == s.Kind {
-			return s.Conn + mark + " " + s.Text
-		}
-	}
-	return ""
-}
-
 // expects reports whether the step is about what arrives.
-func (s step) expects() bool { return s.Kind >= kindExpect && s.Kind <= kindEOF || s.Kind == kindFill }
+func (s step) expects() bool { return s.Kind >= kindExpect && s.Kind <= kindEOF }
 
 // Sleeps reports whether the conversation lets time pass.
 func (c *Conversation) Sleeps() bool {

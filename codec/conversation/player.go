@@ -85,7 +85,7 @@ func (c *Conversation) Play(d driver, o Options) error {
 }
 
 func (p *player) errorf(s step, err error) error {
-	return fmt.Errorf("%s:%d: %s [%s] %s: %s\n\t%w", p.c.file, s.Line, p.c.Name, p.c.Tag, p.c.Title, clip(s.String()), err)
+	return fmt.Errorf("%s:%d: %s [%s] %s: %s\n\t%w", p.c.file, s.Line, p.c.Name, p.c.Tag, p.c.Title, clip(s.Src), err)
 }
 
 // finish wants the server to be alive and nothing unread.
@@ -121,8 +121,6 @@ func (p *player) step(steps []step) (n int, err error) {
 		return 1, p.act(s)
 	}
 	switch s.Kind {
-	case kindFill:
-		return 1, errors.New("-rewrite fills in the replies")
 	case kindBody:
 		return 1, errors.New("YAML line without an OK {size} before it")
 	case kindNothing:

@@ -15,7 +15,7 @@ type Protocol struct {
 
 	frame func(text string, request bool) ([]token, error) // the pattern of a message
 	cut   func(b []byte) int                               // length of the first reply in b; 0: it is not complete
-	show  func(b []byte) (steps []step, n int)             // the expectations that the first n bytes fulfil
+	show  func(b []byte) (text string, n int)              // the first message as text, and its length
 
 	// A server that answers hello with welcome, and then closes, is alive.
 	hello, welcome string
@@ -85,14 +85,11 @@ func (p *Protocol) describe(b []byte) string {
 	}
 	var out []string
 	for len(b) > 0 && len(out) < 6 {
-		steps, n := p.show(b)
+		text, n := p.show(b)
 		if n == 0 {
-			steps, n = []step{{Text: escape(b)}}, len(b)
+			text, n = escape(b), len(b)
 		}
-		for _, s := range steps {
-			out = append(out, clip(s.Text))
-		}
-		b = b[n:]
+		out, b = append(out, clip(text)), b[n:]
 	}
 	if len(b) > 0 {
 		out = append(out, fmt.Sprintf("%d bytes more", len(b)))
@@ -122,20 +119,9 @@ func cutReply(b []byte) int {
 	return n
 }
 
-func showReply(b []byte) (steps []step, n int) {
+func showReply(b []byte) (text string, n int) {
 	n = cutReply(b)
-	if n == 0 {
-		return nil, 0
-	}
-	line, body, _ := bytes.Cut(b[:n], []byte("\r\n"))
-	if !bytes.HasPrefix(line, []byte("OK ")) || !bytes.HasSuffix(body, []byte("\n\r\n")) {
-		return []step{{Kind: kindExpect, Text: escape(line)}}, len(line) + 2
-	}
-	steps = []step{{Kind: kindExpect, Text: "OK {size}"}}
-	for l := range bytes.SplitSeq(body[:len(body)-3], []byte("\n")) {
-		steps = append(steps, step{Kind: kindBody, Text: template(string(l), isStats(body))})
-	}
-	return steps, n
+	return escape(bytes.TrimSuffix(b[:n], []byte("\r\n"))), n
 }
 
 // volatile names the keys of stats that differ between servers and between moments.
@@ -156,23 +142,6 @@ func isVolatile(key string, stats bool) bool { return volatile[key] || key == "i
 
 // isStats tells the body of stats from the bodies of stats-job and stats-tube.
 func isStats(body []byte) bool { return bytes.Contains(body, []byte("\nrusage-utime: ")) }
-
-// template renders a YAML line of a real server as an expectation.
-func template(line string, stats bool) string {
-	key, value, ok := strings.Cut(line, ": ")
-	switch {
-	case !ok:
-	case key == "total-connections": // connections of the harness are among them
-		return key + ": {n}"
-	case isVolatile(key, stats) && strings.HasPrefix(value, `"`):
-		return key + `: "{any}"`
-	case isVolatile(key, stats):
-		return key + ": {any}"
-	case timely[key]:
-		return key + ": {near " + value + "}"
-	}
-	return escape([]byte(line))
-}
 
 // unquote removes the double quotes that 1.13 writes around YAML strings and older
 // references do not.
@@ -272,17 +241,14 @@ func cutList(b []byte) int {
 	return 0
 }
 
-func showPacket(b []byte) (steps []step, n int) {
-	if n = cutPacket(b); n == 0 {
-		return nil, 0
-	}
-	if b[0] != 0 {
-		return []step{{Kind: kindExpectRaw, Text: escape(b[:n])}}, n
+func showPacket(b []byte) (text string, n int) {
+	if n = cutPacket(b); n == 0 || b[0] != 0 {
+		return escape(b[:n]), n
 	}
 	kind := binary.BigEndian.Uint32(b[4:])
 	name := fmt.Sprintf("%s %d", b[1:4], kind)
 	if kind > 0 && kind < uint32(len(packets)) {
 		name = packets[kind]
 	}
-	return []step{{Kind: kindExpect, Text: strings.TrimRight(name+" "+escape(b[headerSize:n]), " ")}}, n
+	return strings.TrimRight(name+" "+escape(b[headerSize:n]), " "), n
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,12 +57,6 @@ func (w *world) wants(series int, ago time.Duration, step int64, want ...float64
 }
 
 var nan = math.NaN()
-
-func TestNamesOfSeries(t *testing.T) {
-	if got := small.Series(); !slices.Equal(got, []string{"ready", "put_per_second", "wait_p50_seconds", "wait_p99_seconds"}) {
-		t.Error(got)
-	}
-}
 
 // TestSlotsKeepTheLargestAndTheMean: whatever step is asked for.
 func TestSlotsKeepTheLargestAndTheMean(t *testing.T) {
@@ -125,35 +120,6 @@ func TestAllOfTime(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: what was kept for the time that comes again is dropped, and the rest
-// stays.
-func TestClockSetBack(t *testing.T) {
-	w := newWorld(t)
-	for i := range 10 {
-		w.read(5*time.Second, float64(i))
-	}
-	w.read(-22*time.Second, 100) // of the slot in which 5 was
-	w.wants(ready, 27*time.Second, 5, nan, 0, 1, 2, 3, 100)
-	w.wall = w.wall.Add(25 * time.Second)
-	w.wants(ready, 25*time.Second, 5, 100, nan, nan, nan, nan, nan)
-}
-
-// TestClockThatIsSet: a rate is by the time that has gone by, not by what the clock says,
-// if the readings know it.
-func TestClockThatIsSet(t *testing.T) {
-	h := newHistory(small, small, 1)
-	from := time.Now()
-	at := func(after time.Duration, count float64) {
-		h.Server(&reading{At: from.Add(after), Gauges: []float64{1}, Counters: []float64{count}, Times: make([]stats.Times, 1)})
-	}
-	at(0, 0)
-	at(5*time.Second, 50)
-	s := SpanOf(from.Unix(), from.Unix()+6, 60, from.Unix())
-	p, _ := h.ServerPoints([]int{put}, s)
-	got := p[0][len(p[0])-1]
-	expect(t, got == 10, "%v a second, want 10", p)
-}
-
 // TestQuantilesAreOfTheirSlot: of what was counted in it alone, and in no other.
 func TestQuantilesAreOfTheirSlot(t *testing.T) {
 	w := newWorld(t)
@@ -170,11 +136,7 @@ func TestQuantilesAreOfTheirSlot(t *testing.T) {
 	w.wants(waitP99, 15*time.Second, 5, nan, bound(7), nan, bound(stats.FlowBuckets-2))
 	w.wants(waitP50, 15*time.Second, 60, bound(3))
 	w.wants(waitP99, 15*time.Second, 30, bound(stats.FlowBuckets-2))
-}
-
-// TestEveryQuantileIsKeptExactly: a bucket is what is kept of it.
-func TestEveryQuantileIsKeptExactly(t *testing.T) {
-	for b := range stats.FlowBuckets {
+	for b := range stats.FlowBuckets { // a bucket is what is kept
 		w := newWorld(t)
 		w.read(0, 0)
 		w.times.N[b]++
@@ -264,53 +226,40 @@ func TestSpans(t *testing.T) {
 // wanted keep it.
 func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	w := newWorld(t)
-	step := func(there []string, wanted ...string) {
+	step := func(there, wanted, kept string) {
+		t.Helper()
 		w.wall = w.wall.Add(5 * time.Second)
-		w.h.place(w.wall, wanted)
-		for _, name := range there {
+		w.h.place(w.wall, strings.Fields(wanted))
+		for _, name := range strings.Fields(there) {
 			w.h.tube(name, w.reading(7))
 		}
+		got := strings.Join(w.h.Kept(), " ")
+		expect(t, got == kept, "with %q, of which %q are wanted, %q have a history, want %q", there, wanted, got, kept)
 	}
-	kept := func(want ...string) {
-		t.Helper()
-		got := w.h.Kept()
-		expect(t, slices.Equal(got, want), "%q have a history, want %q", got, want)
-	}
-	step([]string{"a", "b", "x"}, "a", "b")
-	kept("a", "b")
-	step([]string{"b", "c"}, "b", "c") // a has gone
-	kept("a", "b", "c")
+	step("a b x", "a b", "a b")
+	step("b c", "b c", "a b c") // a has gone
 	for range 100 {
-		step([]string{"b", "c"}, "b")
+		step("b c", "b", "a b c")
 	}
-	kept("a", "b", "c")
 	s := SpanOf(w.wall.Unix()-FineFor, w.wall.Unix(), 5, w.wall.Unix())
-	if p, ok := w.h.TubePoints("a", []int{ready}, s); !ok || !slices.Contains(p[0], 7) {
-		t.Error("the graph of a has gone")
-	}
-	if _, ok := w.h.TubePoints("x", []int{ready}, s); ok {
-		t.Error("x has a graph, and was never wanted")
-	}
-	step([]string{"b", "c", "d"}, "b", "d") // somebody needs a place: a goes
-	kept("b", "c", "d")
-	step([]string{"b", "d", "e"}, "e") // all of them are there: c was not wanted for longest
-	kept("b", "d", "e")
-	step([]string{"b", "e", "f"}, "e")
-	step([]string{"b", "e", "f"}, "e", "f")
-	kept("b", "e", "f") // d has gone before
-	step([]string{"e"}, "e")
-	step([]string{"e"}, "e", "b", "d", "g", "h")
-	kept("b", "d", "e") // b is wanted again, so it stays although it has gone
+	p, ok := w.h.TubePoints("a", []int{ready}, s)
+	expect(t, ok && slices.Contains(p[0], 7), "the graph of a has gone")
+	_, ok = w.h.TubePoints("x", []int{ready}, s)
+	expect(t, !ok, "x has a graph, and was never wanted")
+	step("b c d", "b d", "b c d") // a place is needed: a goes
+	step("b d e", "e", "b d e")   // all of them are there: c was not wanted for longest
+	step("b e f", "e", "b d e")
+	step("b e f", "e f", "b e f") // d has gone before
+	step("e", "e", "b e f")
+	step("e", "e b d g h", "b d e") // b is wanted again, so it stays although it has gone
 	w.h.limit(1)
-	kept("e")
+	step("", "", "e")
 	w.h.limit(0)
-	kept()
-	step([]string{"e"}, "e")
-	_, ok := w.h.ServerPoints([]int{0}, s)
-	expect(t, !ok && len(w.h.Kept()) == 0, "there is a history of nothing")
+	step("e", "e", "")
+	_, ok = w.h.ServerPoints([]int{0}, s)
+	expect(t, !ok, "there is a history of nothing")
 	w.h.limit(2)
-	step([]string{"e"}, "e")
-	kept("e")
+	step("e", "e", "e")
 }
 
 // TestMemoryOfATube: it is what the guide says, from the start, whatever happens.

@@ -192,25 +192,6 @@ func TestFollowerByHTTP(t *testing.T) {
 	expect(t, strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) && !strings.Contains(a.body, "polystalk_jobs{"), "%s", a.body)
 }
 
-// A disk of one file has room for no second segment.
-type oneFileDisk struct {
-	wal.Disk
-	made atomic.Bool
-}
-
-func (d *oneFileDisk) Create(name string) (wal.File, error) {
-	f, err := d.Disk.Create(name)
-	d.made.Store(d.made.Load() || err == nil)
-	return f, err
-}
-
-func (d *oneFileDisk) Free() int64 {
-	if d.made.Load() {
-		return 0
-	}
-	return 1 << 40
-}
-
 // TestFollowerTellsOfItsDisk: how its own journal stands, in all places, though it has no clients.
 // With a full disk it is ready, since proxied clients miss nothing, and reports the disk.
 func TestFollowerTellsOfItsDisk(t *testing.T) {
@@ -218,7 +199,8 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 	leader := "n1"
 	k.set("follower", &leader)
 	dir := t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: &oneFileDisk{Disk: wal.Dir(dir)}, unstarted: true})
+	disk := &fillingDisk{Disk: wal.Dir(dir), fills: true}
+	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: disk, unstarted: true})
 	_, err := w.srv.Follow()
 	noErr(t, err)
 	defer w.srv.Shutdown(context.Background())

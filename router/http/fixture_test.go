@@ -78,6 +78,7 @@ type setup struct {
 	maxJob    uint32
 	cluster   admin.Cluster // nil: the server is alone
 	options   func(*Options)
+	prepare   func(*API) // before it serves
 }
 
 func tokenLines() string {
@@ -127,6 +128,9 @@ func newWorld(t testing.TB, with setup) *world {
 	}
 	w.web, err = New(o)
 	noErr(t, err)
+	if with.prepare != nil {
+		with.prepare(w.web)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noErr(t, err)
 	served := make(chan error, 1)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -180,32 +181,36 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	}
 }
 
+// A fakeLeader answers what a follower proxies.
+type fakeLeader func(r *http.Request) (*http.Response, string, error)
+
+func (f fakeLeader) Ask(r *http.Request) (*http.Response, string, error)       { return f(r) }
+func (f fakeLeader) AskStream(r *http.Request) (*http.Response, string, error) { return f(r) }
+
+// newFollowerOf returns a follower of a fake leader with the name n2.
+func newFollowerOf(t *testing.T, leader fakeLeader) *world {
+	k := newFakeCluster()
+	w := newFollower(t, k, leader)
+	name := "n2"
+	k.set("follower", &name)
+	return w
+}
+
 // TestNothingIsHandedOnTwice, whatever two servers believe of each other.
 func TestNothingIsHandedOnTwice(t *testing.T) {
-	var doors [2]string
-	var relays [2]*forward.Relay
-	var worlds [2]*world
-	var asked atomic.Int64
-	for i := range worlds {
-		relays[i] = forward.NewRelay(forward.RelayOptions{Self: uint64(i + 1), Open: func(ctx context.Context, _ uint64) (net.Conn, error) {
-			asked.Add(1)
-			return new(net.Dialer).DialContext(ctx, "tcp", doors[1-i])
-		}})
-		defer relays[i].Close()
-		k := newFakeCluster()
-		worlds[i] = newFollower(t, k, relays[i])
-		doors[i] = worlds[i].listen(Door{Callers: true})
-		name := fmt.Sprint("n", 2-i)
-		k.set("follower", &name)
-		relays[i].SetLeader(uint64(2-i), name)
+	f := newFollowerOf(t, func(*http.Request) (*http.Response, string, error) {
+		t.Error("another server is asked")
+		return nil, "", nil
+	})
+	for _, d := range []Door{{Callers: true}, {Anonymous: access.Admin, Last: true}} {
+		r, err := http.NewRequest("PUT", "http://"+f.listen(d)+"/api/v1/drain", nil)
+		noErr(t, err)
+		r.Header.Set(callerHeader, "role=admin&sees=full&all-bodies=true&request=1")
+		res, err := f.client.Do(r)
+		noErr(t, err)
+		res.Body.Close()
+		expect(t, res.StatusCode == 503 && res.Header.Get("Retry-After") != "", "%+v: %v", d, res)
 	}
-	a := worlds[0].do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "n2")
-	expect(t, a.header.Get("Retry-After") != "" && asked.Load() == 1, "%v, after %d streams", a.header, asked.Load())
-	last := worlds[0].listen(Door{Anonymous: access.Admin, Last: true})
-	res, err := http.Get("http://" + last + "/api/v1/tubes")
-	noErr(t, err)
-	res.Body.Close()
-	expect(t, res.StatusCode == 503 && asked.Load() == 1, "what another server's socket has handed on is answered with %d, after %d streams", res.StatusCode, asked.Load())
 }
 
 // TestFollowerWithoutALeader reports that nothing was done, also if the leader is unreachable.
@@ -225,94 +230,53 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	expect(t, e.Detail == "" && e.Status == 503, "the audit has %+v", e)
 }
 
-// breaking is a leader that reads requests, says something, and goes.
-func breaking(t *testing.T, says string, heard *atomic.Int64) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noErr(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-				heard.Add(1)
-			}
-			io.WriteString(c, says)
-			c.Close()
-		}
-	}()
-	return l.Addr().String()
-}
-
-// TestLeaderGoesInTheMiddle: if the leader stops during a request, the follower does not repeat what may
-// have been done, nor does it tell the client to. If it stops during an answer, the client sees an error.
+// TestLeaderGoesInTheMiddle: if the leader stops during a change, the client is not told to repeat
+// it, and the audit names the leader. If it stops during an answer, the client sees an error.
 func TestLeaderGoesInTheMiddle(t *testing.T) {
-	p := newPair(t)
-	var heard atomic.Int64
-	p.door = breaking(t, "", &heard)
-	named := map[string]string{"Idempotency-Key": "k"}
-	a := p.follower.do("POST", "/api/v1/jobs/1/kick", ask{token: operateToken, header: named}).wants(t, 503, "uncertain")
-	expect(t, heard.Load() == 1 && a.header.Get("Retry-After") == "" && strings.Contains(a.problem(t).Detail, "n2"), "after %d requests: %v %s", heard.Load(), a.header, a.body)
-	e := p.follower.web.audit.newest(1, 100)[0]
+	f := newFollowerOf(t, func(r *http.Request) (*http.Response, string, error) {
+		if r.Method == "GET" {
+			half := io.MultiReader(strings.NewReader("[1,2,"), iotest.ErrReader(io.ErrUnexpectedEOF))
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(half)}, "n2", nil
+		}
+		return nil, "n2", wire.Uncertain.Problem("n2 has gone")
+	})
+	a := f.do("POST", "/api/v1/jobs/1/kick", ask{token: operateToken, header: map[string]string{"Idempotency-Key": "k"}}).wants(t, 503, "uncertain")
+	expect(t, a.header.Get("Retry-After") == "", "%v", a.header)
+	e := f.web.audit.newest(1, 100)[0]
 	expect(t, e.Detail == "handed on to server n2", "the audit has %+v", e)
-	a = p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following")
-	expect(t, a.header.Get("Retry-After") != "", "%v", a.header)
-	p.door = breaking(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n", &heard)
-	res, err := p.follower.client.Get(p.follower.url + "/api/v1/jobs")
+	res, err := f.client.Get(f.url + "/api/v1/jobs")
 	if err == nil {
 		defer res.Body.Close()
-		var b []byte
-		b, err = io.ReadAll(res.Body)
+		b, err := io.ReadAll(res.Body)
 		expect(t, err != nil, "half an answer is taken for a whole one: %q", b)
 	}
 }
 
-// A change that was handed on goes on without its client, with an Idempotency-Key or without, and the
-// audit has its answer.
+// TestChangeGoesOnWhenItsClientLeaves, with an Idempotency-Key or without, and the audit has its
+// answer.
 func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
-	p := newPair(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noErr(t, err)
-	defer l.Close()
-	p.door = l.Addr().String()
-	for i, named := range []bool{false, true} {
-		ctx, leave := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, "POST", p.follower.url+"/api/v1/jobs/1/kick", nil)
-		noErr(t, err)
-		r.Header.Set("Authorization", "Bearer "+operateToken)
-		if named {
-			r.Header.Set("Idempotency-Key", "k")
+	asked, answers := make(chan context.Context), make(chan struct{})
+	f := newFollowerOf(t, func(r *http.Request) (*http.Response, string, error) {
+		asked <- r.Context()
+		<-answers
+		return &http.Response{StatusCode: 204, Header: http.Header{}, Body: http.NoBody}, "n2", r.Context().Err()
+	})
+	for i, key := range []string{"", "Idempotency-Key: k\r\n"} {
+		conn := f.dial()
+		fmt.Fprintf(conn, "POST /api/v1/jobs/1/kick HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s\r\n", operateToken, key)
+		ctx := <-asked
+		open := f.web.connections.len()
+		conn.Close()
+		select {
+		case <-ctx.Done():
+			t.Errorf("%q: it ends with its client", key)
+		case <-time.After(50 * time.Millisecond): // net/http sees the end of a client at once
 		}
-		gone := make(chan struct{})
-		go func() {
-			p.follower.client.Do(r)
-			close(gone)
-		}()
-		at, err := l.Accept()
-		noErr(t, err)
-		defer at.Close()
-		at.SetReadDeadline(time.Now().Add(hangs))
-		in := bufio.NewReader(at)
-		if _, err := http.ReadRequest(in); err != nil {
-			t.Fatal(err)
-		}
-		leave()
-		<-gone
-		io.WriteString(at, "HTTP/1.1 204 No Content\r\n\r\n")
+		answers <- struct{}{}
 		await(t, "the answer is noted", func() bool {
-			done := 0
-			for _, e := range p.follower.web.audit.newest(10, 100) {
-				if e.Status == 204 {
-					done++
-				}
-			}
-			return done == i+1
+			list := f.web.audit.newest(10, 100)
+			return len(list) == i+1 && list[0].Status == 204 && f.web.connections.len() < open
 		})
-		_, err = in.ReadByte()
-		expect(t, err == io.EOF, "named %t: the connection does not end with the answer: %v", named, err)
 	}
 }
 
@@ -367,21 +331,13 @@ func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 	}
 }
 
-// A slowLeader refuses a stream after a while.
-type slowLeader struct{ Elsewhere }
-
-func (slowLeader) AskStream(*http.Request) (*http.Response, string, error) {
-	time.Sleep(50 * time.Millisecond)
-	return &http.Response{StatusCode: 400, Header: http.Header{}, Body: http.NoBody}, "n2", nil
-}
-
 // TestRefusedStreamIsAnAnswer: the client may send its next request on the connection, and the
 // time until the refusal counts.
 func TestRefusedStreamIsAnAnswer(t *testing.T) {
-	k := newFakeCluster()
-	f := newFollower(t, k, slowLeader{})
-	name := "n2"
-	k.set("follower", &name)
+	f := newFollowerOf(t, func(*http.Request) (*http.Response, string, error) {
+		time.Sleep(50 * time.Millisecond)
+		return &http.Response{StatusCode: 400, Header: http.Header{}, Body: http.NoBody}, "n2", nil
+	})
 	conn := f.dial()
 	in := bufio.NewReader(conn)
 	for range 2 {

@@ -1,16 +1,11 @@
 package http
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,35 +88,18 @@ func TestRefusedRequestsTakeNoMemory(t *testing.T) {
 	expect(t, len(k.kept) == 0 && len(k.order) == 0 && len(k.held) == 0 && k.all == 0, "%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
 }
 
-// keyed serves POST / by a handler to everybody, until the test ends, and returns what sends
-// a request with a key, if that is not empty.
-func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx context.Context, key string) (*http.Response, string, error)) {
-	t.Helper()
-	s, err := newServer(serverOptions{
-		Log: slog.New(slog.DiscardHandler), Ready: func() error { return nil },
-		MaxJobSize: func() uint32 { return 1 << 16 }, Observe: func(string, string, int, time.Duration) {},
-	})
-	noErr(t, err)
-	s.handle([]route{{pattern: "POST /", need: access.Operate, flags: takesBody, handler: handler}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noErr(t, err)
-	go s.Serve(l, Door{Anonymous: access.Operate})
-	t.Cleanup(s.close)
-	return s, func(ctx context.Context, key string) (*http.Response, string, error) {
-		r, err := http.NewRequestWithContext(ctx, "POST", "http://"+l.Addr().String()+"/", bytes.NewReader([]byte("x")))
-		if err != nil {
-			return nil, "", err
-		}
+// keyed serves POST /test by a handler, and returns what sends a request with a key, if that is
+// not empty.
+func keyed(t *testing.T, handler func(*call) error) (w *world, send func(key string) *answer) {
+	w = newWorld(t, setup{anonymous: access.Operate, prepare: func(a *API) {
+		a.handle([]route{{pattern: "POST /test", need: access.Operate, flags: takesBody, handler: handler}})
+	}})
+	return w, func(key string) *answer {
+		a := ask{body: "x"}
 		if key != "" {
-			r.Header.Set("Idempotency-Key", key)
+			a.header = map[string]string{"Idempotency-Key": key}
 		}
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return nil, "", err
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		return res, string(b), err
+		return w.do("POST", "/test", a)
 	}
 }
 
@@ -130,7 +108,7 @@ func keyed(t *testing.T, handler func(*call) error) (s *server, send func(ctx co
 func TestKeyOutlivesItsConnection(t *testing.T) {
 	var calls atomic.Int32
 	begun := make(chan struct{})
-	_, send := keyed(t, func(c *call) error {
+	w, send := keyed(t, func(c *call) error {
 		if calls.Add(1) == 1 {
 			close(begun)
 			<-c.R.Context().Done() // the connection is gone
@@ -140,21 +118,12 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 		}
 		return c.text(http.StatusCreated, "done")
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	lost := make(chan error, 1)
-	go func() {
-		_, _, err := send(ctx, "k")
-		lost <- err
-	}()
+	conn := w.dial()
+	io.WriteString(conn, "POST /test HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nIdempotency-Key: k\r\n\r\nx")
 	<-begun
-	cancel()
-	if err := <-lost; err == nil {
-		t.Fatal("the first request was answered")
-	}
-	res, body, err := send(t.Context(), "k")
-	expect(t, err == nil && res.StatusCode == http.StatusCreated && body == "done" && res.Header.Get("Idempotency-Replayed") == "true", "%v %q %v", res, body, err)
-	n := calls.Load()
-	expect(t, n == 1, "it was done %d times", n)
+	conn.Close()
+	a := send("k").wants(t, 201, "")
+	expect(t, a.body == "done" && a.header.Get("Idempotency-Replayed") == "true" && calls.Load() == 1, "%+v, done %d times", a, calls.Load())
 }
 
 // TestUncertainAnswerIsKept: what may have been done is not done again, and the client is not told
@@ -168,10 +137,8 @@ func TestUncertainAnswerIsKept(t *testing.T) {
 	})
 	wants := func(key string, status int, again bool, n int32) {
 		t.Helper()
-		res, body, err := send(t.Context(), key)
-		expect(t, err == nil && res.StatusCode == status && (res.Header.Get("Retry-After") != "") == again, "%v %q %v", res, body, err)
-		got := calls.Load()
-		expect(t, got == n, "%d calls, want %d", got, n)
+		a := send(key).wants(t, status, "")
+		expect(t, (a.header.Get("Retry-After") != "") == again && calls.Load() == n, "%+v after %d calls, want %d", a, calls.Load(), n)
 	}
 	wants("k", 503, false, 1)
 	wants("k", 503, false, 1)
@@ -184,18 +151,13 @@ func TestUncertainAnswerIsKept(t *testing.T) {
 // TestNewKeysAreRefusedWhenTheMemoryIsFull: known keys and requests without a key are served.
 func TestNewKeysAreRefusedWhenTheMemoryIsFull(t *testing.T) {
 	var calls atomic.Int32
-	s, send := keyed(t, func(c *call) error { return c.text(http.StatusCreated, fmt.Sprint(calls.Add(1))) })
-	if _, body, err := send(t.Context(), "known"); err != nil || body != "1" {
-		t.Fatal(body, err)
-	}
-	s.keys.charge("", keysMax-s.keys.all)
-	res, body, err := send(t.Context(), "new")
-	require(t, err == nil && res.StatusCode == http.StatusTooManyRequests && strings.Contains(body, "too-many-keys"), "%v %q %v", res, body, err)
-	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 500 || n > 600 {
-		t.Errorf("Retry-After is %q", res.Header.Get("Retry-After"))
-	}
+	w, send := keyed(t, func(c *call) error { return c.text(http.StatusCreated, fmt.Sprint(calls.Add(1))) })
+	send("known").wants(t, 201, "").has(t, "1")
+	w.web.keys.charge("", keysMax-w.web.keys.all)
+	after := send("new").wants(t, 429, "too-many-keys").header.Get("Retry-After")
+	n, err := strconv.Atoi(after)
+	expect(t, err == nil && n >= 500 && n <= 600, "Retry-After is %q", after)
 	for key, want := range map[string]string{"known": "1", "": "2"} {
-		res, body, err := send(t.Context(), key)
-		expect(t, err == nil && res.StatusCode == http.StatusCreated && body == want, "key %q: %v %q %v", key, res, body, err)
+		send(key).wants(t, 201, "").has(t, want)
 	}
 }

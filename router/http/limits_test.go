@@ -137,33 +137,6 @@ func TestHugeHeaderIsRefused(t *testing.T) {
 	expect(t, status == 200, "half of it: status %d", status)
 }
 
-func TestLargeBodyIsRefused(t *testing.T) {
-	w := newWorld(t, setup{maxJob: 1000})
-	most := int(w.web.bodyMax())
-	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", most+1)}).wants(t, 413, "too-large")
-	// Whatever it says about itself.
-	conn := w.dial()
-	chunk := fmt.Sprintf("%x\r\n%s\r\n", 100_000, strings.Repeat(" ", 100_000))
-	var answer []byte
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode == 413 && resp.Close {
-			answer, _ = io.ReadAll(resp.Body)
-		}
-	})
-	io.WriteString(conn, "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
-	for range most/100_000 + 1 {
-		if _, err := io.WriteString(conn, chunk); err != nil {
-			break
-		}
-	}
-	reading.Wait()
-	expect(t, strings.Contains(string(answer), "too-large"), "a body without a length: %q", answer)
-	// One that does not come whole.
-	status := asks(t, w.dial(), "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n")
-	expect(t, status == 400, "a negative length: %d", status)
-}
-
 // TestSmallBodiesTakeNoSlotOfUploads: neither logins, which anybody may send, nor jobs without a
 // length. A large one waits for a slot, however it is sent.
 func TestSmallBodiesTakeNoSlotOfUploads(t *testing.T) {

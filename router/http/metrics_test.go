@@ -18,9 +18,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"polystalk/router/access"
-	"polystalk/shard/stats"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // scrape reads a page of metrics: name and labels, as they stand there, to value.
@@ -239,49 +236,6 @@ func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	got := parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, n := range want {
 		expect(t, got[name] == n, "%s is %q, want %s", name, got[name], n)
-	}
-}
-
-// emitted is what an emitter is told by a function.
-type emitted func(e emitter)
-
-func (emitted) Describe(chan<- *prometheus.Desc)       {}
-func (f emitted) Collect(out chan<- prometheus.Metric) { f(emitter{out}) }
-
-// buckets returns the counts of the only emitted histogram by bound, its count and its sum.
-func buckets(t *testing.T, f emitted) (n map[float64]uint64, count uint64, sum float64) {
-	t.Helper()
-	r := prometheus.NewRegistry()
-	r.MustRegister(f)
-	tubeFamilies, err := r.Gather()
-	require(t, err == nil && len(tubeFamilies) == 1 && len(tubeFamilies[0].Metric) == 1, "%v: %v", err, tubeFamilies)
-	h := tubeFamilies[0].Metric[0].Histogram
-	n = make(map[float64]uint64)
-	for _, b := range h.Bucket {
-		n[b.GetUpperBound()] = b.GetCumulativeCount()
-	}
-	return n, h.GetSampleCount(), h.GetSampleSum()
-}
-
-// TestRareHistogramsAreCutToTheirBounds: what is below the first bound is counted by that, and
-// what is above the last by the whole alone.
-func TestRareHistogramsAreCutToTheirBounds(t *testing.T) {
-	var h stats.Histogram
-	for _, d := range []time.Duration{1, time.Microsecond, 50 * time.Microsecond, time.Millisecond, time.Minute} {
-		h.Took(d)
-	}
-	c := h.Read()
-	n, count, sum := buckets(t, func(e emitter) {
-		e.histogram("test_seconds", "For a test.", c.N[:], float64(c.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
-	})
-	want := map[float64]uint64{}
-	for b := firstSync; b <= lastSync; b++ {
-		want[math.Pow(4, float64(b-9))] = 4
-	}
-	want[math.Pow(4, -7)], want[math.Pow(4, -6)], want[math.Pow(4, -5)] = 3, 3, 3 // 61 µs, 0.24 ms and 0.98 ms
-	expect(t, len(n) == len(want) && count == 5 && sum >= 60.00105 && sum <= 60.00106, "%v, %d with the sum %v; want %v", n, count, sum, want)
-	for bound, k := range want {
-		expect(t, n[bound] == k, "%v: %d, want %d", bound, n[bound], k)
 	}
 }
 

@@ -203,38 +203,6 @@ func TestCancelEndsSoon(t *testing.T) {
 	}
 }
 
-// TestSixteenOperationsWait: the next is told to come again.
-func TestSixteenOperationsWait(t *testing.T) {
-	long(t)
-	w, disk := newHeld(t, 5000)
-	disk.hold()
-	all := []string{w.begin(buryMail)}
-	w.until(all[0], hangs, func(v *wire.Operation) bool { return v.State == "running" })
-	var begun sync.WaitGroup
-	var mu sync.Mutex
-	for range 16 {
-		begun.Go(func() {
-			at := w.begin(`{"action":"kick","select":{"tube":"mail"},"limit":1}`)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, at)
-		})
-	}
-	begun.Wait()
-	a := w.do("POST", operations, ask{json: true, body: buryMail}).wants(t, 429, "busy")
-	expect(t, a.header.Get("Retry-After") != "", "it is not told when to come again")
-	for _, at := range all[1:] {
-		v := w.shows(at)
-		expect(t, v.State == "waiting", "%+v", v)
-	}
-	disk.let()
-	for _, at := range all {
-		v := w.until(at, hangs, over)
-		expect(t, v.State == "done", "%+v", v)
-	}
-	w.operation(200, `{"action":"kick","select":{"tube":"mail"},"limit":1}`)
-}
-
 // TestServerThatEndsEndsOperations: those that run and those that wait say so, within the
 // time that the server has, and nothing of them is left.
 func TestServerThatEndsEndsOperations(t *testing.T) {

@@ -113,7 +113,16 @@ func TestOperationsByHTTP(t *testing.T) {
 // full.
 type fillingDisk struct {
 	wal.Disk
-	full atomic.Bool
+	full  atomic.Bool
+	fills bool // by its first file
+}
+
+func (d *fillingDisk) Create(name string) (wal.File, error) {
+	f, err := d.Disk.Create(name)
+	if d.fills {
+		d.full.Store(true)
+	}
+	return f, err
 }
 
 func (d *fillingDisk) Free() int64 {

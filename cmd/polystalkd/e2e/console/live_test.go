@@ -56,23 +56,8 @@ func newFront(t *testing.T, base string) *front {
 }
 
 func (f *front) leadTo(base string) {
-	to, err := url.Parse(base)
-	if err != nil {
-		panic(err)
-	}
+	to, _ := url.Parse(base) // never fails: it is a server's address
 	f.to.Store(to)
-}
-
-// newest is the newest request for a path, with its query.
-func (f *front) newest(path string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, uri := range slices.Backward(f.asked) {
-		if strings.HasPrefix(uri, path) {
-			return uri
-		}
-	}
-	return path
 }
 
 // cut ends all connections, and refuses others.
@@ -103,9 +88,7 @@ func TestConsoleFromAFolder(t *testing.T) {
 // TestFirstPageTakesFewRequests: those for the page and those for what it shows; how large the
 // page is, its package tests.
 func TestFirstPageTakesFewRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
+	long(t)
 	s := serve(t)
 	s.fill()
 	f := newFront(t, s.base)

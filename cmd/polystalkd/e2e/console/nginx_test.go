@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -46,42 +47,33 @@ func behindNginx(t *testing.T) (s *server, public string) {
 	if err != nil {
 		path = daemon.Tool(t, "nginx", "nginx-light")
 	}
-	for range 5 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		noErr(t, err)
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		public = fmt.Sprintf("http://%s:%d", publicName, port)
-		s = serve(t, "--http-prefix", "/left/there", "--http-origin", public, "--http-host", publicName)
-		dir := t.TempDir()
-		file := filepath.Join(dir, "nginx.conf")
-		noErr(t, os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, port, s.base), 0o600))
-		log, err := os.Create(filepath.Join(dir, "log"))
-		noErr(t, err)
-		defer log.Close()
-		nginx := exec.Command(path, "-p", dir, "-c", file)
-		nginx.Stdout, nginx.Stderr = log, log
-		noErr(t, nginx.Start())
-		ended := make(chan struct{})
-		go func() { nginx.Wait(); close(ended) }()
-		t.Cleanup(func() { nginx.Process.Kill(); <-ended })
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			select {
-			case <-ended: // somebody else has taken the port
-			default:
-				if conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-					conn.Close()
-					return s, public
-				}
-				continue
-			}
-			break
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	noErr(t, err)
+	addr := l.Addr().(*net.TCPAddr)
+	l.Close()
+	public = fmt.Sprintf("http://%s:%d", publicName, addr.Port)
+	s = serve(t, "--http-prefix", "/left/there", "--http-origin", public, "--http-host", publicName)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "nginx.conf")
+	noErr(t, os.WriteFile(file, fmt.Appendf(nil, nginxConfig, dir, addr.Port, s.base), 0o600))
+	var log bytes.Buffer
+	nginx := exec.Command(path, "-p", dir, "-c", file)
+	nginx.Stdout, nginx.Stderr = &log, &log
+	noErr(t, nginx.Start())
+	t.Cleanup(func() {
+		nginx.Process.Kill()
+		nginx.Wait()
+		if t.Failed() {
+			t.Logf("nginx: %s", &log)
 		}
-		said, _ := os.ReadFile(log.Name())
-		t.Logf("nginx: %s", said)
+	})
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		if conn, err := net.DialTimeout("tcp", addr.String(), patience); err == nil {
+			conn.Close()
+			return s, public
+		}
+		require(t, time.Now().Before(end), "nginx does not serve")
 	}
-	t.Fatal("nginx does not serve")
-	return nil, ""
 }
 
 // TestBehindNginx: below any path, whether nginx takes it off or not; what changes something

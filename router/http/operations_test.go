@@ -18,15 +18,15 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestOperationsRunOneAfterTheOther: and are remembered, and can be cancelled while they wait.
-func TestOperationsRunOneAfterTheOther(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
-	w.stocked()
+// TestOperationsOfARoleAreForgotten, the oldest ended one first, and those of other roles are not.
+// Too many that wait are refused.
+func TestOperationsOfARoleAreForgotten(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	w.put("mail", 5)
 	l := admin.NewOperations(w.srv.Operator())
-	b := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail", Filter: core.Filter{MaxID: 5}}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
+	b := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
 	var over sync.WaitGroup
-	role := "operate"
-	begin := func(ctx context.Context) (*admin.Operation, error) {
+	begin := func(ctx context.Context, role string) (*admin.Operation, error) {
 		over.Add(1)
 		op, err := l.Begin(ctx, admin.Asked{Bulk: b, Name: "me", Role: role, Request: "r"}, over.Done)
 		if err != nil {
@@ -34,38 +34,25 @@ func TestOperationsRunOneAfterTheOther(t *testing.T) {
 		}
 		return op, err
 	}
-	op, err := begin(t.Context())
-	noErr(t, err)
-	select {
-	case <-op.Done():
-	case <-time.After(hangs):
-		t.Fatal("it has no end")
-	}
-	if state, ended, err := op.State(); state != "done" || ended.IsZero() || err != nil || op.Tally().Done != 5 {
-		t.Errorf("%s, %v, %+v", state, err, op.Tally())
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	op, err = begin(ctx)
+	op, err := begin(t.Context(), "operate")
 	noErr(t, err)
 	<-op.Done()
-	if state, _, err := op.State(); state != "cancelled" || err == nil {
-		t.Errorf("%s, %v", state, err)
-	}
+	state, ended, err := op.State()
+	expect(t, state == "done" && !ended.IsZero() && err == nil && op.Tally().Done == 5, "%s, %v, %+v", state, err, op.Tally())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	for range 300 {
-		if _, err := begin(ctx); err != nil {
+		if op, err = begin(ctx, "operate"); err != nil {
 			p, ok := errors.AsType[*wire.Problem](err)
-			if !ok || !strings.HasSuffix(p.Type, "busy") {
-				t.Fatal(err)
-			}
+			require(t, ok && strings.HasSuffix(p.Type, "busy"), "%v", err)
 			time.Sleep(time.Millisecond)
 		}
 	}
 	over.Wait()
 	all := l.List()
-	expect(t, len(all) <= 100 && l.Find(all[0].ID) == all[0] && l.Find(1) == nil, "%d are remembered", len(all))
-	role = "admin"
-	_, err = begin(ctx)
+	state, _, err = all[0].State()
+	expect(t, len(all) <= 100 && l.Find(all[0].ID) == all[0] && l.Find(1) == nil && state == "cancelled" && err != nil, "%d are remembered, the last one %s: %v", len(all), state, err)
+	_, err = begin(ctx, "admin")
 	expect(t, err == nil && len(l.List()) == len(all)+1, "another role has %d remembered, %v", len(l.List())-len(all), err)
 	over.Wait()
 }

@@ -4,24 +4,23 @@ import "time"
 
 // A Connection is the connection of one client, without HTTP.
 type Connection struct {
-	ID       uint64 `json:"id,string"` // unlike all others in the life of the process
+	ID       uint64 `json:"id,string"` // unique in the life of the process
 	Protocol string `json:"protocol"`
-	Peer     string `json:"peer"`                // its address; "unix": by a unix socket
-	ClientID string `json:"client_id,omitempty"` // by which it calls itself
+	Peer     string `json:"peer"`                // its address, or "unix"
+	ClientID string `json:"client_id,omitempty"` // that it has set
 
 	Opened      time.Time `json:"opened"`
 	OpenSeconds float64   `json:"open_seconds"`
 
-	// State is idle, busy (an operation is under way), waiting (for a job to reserve),
-	// sleeping (a worker that waits to be told of a job) or closing; StoppedBy what keeps it
-	// from going on with what it was sent.
+	// State is idle, busy, waiting (for a job to reserve), sleeping (until the server notifies it
+	// of a job) or closing. StoppedBy says why the server does not go on with its input.
 	State       string   `json:"state"`
 	StoppedBy   []string `json:"stopped_by"`
-	WaitSeconds float64  `json:"wait_seconds"` // for how long it has waited, or slept
+	WaitSeconds float64  `json:"wait_seconds"` // since it began to wait or sleep
 
 	Producer bool `json:"producer"` // it has put a job
-	Worker   bool `json:"worker"`   // it has reserved one, or wanted to
-	Awaits   bool `json:"awaits"`   // it wants to hear what becomes of jobs that it has submitted
+	Worker   bool `json:"worker"`   // it has tried to reserve one
+	Awaits   bool `json:"awaits"`   // it waits for results of jobs
 
 	Used     *TubeName  `json:"used_tube,omitempty"`
 	Watched  []TubeName `json:"watched_tubes"` // the first ones
@@ -35,21 +34,20 @@ type Connection struct {
 
 	ReceivedBytes uint64 `json:"received_bytes_total"`
 	SentBytes     uint64 `json:"sent_bytes_total"`
-	HeldBytes     int    `json:"held_bytes"`   // that have come, and wait for their turn
-	UnsentBytes   int    `json:"unsent_bytes"` // that it has not read yet, or that wait for the disk
+	HeldBytes     int    `json:"held_bytes"`   // input that waits for its turn
+	UnsentBytes   int    `json:"unsent_bytes"` // replies that it has not read, or that wait for the disk
 }
 
-// A ConnectionJobs is one connection with the jobs that it holds, those first that it has
-// held for longest, or as many of them as are shown.
+// A ConnectionJobs is a connection with the jobs that it has reserved, the longest held first.
 type ConnectionJobs struct {
 	Connection
 	Jobs []Job `json:"jobs"`
 }
 
-// A ConnectionList is a part of the list of connections.
+// A ConnectionList is a page of the list of connections.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
-	Looked      int          `json:"looked_at"`      // connections, for this part
-	Next        string       `json:"next,omitempty"` // what after= goes on with; empty: this is the end
+	Looked      int          `json:"looked_at"`      // connections
+	Next        string       `json:"next,omitempty"` // the parameter after of the next page; empty: this is the last
 	AsOf        time.Time    `json:"as_of"`
 }

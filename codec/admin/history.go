@@ -7,20 +7,18 @@ import (
 	"time"
 )
 
-// A History is how figures of the server, or of one tube, have developed. A point is of
-// StepSeconds, the first from From on, the last up to To.
+// A History has time series of the server or of one tube. A point covers StepSeconds; the first
+// begins at From, and the last ends at To.
 type History struct {
 	Tube        string            `json:"tube,omitempty"` // as ShownName; empty: of the server
 	From        time.Time         `json:"from"`
 	To          time.Time         `json:"to"`
 	StepSeconds int64             `json:"step_seconds"`
 	Series      map[string]Points `json:"series"`
-	// Tubes are those that have a history, as ShownName; of the server's alone.
-	Tubes []string `json:"tubes,omitempty"`
+	Tubes       []string          `json:"tubes,omitempty"` // with a history, as ShownName; only of the server
 }
 
-// Points are the values of a series, one after the other; NaN, which is null in JSON: nothing
-// is known of that time.
+// Points are the values of a series; NaN, in JSON null, is unknown.
 type Points []float32
 
 // MarshalJSON implements json.Marshaler.

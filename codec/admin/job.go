@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// A Job is what there is to tell about one.
+// A Job describes a job.
 type Job struct {
-	ID    uint64 `json:"id,string"`
-	Tube  string `json:"tube"` // as ShownName
-	Path  string `json:"tube_path"`
-	State string `json:"state"` // ready, delayed, reserved or buried
-	// Moving: an operator has it, to move it; it is reserved then, and no worker's.
-	Moving bool `json:"moving,omitempty"`
+	ID     uint64 `json:"id,string"`
+	Tube   string `json:"tube"` // as ShownName
+	Path   string `json:"tube_path"`
+	State  string `json:"state"`            // ready, delayed, reserved or buried
+	Moving bool   `json:"moving,omitempty"` // to another tube: it is reserved, but by no worker
 
 	Pri          uint32 `json:"pri"`
 	DelaySeconds uint32 `json:"delay_seconds"`
@@ -23,7 +22,7 @@ type Job struct {
 
 	AgeSeconds   float64 `json:"age_seconds"`
 	StateSeconds float64 `json:"state_seconds"` // since it entered its state
-	LeftSeconds  float64 `json:"left_seconds"`  // until it is ready, or its time to run is over
+	LeftSeconds  float64 `json:"left_seconds"`  // until it is ready, or its time to run ends
 
 	Reserves uint32 `json:"reserves_total"`
 	Timeouts uint32 `json:"timeouts_total"`
@@ -31,7 +30,7 @@ type Job struct {
 	Buries   uint32 `json:"buries_total"`
 	Kicks    uint32 `json:"kicks_total"`
 
-	Holder *Holder `json:"holder,omitempty"` // of a reserved one; absent: the server itself has it
+	Holder *Holder `json:"holder,omitempty"` // of a reserved job; absent: it is being moved
 
 	Content
 }
@@ -39,22 +38,22 @@ type Job struct {
 // A Holder is the connection that has reserved a job.
 type Holder struct {
 	Connection uint64 `json:"connection,string"` // its id
-	Peer       string `json:"peer"`              // its address; empty: it has gone meanwhile
+	Peer       string `json:"peer"`              // its address; empty: it is gone
 }
 
-// Jobs are a part of a list of jobs.
+// Jobs is a page of a list of jobs.
 type Jobs struct {
 	Jobs   []Job     `json:"jobs"`
-	Looked int       `json:"looked_at"`      // jobs, for this part
-	Next   string    `json:"next,omitempty"` // for the next part; empty: this is the last
-	AsOf   time.Time `json:"as_of"`          // when this part was begun
+	Looked int       `json:"looked_at"`      // jobs
+	Next   string    `json:"next,omitempty"` // the parameter after of the next page; empty: this is the last
+	AsOf   time.Time `json:"as_of"`          // when the search for this page began
 }
 
-// A Content is a job's body, in one of two forms, or what there is of it.
+// A Content is a job's body or its beginning, in one of two forms.
 type Content struct {
-	Size      int     `json:"body_bytes"`            // of all of it, shown or not
+	Size      int     `json:"body_bytes"`            // of the whole body
 	Text      *string `json:"body,omitempty"`        // as it is
-	Base64    *string `json:"body_base64,omitempty"` // for what is no text
+	Base64    *string `json:"body_base64,omitempty"` // if it is not text
 	Truncated bool    `json:"body_truncated,omitempty"`
 }
 
@@ -96,16 +95,16 @@ func IsText(b []byte) bool {
 	}) < 0
 }
 
-// A NewJob is a job to be put. One of the two bodies is to be given, or neither.
+// A NewJob is a job to put, with at most one of the two bodies.
 type NewJob struct {
-	Pri          *uint32 `json:"pri"`           // absent: 0, the most urgent there is
+	Pri          *uint32 `json:"pri"`           // absent: 0, the most urgent
 	DelaySeconds uint32  `json:"delay_seconds"` // absent: none
 	TTRSeconds   *uint32 `json:"ttr_seconds"`   // absent: DefaultTTR
 	Body         *string `json:"body"`
 	BodyBase64   []byte  `json:"body_base64"`
 }
 
-// An EditJob is what is to be changed in a job; what is absent stays as it is.
+// An EditJob is a change of a job: absent members are not changed.
 type EditJob struct {
 	Pri          *uint32 `json:"pri"`
 	DelaySeconds *uint32 `json:"delay_seconds"` // from now; 0: it is ready
@@ -114,7 +113,7 @@ type EditJob struct {
 	BodyBase64   *[]byte `json:"body_base64"`
 }
 
-// DefaultTTR is how many seconds a worker has for a job that says nothing.
+// DefaultTTR is the time to run of a job without one, in seconds.
 const DefaultTTR = 60
 
 // A Put is the id of a job that was put.
@@ -122,12 +121,12 @@ type Put struct {
 	ID uint64 `json:"id,string"`
 }
 
-// A NewTransfer is a tube to which a job is to be moved or copied.
+// A NewTransfer moves or copies a job to a tube.
 type NewTransfer struct {
 	To *string `json:"to"`
 }
 
-// A Transfer is what a job has become that was moved or copied.
+// A Transfer is the new id of a moved or copied job.
 type Transfer struct {
 	ID   uint64 `json:"id,string"`   // in the other tube
 	From uint64 `json:"from,string"` // before

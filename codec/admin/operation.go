@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// A NewOperation is the same to be done to many jobs.
+// A NewOperation begins a bulk operation.
 type NewOperation struct {
 	Action       string    `json:"action"` // delete, kick, bury, release, set, move or copy
 	Select       Selection `json:"select"`
 	Set          SetJobs   `json:"set,omitzero"`   // of the action set
 	To           *string   `json:"to,omitzero"`    // of the actions move and copy: the tube
-	Force        bool      `json:"force,omitzero"` // also jobs that workers have; release always
+	Force        bool      `json:"force,omitzero"` // also reserved jobs; release is always forced
 	Limit        uint64    `json:"limit,omitzero"` // 0: all
 	DryRun       bool      `json:"dry_run,omitzero"`
-	AsOf         string    `json:"as_of,omitzero"`          // of a dry run: no other jobs than were counted
+	AsOf         string    `json:"as_of,omitzero"`          // of a dry run: act on no other jobs than it counted
 	ExpectAtMost *uint64   `json:"expect_at_most,omitzero"` // absent: any number
 }
 
-// A Selection selects jobs: of a tube, of all tubes, or with some
-// ids; what else is given narrows that.
+// A Selection selects jobs of a tube, of all tubes, or with some ids; the other members narrow it.
 type Selection struct {
 	Tube             *string  `json:"tube,omitzero"`      // byte for byte
 	TubePath         *string  `json:"tube_path,omitzero"` // or percent-encoded, as in paths
@@ -32,41 +31,41 @@ type Selection struct {
 	OlderThanSeconds uint32   `json:"older_than_seconds,omitzero"`
 }
 
-// SetJobs is what is to be changed in many jobs.
+// SetJobs is a change of many jobs.
 type SetJobs struct {
 	Pri          *uint32 `json:"pri,omitzero"`
-	DelaySeconds *uint32 `json:"delay_seconds,omitzero"` // from when it comes to the job; 0: it is ready
+	DelaySeconds *uint32 `json:"delay_seconds,omitzero"` // from the change on; 0: the job is ready
 	TTRSeconds   *uint32 `json:"ttr_seconds,omitzero"`   // from the next reservation or touch on
 
-	// A body is changed in one job at a time: these are told so.
+	// These are refused: only a single job can be given another body.
 	Body       json.RawMessage `json:"body,omitzero"`
 	BodyBase64 json.RawMessage `json:"body_base64,omitzero"`
 }
 
-// An Operation is how far one is.
+// An Operation is the progress of a bulk operation.
 type Operation struct {
 	ID      uint64       `json:"id,string"`
 	Name    string       `json:"name"` // of the token; empty: none was shown
 	Action  string       `json:"action"`
 	DryRun  bool         `json:"dry_run"`
-	Asked   NewOperation `json:"asked"`              // what was asked for, but for the ids
-	IDs     int          `json:"ids_given,omitzero"` // how many those are
+	Asked   NewOperation `json:"asked"`              // without the ids
+	IDs     int          `json:"ids_given,omitzero"` // number of ids
 	State   string       `json:"state"`              // waiting, running, done, cancelled or failed
 	AsOf    string       `json:"as_of,omitempty"`
 	Began   time.Time    `json:"began"`
 	Ended   *time.Time   `json:"ended,omitempty"`
-	ToLook  uint64       `json:"to_look_at"` // jobs, about: others come and go
+	ToLook  uint64       `json:"to_look_at"` // jobs, approximately
 	Looked  uint64       `json:"looked_at"`
 	Matched uint64       `json:"matched"`
-	Done    uint64       `json:"done"` // and as safe as the journal makes it
-	// Unconfirmed were changed, and wait for the journal, or have waited in vain.
+	Done    uint64       `json:"done"` // durably
+	// Unconfirmed jobs were changed, and the journal has not confirmed them yet, or not in time.
 	Unconfirmed uint64            `json:"unconfirmed,omitzero"`
 	Skipped     map[string]uint64 `json:"skipped"`            // by the reason
-	Selected    *uint64           `json:"selected,omitempty"` // how many are, if they were counted first
+	Selected    *uint64           `json:"selected,omitempty"` // number of selected jobs, if they were counted first
 	Problem     *Problem          `json:"problem,omitempty"`
 }
 
-// Operations are those that are remembered, the newest first.
+// Operations are the operations that the server remembers, the newest first.
 type Operations struct {
 	Operations []Operation `json:"operations"`
 }

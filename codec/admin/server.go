@@ -120,3 +120,46 @@ type Session struct {
 type Login struct {
 	Token string `json:"token"`
 }
+
+// A Health is the answer of a probe.
+type Health struct {
+	Status   string    `json:"status"` // ok, or fail
+	State    string    `json:"state"`  // starting, following, serving or stopping
+	Notes    []string  `json:"notes,omitempty"`
+	Checks   []Check   `json:"checks,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// A Check is one part of a Health.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, or fail
+	Detail string `json:"detail,omitempty"`
+}
+
+// A Progress is how much of the journal was read.
+type Progress struct {
+	ReadBytes int64 `json:"read_bytes"`
+	AllBytes  int64 `json:"all_bytes"`
+}
+
+// An Audit lists the newest changes and refusals, the newest first.
+type Audit struct {
+	Entries []Entry `json:"entries"`
+	Kept    int     `json:"kept"` // changes of each role that the server keeps at most
+}
+
+// An Entry is one change, or a request that changed nothing.
+type Entry struct {
+	Number    uint64    `json:"number,string"`
+	Time      time.Time `json:"time"`
+	Name      string    `json:"name"` // of the token; empty: none was shown
+	Role      string    `json:"role"`
+	Client    string    `json:"client"` // its address
+	Action    string    `json:"action"` // method and route
+	Path      string    `json:"path"`   // as it was asked for
+	Status    int       `json:"status"` // of the answer
+	Affected  uint64    `json:"affected"`
+	Detail    string    `json:"detail,omitempty"` // what was changed, beyond the path
+	RequestID string    `json:"request_id"`
+}

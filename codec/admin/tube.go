@@ -52,11 +52,11 @@ type Quantiles struct {
 	P99   float64 `json:"p99_seconds"`
 }
 
-// Tubes is a part of a list of tubes.
+// Tubes is a page of a list of tubes.
 type Tubes struct {
 	Tubes    []Tube    `json:"tubes"`
-	Matching int       `json:"matching"`       // tubes that match, in this part or not
-	Next     string    `json:"next,omitempty"` // what after= goes on with; empty: this is the end
+	Matching int       `json:"matching"`       // tubes that match, on this page or not
+	Next     string    `json:"next,omitempty"` // the parameter after of the next page; empty: this is the last
 	AsOf     time.Time `json:"as_of"`
 }
 
@@ -130,4 +130,31 @@ func PathName(name string) string {
 		return strings.ReplaceAll(name, ".", "%2E")
 	}
 	return url.PathEscape(name)
+}
+
+// The names of events. Server has a Server, Journal a Journal, and Operation an Operation.
+const (
+	EventServer    = "server"
+	EventTubes     = "tubes"
+	EventTube      = "tube"
+	EventOperation = "operation"
+	EventJournal   = "journal"
+)
+
+// A TubesEvent is what has changed in a list of tubes, besides what time alone changes: ages,
+// and the time left of pauses.
+type TubesEvent struct {
+	Whole    bool      `json:"whole"`    // these are all tubes of the list: forget the earlier ones
+	Tubes    []Tube    `json:"tubes"`    // that have changed, or have come into the list
+	Gone     []string  `json:"gone"`     // names of tubes that have left it
+	Matching int       `json:"matching"` // tubes that match, in the list or not
+	AsOf     time.Time `json:"as_of"`
+}
+
+// A TubeEvent is a tube that has changed.
+type TubeEvent struct {
+	Name string    `json:"name"` // as ShownName
+	Path string    `json:"path"` // as PathName
+	Tube *Tube     `json:"tube"` // nil: it does not exist
+	AsOf time.Time `json:"as_of"`
 }

@@ -32,51 +32,46 @@ type Cluster interface {
 	Transfer(ctx context.Context, node string) error
 }
 
-// Cluster returns the server's cluster, or the problem that it is alone.
-func (o *Operator) Cluster() (Cluster, error) {
-	if o.opts.Cluster == nil {
-		return nil, wire.NotFound.With("", "this server is alone", "start it with --cluster-listen; the guide in router/cluster says how")
-	}
-	return o.opts.Cluster, nil
+// alone is the cluster of a server that has none: it leads.
+type alone struct{}
+
+func (alone) Status() *wire.Cluster                   { return nil }
+func (alone) Leader() (name string, here bool)        { return "", true }
+func (alone) FullDisks() (here bool, others []string) { return true, nil }
+func (alone) Disbelieved() string                     { return "" }
+func (alone) Commits() (c stats.Counts)               { return c }
+func (alone) Remove(context.Context, string) error    { return noCluster() }
+func (alone) Promote(context.Context, string) error   { return noCluster() }
+func (alone) Transfer(context.Context, string) error  { return noCluster() }
+
+func noCluster() error {
+	return wire.NotFound.With("", "this server is alone", "start it with --cluster-listen; the guide in router/cluster says how")
 }
 
-// ClusterStatus returns the status of the cluster; nil: the server is alone.
-func (o *Operator) ClusterStatus() *wire.Cluster {
-	if o.opts.Cluster == nil {
-		return nil
-	}
+// ClusterStatus returns the status of the cluster. The error says that the server is alone.
+func (o *Operator) ClusterStatus() (*wire.Cluster, error) {
 	s := o.opts.Cluster.Status()
+	if s == nil {
+		return nil, noCluster()
+	}
 	if kept, p := o.Kept(); kept != nil {
 		s.Journal = journalValue(kept, p)
 	}
-	return s
+	return s, nil
 }
 
-// ClusterCommits returns Cluster.Commits, without counts if the server is alone.
-func (o *Operator) ClusterCommits() stats.Counts {
-	if o.opts.Cluster == nil {
-		return stats.Counts{}
-	}
-	return o.opts.Cluster.Commits()
-}
+// ClusterCommits returns Cluster.Commits.
+func (o *Operator) ClusterCommits() stats.Counts { return o.opts.Cluster.Commits() }
 
-// Leads reports whether this server serves clients, as far as it knows: always, if it is
-// alone. See Confirm.
+// Leads reports whether this server serves clients, as far as it knows. See Confirm.
 func (o *Operator) Leads() (leads bool, leader string) {
-	if o.opts.Cluster == nil {
-		return true, ""
-	}
 	leader, here := o.opts.Cluster.Leader()
 	return here && o.opts.Life.Phase() == Serving, leader
 }
 
 // Following returns the problem of a request that only the leader can serve.
 func (o *Operator) Following() error {
-	var leader string
-	var here bool
-	if k := o.opts.Cluster; k != nil {
-		leader, here = k.Leader()
-	}
+	leader, here := o.opts.Cluster.Leader()
 	switch {
 	case leader == "":
 		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows who is away. An election takes one or two times --cluster-timeout: try again after that, then start those that are down")
@@ -91,24 +86,11 @@ func (o *Operator) Follows() bool {
 	return o.opts.Life.Phase() == Following && o.opts.Life.Failure() == ""
 }
 
-// disbelieved returns Cluster.Disbelieved, or "" if the server is alone.
-func (o *Operator) disbelieved() string {
-	if o.opts.Cluster == nil {
-		return ""
-	}
-	return o.opts.Cluster.Disbelieved()
-}
-
 // ChangeCluster runs and counts a change of the cluster.
 func (o *Operator) ChangeCluster(ctx context.Context, action string, change func(Cluster) error) error {
-	k, err := o.Cluster()
-	if err != nil {
-		return err
-	}
-	if err = change(k); err != nil {
-		if _, ok := err.(*wire.Problem); !ok {
-			err = wire.NotChanged.Problem(err.Error())
-		}
+	err := change(o.opts.Cluster)
+	if _, ok := err.(*wire.Problem); err != nil && !ok {
+		err = wire.NotChanged.Problem(err.Error())
 	}
 	o.counts.add(action, 0, 0, err)
 	return err

@@ -100,7 +100,7 @@ func (o *Operator) notStarted(p Phase) string {
 		if _, leader := o.Leads(); leader == "" {
 			return "no server of the cluster leads"
 		}
-		return o.disbelieved()
+		return o.opts.Cluster.Disbelieved()
 	}
 	return ""
 }
@@ -130,7 +130,7 @@ func (o *Operator) Readiness() *wire.Health {
 	if o.Draining() {
 		h.Notes = append(h.Notes, "draining: no new jobs are taken")
 	}
-	if why := o.disbelieved(); why != "" && why != waits {
+	if why := o.opts.Cluster.Disbelieved(); why != "" && why != waits {
 		h.Notes = append(h.Notes, why)
 	}
 	h.Notes = append(h.Notes, o.spaceNotes(phase)...)
@@ -140,10 +140,7 @@ func (o *Operator) Readiness() *wire.Health {
 // spaceNotes names full disks and their effect. It does not wait for a disk.
 func (o *Operator) spaceNotes(phase Phase) (notes []string) {
 	_, pressure := o.kept()
-	here, others := true, []string(nil)
-	if k := o.opts.Cluster; k != nil {
-		here, others = k.FullDisks()
-	}
+	here, others := o.opts.Cluster.FullDisks()
 	switch {
 	case pressure != commit.Full:
 	case phase == Following:

@@ -66,6 +66,9 @@ type Operator struct {
 
 // New makes the operator of a server.
 func New(o Options) *Operator {
+	if o.Cluster == nil {
+		o.Cluster = alone{}
+	}
 	op := &Operator{opts: o, started: time.Now(), callers: make(chan *direct.Caller, callersMost)}
 	op.counts.init()
 	for range callersMost {

@@ -137,11 +137,7 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 		v.Commands = append(v.Commands, p)
 	}
 	v.Connections, _ = o.opts.ConnectionLimit()
-	if j := o.journal(); j != nil {
-		st := j.Stats()
-		st.Room = j.Room()
-		v.Journal, v.Pressure = &st, j.Pressure()
-	}
+	v.Journal, v.Pressure = o.Kept()
 	return v
 }
 

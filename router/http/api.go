@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
-	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
@@ -47,10 +46,7 @@ type Options struct {
 // An API is everything that is served by HTTP, with its server.
 type API struct {
 	*server
-	opts       Options
-	op         *admin.Operator
 	operations *admin.Operations
-	metrics    *metrics
 	watch      *trend.Watch
 	unwatch    func()        // ends the watch, and waits for its end
 	shown      *trend.Choice // of /metrics
@@ -67,20 +63,13 @@ func New(o Options) (*API, error) {
 	if o.Console == nil {
 		o.Console = findAsset
 	}
-	a := &API{
-		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator),
-		watch: trend.New(o.Operator, streamsMax, o.HistoryTubes),
-		shown: trend.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
-	}
-	a.server, err = newServer(serverOptions{
-		Log: o.Log, Tokens: o.Tokens, Rules: o.Rules,
-		Ready: o.Operator.Ready, Confirm: o.Operator.Confirm, MaxJobSize: o.Operator.MaxJobSize, Follows: o.Operator.Follows, Elsewhere: o.Elsewhere,
-		Observe: func(route, method string, status int, took time.Duration) {
-			a.metrics.served(route, method, status, took)
-		},
-	})
+	s, err := newServer(o)
 	if err != nil {
 		return nil, err
+	}
+	a := &API{
+		server: s, operations: admin.NewOperations(o.Operator), watch: trend.New(o.Operator, streamsMax, o.HistoryTubes),
+		shown: trend.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
 	}
 	a.metrics = newMetrics(a)
 	a.handle(a.routes())

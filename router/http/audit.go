@@ -96,7 +96,7 @@ func (s *server) auditor(rt *route, c *call) func(status int, affected uint64, d
 		done := status < 300 || affected > 0
 		s.audit.add(e, done && rt.need > access.Nobody || c.uncertain)
 		if done {
-			s.log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+			s.opts.Log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
 				"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 
 // bodyMax returns the largest body of a request: a job's, as JSON encodes it at worst.
 func (s *server) bodyMax() int64 {
-	return max(jsonMax, int64(s.opts.MaxJobSize())*4/3+64<<10)
+	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
 }
 
 // leaveBody closes the connection with the answer, unless the body is read. net/http would

@@ -21,10 +21,11 @@ func (a *API) showLeader(c *call) error {
 }
 
 func (a *API) getCluster(c *call) error {
-	if _, err := a.op.Cluster(); err != nil {
+	s, err := a.op.ClusterStatus()
+	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, a.op.ClusterStatus())
+	return c.answer(http.StatusOK, s)
 }
 
 func (a *API) removeMember(c *call) error {
@@ -48,5 +49,5 @@ func (a *API) changeCluster(c *call, action string, change func(admin.Cluster) e
 		return err
 	}
 	c.Affected = 1
-	return c.answer(http.StatusOK, a.op.ClusterStatus())
+	return a.getCluster(c)
 }

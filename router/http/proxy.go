@@ -94,7 +94,7 @@ func (s *server) proxy(rt *route, c *call) error {
 				c.Detail = "handed on to server " + by
 			}
 			if err == nil && res == nil {
-				if err = s.opts.Ready(); err == nil {
+				if err = s.op.Ready(); err == nil {
 					err = wire.Following.With("", "this server has just become the leader", "try again")
 				}
 			}

@@ -119,7 +119,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = unrouted(handler, h, r)
 	}
 	sendProblem(w, r, c.ID, p)
-	s.opts.Observe("other", r.Method, p.Status, 0)
+	s.metrics.served("other", r.Method, p.Status, 0)
 }
 
 // unrouted returns the problem of a request without a route. The mux's handler writes a text
@@ -167,7 +167,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 			if v == http.ErrAbortHandler {
 				panic(v) // a long answer that could not be completed
 			}
-			s.log.Error("a request panicked", "request", c.ID, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			s.opts.Log.Error("a request panicked", "request", c.ID, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if w.status != 0 {
 				panic(http.ErrAbortHandler) // the client has a part of the answer
 			}
@@ -177,7 +177,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 		if !c.begun.IsZero() {
 			took = c.begun.Sub(start)
 		}
-		s.opts.Observe(rt.pattern, rt.method(), w.status, took)
+		s.metrics.served(rt.pattern, rt.method(), w.status, took)
 		if rt.changes() && c.Grant.Role > access.Nobody { // strangers could evict what was changed
 			s.auditor(rt, c)(w.status, c.Affected, c.Detail)
 		}
@@ -185,7 +185,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	if err := s.check(rt, c); err != nil && w.status == 0 {
 		p, ok := errors.AsType[*wire.Problem](err)
 		if !ok {
-			s.log.Error("a request failed", "request", c.ID, "route", rt.pattern, "err", err)
+			s.opts.Log.Error("a request failed", "request", c.ID, "route", rt.pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}
 		c.uncertain = isUncertain(p)
@@ -218,12 +218,12 @@ func (s *server) check(rt *route, c *call) error {
 			return wire.BadRequest.With(name, "this path ignores conditions", "omit the header")
 		}
 	}
-	follows := s.opts.Follows != nil && s.opts.Follows()
+	follows := s.op.Follows()
 	if door := doorOf(c.R); follows && rt.flags&own == 0 && s.opts.Elsewhere != nil && !door.Last && !door.Callers {
 		return s.proxy(rt, c)
 	}
 	if rt.flags&early == 0 {
-		if err := s.opts.Ready(); err != nil && !(follows && rt.flags&own != 0) {
+		if err := s.op.Ready(); err != nil && !(follows && rt.flags&own != 0) {
 			return err
 		}
 		if err := s.begin(); err != nil {
@@ -231,9 +231,9 @@ func (s *server) check(rt *route, c *call) error {
 		}
 		defer s.running.Done()
 	}
-	if rt.flags&own == 0 && s.opts.Confirm != nil {
+	if rt.flags&own == 0 {
 		ctx, cancel := s.operation(rt, c.R)
-		err := s.opts.Confirm(ctx)
+		err := s.op.Confirm(ctx)
 		if cancel(); err != nil {
 			return err
 		}

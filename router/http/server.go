@@ -15,6 +15,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/router/admin"
 )
 
 // Limits of what a client may take.
@@ -35,27 +36,6 @@ const (
 // Descriptors is how many files a server may have open: its connections, and those that it
 // has accepted and is about to close.
 const Descriptors = connectionsMax + 8
-
-// serverOptions configure a server. Tokens, Confirm, Follows and Elsewhere may be nil.
-type serverOptions struct {
-	Log    *slog.Logger
-	Tokens *access.Tokens
-	Rules  Rules
-
-	// Ready returns nil once routes without the flag early may be served, else their problem.
-	Ready func() error
-	// Confirm is called after Ready on routes without the flag own. It returns nil if no other
-	// server has the queue.
-	Confirm func(ctx context.Context) error
-	// MaxJobSize returns the limit of a job's body, in bytes.
-	MaxJobSize func() uint32
-	// Follows reports whether another server has, or may have, the queue. Elsewhere is that
-	// server; nil: requests are not proxied.
-	Follows   func() bool
-	Elsewhere Elsewhere
-	// Observe is called after each answer; route is "other" if there was none.
-	Observe func(route, method string, status int, took time.Duration)
-}
 
 // Rules say which names and addresses are trusted, and what clients may see; see API.Prepare.
 type Rules struct {
@@ -80,10 +60,11 @@ func (s *server) Prepare(r Rules) (apply func(), err error) {
 	return func() { s.rules.Store(&r) }, nil
 }
 
-// A server accepts requests, checks them and calls their routes. It knows nothing of jobs.
+// A server accepts requests, checks them and calls their routes.
 type server struct {
-	opts     serverOptions
-	log      *slog.Logger
+	opts     Options
+	op       *admin.Operator
+	metrics  *metrics
 	mux      *http.ServeMux
 	routes   map[string]*route // by pattern
 	rules    atomic.Pointer[Rules]
@@ -108,9 +89,9 @@ type server struct {
 }
 
 // newServer makes a server without routes. The error is about Options.Rules.
-func newServer(o serverOptions) (*server, error) {
+func newServer(o Options) (*server, error) {
 	s := &server{
-		opts: o, log: o.Log, mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
+		opts: o, op: o.Operator, mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
 		heavy: make(slots, 1), scrapes: make(slots, 1), uploads: make(slots, 2), rate: rate.NewLimiter(requestRate, atOnce),
 	}
 	apply, err := s.Prepare(o.Rules)

@@ -37,6 +37,27 @@ func (e emitter) emit(t prometheus.ValueType, name, help string, v float64, labe
 	e.out <- prometheus.MustNewConstMetric(describe(name, help, labels), t, v, values...)
 }
 
+// gauges emits a family with one label, of which values are the values of n.
+func gauges[N int64 | uint64](e emitter, name, help, of string, values []string, n ...N) {
+	for i, v := range values {
+		e.gauge(name, help, float64(n[i]), label{of}, v)
+	}
+}
+
+// oneOf emits a family that is 1 for one value of its label, and 0 for the others.
+func (e emitter) oneOf(name, help, of, is string, values ...string) {
+	for _, v := range values {
+		e.gauge(name, help, truth(v == is), label{of}, v)
+	}
+}
+
+// ofMember emits a gauge of a member of the cluster; nil: it is unknown.
+func ofMember[N int64 | uint64 | float64](e emitter, name, help string, v *N, m *wire.ClusterMember) {
+	if v != nil {
+		e.gauge(name, help, float64(*v), label{"node"}, m.Name)
+	}
+}
+
 // descriptions holds *prometheus.Desc by name: making one takes longer than its metric.
 var descriptions sync.Map
 
@@ -104,7 +125,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	if j, pressure := op.Kept(); j != nil {
 		e.journal(j, pressure)
 	}
-	if k := op.ClusterStatus(); k != nil {
+	if k, err := op.ClusterStatus(); err == nil {
 		commits := op.ClusterCommits()
 		e.cluster(k, &commits)
 	}
@@ -142,12 +163,8 @@ func (m *metrics) tubes(ctx context.Context, e emitter, all *admin.TubeSample) {
 }
 
 func (e emitter) jobs(v *admin.Sample) {
-	for _, s := range []struct {
-		state string
-		n     uint64
-	}{{"ready", v.Jobs.Ready}, {"delayed", v.Jobs.Delayed}, {"reserved", v.Jobs.Reserved}, {"buried", v.Jobs.Buried}} {
-		e.gauge("jobs", "Jobs, by state.", float64(s.n), label{"state"}, s.state)
-	}
+	j := &v.Jobs
+	gauges(e, "jobs", "Jobs, by state.", "state", []string{"ready", "delayed", "reserved", "buried"}, j.Ready, j.Delayed, j.Reserved, j.Buried)
 	e.gauge("jobs_urgent", "Ready jobs with a priority below 1024.", float64(v.Jobs.Urgent), nil)
 	e.gauge("tubes", "Number of tubes.", float64(v.Tubes), nil)
 	e.gauge("memory_mapped_bytes", "Memory of jobs and their bodies outside the garbage collector's heap.", float64(v.Jobs.MappedBytes), nil)
@@ -174,12 +191,9 @@ func (e emitter) clients(v *admin.Sample) {
 	for i, n := range v.Sums.Rejected {
 		e.counter("connections_rejected_total", "Rejected client connections.", float64(n), label{"reason"}, session.Rejection(i).String())
 	}
-	for _, r := range []struct {
-		role string
-		n    int64
-	}{{"producer", v.Sums.Producers}, {"worker", v.Sums.Workers}, {"waiting", v.Sums.Waiting}, {"sleeping", v.Sums.Sleeping}} {
-		e.gauge("clients", "Connections that have put a job, have reserved one, wait for one, and Gearman workers that sleep until there is one.", float64(r.n), label{"role"}, r.role)
-	}
+	s := v.Sums
+	gauges(e, "clients", "Connections that have put a job, have reserved one, wait for one, and Gearman workers that sleep until there is one.",
+		"role", []string{"producer", "worker", "waiting", "sleeping"}, s.Producers, s.Workers, s.Waiting, s.Sleeping)
 	for _, p := range v.Commands {
 		for _, c := range p.Kinds {
 			e.counter("commands_total", "Well-formed commands.", float64(c.Count), label{"protocol", "command"}, p.Name, c.Name)
@@ -219,12 +233,8 @@ func (e emitter) inside(v *admin.Sample) {
 }
 
 func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
-	for _, b := range []struct {
-		kind string
-		n    int64
-	}{{"files", j.Bytes}, {"live", j.Live}, {"pending", j.Pending}, {"promised", j.Promised}} {
-		e.gauge("journal_bytes", "Size of the journal: its files, their live records, records not written yet, and reserved space for incoming bodies.", float64(b.n), label{"kind"}, b.kind)
-	}
+	gauges(e, "journal_bytes", "Size of the journal: its files, their live records, records not written yet, and reserved space for incoming bodies.",
+		"kind", []string{"files", "live", "pending", "promised"}, j.Bytes, j.Live, j.Pending, j.Promised)
 	e.gauge("journal_room_bytes", "Bytes that can still be written, in files and on the disk.", float64(j.Room), nil)
 	e.gauge("journal_segments", "Number of journal files.", float64(j.Segments), nil)
 	e.counter("journal_batches_total", "Batches written since the journal was made.", float64(j.Batches), nil)
@@ -233,9 +243,8 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	e.counter("journal_migrated_records_total", "Records written again by compaction.", float64(j.Migrated), nil)
 	e.histogram("journal_commit_records", "Records per commit.", j.Sizes.N[:], float64(j.Sizes.Sum), stats.HistogramBound, firstCommit, lastCommit)
 	e.histogram("journal_sync_seconds", "Time of each sync to disk.", j.Syncs.N[:], float64(j.Syncs.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
-	for i, name := range []string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"} {
-		e.gauge("journal_pressure", "1 for one of open, wait (the disk is behind) and full.", truth(commit.Pressure(i) == pressure), label{"state"}, name)
-	}
+	names := []string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
+	e.oneOf("journal_pressure", "1 for one of open, wait (the disk is behind) and full.", "state", names[pressure], names...)
 }
 
 // operators emits what operators did.
@@ -253,33 +262,21 @@ func (e emitter) operators(op *admin.Operator) {
 
 // cluster emits the state of the cluster. Only the leader knows some of it.
 func (e emitter) cluster(k *wire.Cluster, commits *stats.Counts) {
-	for _, role := range []string{"leader", "candidate", "follower"} {
-		e.gauge("cluster_role", "1 for the server's role: leader, candidate or follower.", truth(k.Role == role), label{"role"}, role)
-	}
+	e.oneOf("cluster_role", "1 for the server's role: leader, candidate or follower.", "role", k.Role, "leader", "candidate", "follower")
 	e.gauge("cluster_has_leader", "1 if the server knows a leader.", truth(k.Leader != nil), nil)
 	e.gauge("cluster_lease", "1 if the server leads and no other server can.", truth(k.Lease), nil)
 	e.gauge("cluster_term", "Number of the term; each leader has its own.", float64(k.Term), nil)
-	for _, i := range []struct {
-		at string
-		n  uint64
-	}{{"last", k.LastIndex}, {"committed", k.CommittedIndex}, {"applied", k.AppliedIndex}} {
-		e.gauge("cluster_index", "Index of the last log entry on this disk, on the disks of a majority, and applied to this server's jobs.", float64(i.n), label{"at"}, i.at)
-	}
+	gauges(e, "cluster_index", "Index of the last log entry on this disk, on the disks of a majority, and applied to this server's jobs.",
+		"at", []string{"last", "committed", "applied"}, k.LastIndex, k.CommittedIndex, k.AppliedIndex)
 	e.histogram("cluster_commit_seconds", "Time until a majority had a change on disk, on the leader.", commits.N[:], float64(commits.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	e.gauge("cluster_outstanding_entries", "Proposed entries that are not committed.", float64(k.Outstanding.Entries), nil)
 	e.gauge("cluster_outstanding_bytes", "Size of the proposed entries that are not committed.", float64(k.Outstanding.Bytes), nil)
+	count := func(name, help string, n uint64) { e.counter("cluster_"+name+"_total", help, float64(n), nil) }
 	t := &k.Totals
-	for _, c := range []struct {
-		name, help string
-		n          uint64
-	}{
-		{"cluster_leader_changes_total", "Leader changes that the server has seen.", t.LeaderChanges},
-		{"cluster_lease_lapses_total", "Times that the leader lost its lease, so that replies had to wait.", t.LeaseLapses},
-		{"cluster_fetches_total", "Times that another server was told to fetch the journal.", t.Fetches},
-		{"cluster_forwarded_total", "Client connections forwarded to a leader.", t.Forwarded},
-	} {
-		e.counter(c.name, c.help, float64(c.n), nil)
-	}
+	count("leader_changes", "Leader changes that the server has seen.", t.LeaderChanges)
+	count("lease_lapses", "Times that the leader lost its lease, so that replies had to wait.", t.LeaseLapses)
+	count("fetches", "Times that another server was told to fetch the journal.", t.Fetches)
+	count("forwarded", "Client connections forwarded to a leader.", t.Forwarded)
 	kinds := make(map[string]int)
 	for i := range k.Members {
 		kinds[k.Members[i].Kind]++
@@ -293,17 +290,11 @@ func (e emitter) cluster(k *wire.Cluster, commits *stats.Counts) {
 // member emits one member.
 func (e emitter) member(m *wire.ClusterMember, self bool) {
 	node := label{"node"}
-	if m.MatchIndex != nil {
-		e.gauge("cluster_match_index", "Index of the last log entry on a server's disk, as the leader knows.", float64(*m.MatchIndex), node, m.Name)
-	}
-	if m.LagEntries != nil {
-		e.gauge("cluster_lag_entries", "Replication lag of a server, in entries.", float64(*m.LagEntries), node, m.Name)
-	}
-	if m.LagSeconds != nil {
-		e.gauge("cluster_lag_seconds", "Replication lag of a server.", *m.LagSeconds, node, m.Name)
-	}
+	ofMember(e, "cluster_match_index", "Index of the last log entry on a server's disk, as the leader knows.", m.MatchIndex, m)
+	ofMember(e, "cluster_lag_entries", "Replication lag of a server, in entries.", m.LagEntries, m)
+	ofMember(e, "cluster_lag_seconds", "Replication lag of a server.", m.LagSeconds, m)
+	ofMember(e, "cluster_room_bytes", "Bytes that a server can still write to its journal, as it reports.", m.RoomBytes, m)
 	if m.RoomBytes != nil {
-		e.gauge("cluster_room_bytes", "Bytes that a server can still write to its journal, as it reports.", float64(*m.RoomBytes), node, m.Name)
 		e.gauge("cluster_disk_full", "1 if changes do not fit on a server's disk.", truth(m.DiskFull), node, m.Name)
 	}
 	if self {
@@ -313,9 +304,7 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 		return
 	}
 	e.gauge("cluster_connected", "1 if the server can send to another one.", truth(m.Connected), node, m.Name)
-	if m.ClockAheadSeconds != nil {
-		e.gauge("cluster_clock_ahead_seconds", "How far the other server's clock is ahead.", *m.ClockAheadSeconds, node, m.Name)
-	}
+	ofMember(e, "cluster_clock_ahead_seconds", "How far the other server's clock is ahead.", m.ClockAheadSeconds, m)
 	e.counter("cluster_sent_bytes_total", "Bytes of messages sent to a server.", float64(m.SentBytes), node, m.Name)
 	e.counter("cluster_received_bytes_total", "Bytes of messages received from a server.", float64(m.ReceivedBytes), node, m.Name)
 	e.counter("cluster_dropped_messages_total", "Messages to a server that were dropped, because it did not read or was not connected.", float64(m.Dropped), node, m.Name)

@@ -318,6 +318,7 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 	}
 	yaml := func(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }
 	body := strings.Repeat("x", 64)
+	s := started(t, "beanstalkd")
 	for _, c := range []struct {
 		name, load, expect string
 		lie                lie
@@ -342,9 +343,8 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 		{"end", "cycle conns=3", "closed the connection", nth("delete", 20, instead(""))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := &relay{server: started(t, "beanstalkd").addr, lie: c.lie}
-			if _, err := drive(t, Plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t)}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			f := &relay{server: s.addr, lie: c.lie}
+			if _, err := drive(t, Plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t), Run: strings.ReplaceAll(c.name, " ", "-")}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)
 			}
 		})
@@ -362,14 +362,16 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 		}
 	}
 	twice := func(reply string) string { return reply + reply }
-	var first string
-	again := func(kind string, n int, reply string) string { // the second job is the first
-		if kind == gearman.JobAssignUniq.String() && n == 1 {
-			first = reply
-		} else if kind == gearman.JobAssignUniq.String() && n == 2 {
-			return first
+	again := func(t gearman.Type) lie { // the second reply is the first
+		var first string
+		return func(kind string, n int, reply string) string {
+			if kind == t.String() && n == 1 {
+				first = reply
+			} else if kind == t.String() && n == 2 {
+				return first
+			}
+			return reply
 		}
-		return reply
 	}
 	for _, c := range []struct {
 		name, load, expect string
@@ -378,7 +380,7 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 		{"refused", "background conns=2 count=100", "expected JOB_CREATED, got ERROR", nth(gearman.JobCreated.String(), 9, refused)},
 		{"refused while filling", "drain conns=2 count=100", "setup: wrong reply to SUBMIT_JOB_BG", nth(gearman.JobCreated.String(), 9, refused)},
 		{"no handle", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated.String(), 5, instead(string(gearman.AppendReply(nil, gearman.JobCreated))))},
-		{"joined job", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated.String(), 5, swap("lap:5", "lap:4"))},
+		{"joined job", "background conns=1 count=100", "a handle of its own", again(gearman.JobCreated)},
 		{"lost job", "background conns=1 count=100", "there are 99 jobs of this load, expected 100", nth("text", 1, swap("\t100\t", "\t99\t"))},
 		{"strange status", "background conns=1 count=100", "three numbers", nth("text", 1, instead("f\t1\n"))},
 		{"magic", "background conns=1 count=100", "malformed reply", nth(gearman.JobCreated.String(), 5, swap("\x00RES", "\x00REQ"))},
@@ -391,19 +393,18 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 		{"made up", "drain conns=1 count=100", "never submitted", nth(gearman.JobAssignUniq.String(), 3, func(reply string) string {
 			return strings.ReplaceAll(reply, "0000000000000002", "0000000000000064")
 		})},
-		{"twice", "drain conns=1 count=100", "handed out twice", again},
-		{"not ours", "drain conns=1 count=100", "JOB_NOT_FOUND", nth(gearman.JobAssignUniq.String(), 3, swap("lap:3", "lap:7"))},
+		{"twice", "drain conns=1 count=100", "handed out twice", again(gearman.JobAssignUniq)},
+		{"not ours", "drain conns=1 count=100", "JOB_NOT_FOUND", nth(gearman.JobAssignUniq.String(), 3, swap("H:lap", "H:lop"))},
 		{"failed", "foreground conns=1 workers=1 count=100", "expected WORK_COMPLETE, got WORK_FAIL",
 			nth(gearman.WorkComplete.String(), 4, instead(string(gearman.AppendWorkFail(nil, gearman.Handle{Prefix: "H:lap", ID: 4}))))},
 		{"other result", "foreground conns=1 workers=1 count=100", "another body", nth(gearman.WorkComplete.String(), 4, swap("polystalk", "polystork"))},
-		{"result of another", "foreground conns=1 workers=1 count=100", "created for this client", nth(gearman.WorkComplete.String(), 4, swap("lap:4", "lap:3"))},
+		{"result of another", "foreground conns=1 workers=1 count=100", "created for this client", nth(gearman.WorkComplete.String(), 4, swap("H:lap", "H:lop"))},
 		{"result twice", "foreground conns=1 workers=1 depth=4 count=100", "one result of a job", nth(gearman.WorkComplete.String(), 2, twice)},
 		{"no noop", "foreground conns=1 workers=1 count=100", "wrong reply to PRE_SLEEP", nth(gearman.Noop.String(), 1, instead(string(gearman.AppendNoJob(nil))))},
 		{"other echo", "echo conns=1 depth=4 count=100", "another body", nth(gearman.EchoRes.String(), 3, swap("0000000000000003", "0000000000000004"))},
 		{"no echo", "echo conns=1 count=100", "expected ECHO_RES, got NO_JOB", nth(gearman.EchoRes.String(), 3, instead(string(gearman.AppendNoJob(nil))))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
 			f := &relay{server: started(t, "gearman").addr, gear: true, lie: c.lie}
 			if _, err := drive(t, Plan{Load: small(t, gearmand, c.load), Addr: f.listen(t)}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)

@@ -1,7 +1,7 @@
 // Operators measures what operators cost the clients of a server: it keeps both protocols
 // busy at a steady rate, and plays scenes of an operator, or of a hostile user of HTTP,
-// beside them: a while with the scene, a while without. It prints the latencies of commands
-// with and without, and what the scene did.
+// beside them: a while without the scene, a while with it. It prints the latencies of
+// commands with and without, and what the scene did.
 //
 //	go run ./loadtest/operators -server bin/polystalkd
 //
@@ -34,20 +34,22 @@ import (
 )
 
 var (
-	program  = flag.String("server", "bin/polystalkd", "the server's `program`")
-	jobs     = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
-	tubes    = flag.Int("tubes", 1, "tubes that they are in")
-	body     = flag.Int("body", 64, "bytes of each of their bodies")
-	rate     = flag.Int("rate", 1500, "commands per second of beanstalkd's protocol; Gearman has a quarter as many jobs")
-	rounds   = flag.Int("rounds", 5, "how often each scene is played")
-	length   = flag.Duration("spell", time.Second, "how long a scene is played at least, and the load alone each time")
-	only     = flag.String("scenes", "", "the `names` of the scenes to be played, separated by commas; empty: all")
-	assert   = flag.Bool("goals", false, "exit with 1 when a goal is missed")
-	more     = flag.String("args", "", "more `flags` for the server")
-	journals = flag.Bool("b", false, "the server keeps a journal")
-	played   = flag.String("scene", "", "play this scene in this process, on -socket")
-	socket   = flag.String("socket", "", "the `path` of the server's HTTP socket")
+	program = flag.String("server", "bin/polystalkd", "the server's `program`")
+	jobs    = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
+	tubes   = flag.Int("tubes", 1, "tubes that they are in")
+	body    = flag.Int("body", 64, "bytes of each of their bodies")
+	length  = flag.Duration("spell", time.Second, "how long a scene is played at least, and the load alone each time")
+	only    = flag.String("scenes", "", "the `names` of the scenes to be played, separated by commas; empty: all")
+	assert  = flag.Bool("goals", false, "exit with 1 when a goal is missed")
+	played  = flag.String("scene", "", "play this scene in this process, on -socket")
+	socket  = flag.String("socket", "", "the `path` of the server's HTTP socket")
+
+	rounds = 5    // of each scene
+	rate   = 1500 // commands per second of beanstalkd's protocol; Gearman has a quarter as many jobs
 )
+
+// felt is what a scene may add to the p99 of commands, in microseconds.
+const felt = 1000
 
 func main() {
 	flag.Parse()
@@ -74,18 +76,16 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.stop()
-	fmt.Printf("%d jobs of %d bytes in %d tubes; %d commands per second; %d rounds of at least %v\n", *jobs, *body, *tubes, *rate, *rounds, *length)
+	fmt.Printf("%d jobs of %d bytes in %d tubes; %d commands per second; %d rounds of at least %v\n", *jobs, *body, *tubes, rate, rounds, *length)
 	if err := s.fill(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	loads := make(chan error, 2)
-	go func() {
-		loads <- bench.Beside(ctx, "beanstalkd", s.beanstalkd, fmt.Sprintf("cycle conns=8 rate=%d", *rate), &s.latencies)
-	}()
-	go func() {
-		loads <- bench.Beside(ctx, "gearman", s.gearman, fmt.Sprintf("foreground conns=8 workers=2 rate=%d", max(1, *rate/4)), &s.latencies)
-	}()
+	for _, l := range [][3]string{{"beanstalkd", s.beanstalkd, fmt.Sprintf("cycle conns=8 rate=%d", rate)},
+		{"gearman", s.gearman, fmt.Sprintf("foreground conns=8 workers=2 rate=%d", max(1, rate/4))}} {
+		go func() { loads <- bench.Beside(ctx, l[0], l[1], l[2], &s.latencies) }()
+	}
 	defer func() {
 		cancel()
 		err = errors.Join(err, <-loads, <-loads)
@@ -97,7 +97,7 @@ func run(ctx context.Context) (err error) {
 			continue
 		}
 		r := &result{scene: sc}
-		for range *rounds {
+		for range rounds {
 			if err := r.round(ctx, s); err != nil {
 				return fmt.Errorf("%s: %w", sc.name, err)
 			}
@@ -138,14 +138,7 @@ func startServer(dir string) (*server, error) {
 		l.Close()
 	}
 	_, port, _ := net.SplitHostPort(s.beanstalkd)
-	args := []string{"-l", "127.0.0.1", "-p", port, "--gearman-listen", s.gearman, "--http", "unix:" + s.socket, "--log-level", "warn"}
-	if *journals {
-		args = append(args, "-b", filepath.Join(dir, "journal"))
-		if err := os.Mkdir(filepath.Join(dir, "journal"), 0o700); err != nil {
-			return nil, err
-		}
-	}
-	s.cmd = exec.Command(*program, append(args, strings.Fields(*more)...)...)
+	s.cmd = exec.Command(*program, "-l", "127.0.0.1", "-p", port, "--gearman-listen", s.gearman, "--http", "unix:"+s.socket, "--log-level", "warn")
 	s.cmd.Stderr = os.Stderr
 	if err := bench.NewSpawner().Start(s.cmd, nil); err != nil {
 		return nil, err
@@ -164,7 +157,8 @@ func (s *server) stop() {
 	s.cmd.Wait()
 }
 
-// fill puts jobs of random priorities into the tube "backlog", or into it and others.
+// fill puts jobs of random priorities into the tube "backlog", or into it and others. Their
+// ids begin with 1.
 func (s *server) fill() error {
 	c, err := net.Dial("tcp", s.beanstalkd)
 	if err != nil {
@@ -181,7 +175,7 @@ func (s *server) fill() error {
 			}
 			fmt.Fprintf(w, "put %d 0 60 %d\r\n%s\r\n", rand.Uint32N(1<<20), *body, text)
 		}
-		io.WriteString(w, "list-tube-used\r\nlist-tubes\r\n")
+		io.WriteString(w, "list-tubes\r\n")
 		sent <- w.Flush()
 	}()
 	for r := bufio.NewReaderSize(c, 1<<16); ; {
@@ -207,7 +201,7 @@ type spell struct {
 type result struct {
 	scene         scene
 	without, with []spell
-	rss, rssMost  int64
+	rss           int64 // the server's, most at the end of a scene
 	told          []told
 }
 
@@ -234,10 +228,6 @@ func (r *result) round(ctx context.Context, s *server) error {
 	end := s.begin()
 	time.Sleep(*length)
 	r.without = append(r.without, end())
-	rss, _ := bench.RSS(s.cmd.Process.Pid)
-	if r.rss == 0 || rss < r.rss {
-		r.rss = rss
-	}
 	nice := "0"
 	if r.scene.crowd {
 		nice = "19"
@@ -256,26 +246,11 @@ func (r *result) round(ctx context.Context, s *server) error {
 		return errors.Join(err, cmd.Wait())
 	}
 	end = s.begin()
-	done := make(chan struct{})
-	most := make(chan int64)
-	go func() {
-		var largest int64
-		for {
-			rss, _ := bench.RSS(s.cmd.Process.Pid)
-			largest = max(largest, rss)
-			select {
-			case <-done:
-				most <- largest
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}()
 	var t told
 	err = json.NewDecoder(in).Decode(&t)
 	r.with = append(r.with, end())
-	close(done)
-	r.rssMost = max(r.rssMost, <-most)
+	rss, _ := bench.RSS(s.cmd.Process.Pid)
+	r.rss = max(r.rss, rss)
 	if err = errors.Join(err, cmd.Wait()); err == nil && t.Err != "" {
 		err = errors.New(t.Err)
 	}
@@ -284,11 +259,11 @@ func (r *result) round(ctx context.Context, s *server) error {
 	return err
 }
 
-// least returns the smallest figure of all rounds: on a machine that others use too, that
+// least returns the smallest known figure of all rounds, which is not zero: on a machine that others use too, that
 // round tells most about the server.
-func least(all []spell, of func(spell) float64) (v float64) {
-	for i, s := range all {
-		if f := of(s); i == 0 || f < v {
+func least[E any, N float64 | time.Duration](all []E, of func(E) N) (v N) {
+	for _, e := range all {
+		if f := of(e); f > 0 && (v == 0 || f < v) {
 			v = f
 		}
 	}
@@ -297,37 +272,28 @@ func least(all []spell, of func(spell) float64) (v float64) {
 
 func p99(all []spell) float64 { return least(all, func(s spell) float64 { return s.P99 }) }
 
+// quickest returns the longest duration of a kind in the round in which it was shortest.
+func (r *result) quickest(what string) time.Duration {
+	return least(r.told, func(t told) time.Duration { return t.Longest[what] })
+}
+
 func (r *result) print() {
 	fmt.Printf("\n%s: commands, µs at p50 p99 p99.9 max; the server's processors; each of the best round\n", r.scene.name)
 	for i, all := range [][]spell{r.without, r.with} {
 		fmt.Printf("  %-7s %6.0f %6.0f %6.0f %6.0f  %.2f\n", []string{"alone", "beside"}[i], least(all, func(s spell) float64 { return s.P50 }), p99(all),
 			least(all, func(s spell) float64 { return s.P999 }), least(all, func(s spell) float64 { return s.Max }), least(all, func(s spell) float64 { return s.cpu }))
 	}
-	did, longest := map[string]int{}, map[string]time.Duration{}
+	did := map[string]int{}
 	for _, t := range r.told {
 		for what, n := range t.Did {
 			did[what] += n
-			longest[what] = max(longest[what], t.Longest[what])
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(did)) {
-		fmt.Printf("  %s: %d, the longest %v, of the best round %v\n", what, did[what], longest[what].Round(time.Microsecond), r.quickest(what).Round(time.Microsecond))
+		fmt.Printf("  %s: %d, the longest of the best round %v\n", what, did[what], r.quickest(what).Round(time.Microsecond))
 	}
-	fmt.Printf("  resident %d MB, %d MB at most\n", r.rss>>20, r.rssMost>>20)
+	fmt.Printf("  resident %d MB\n", r.rss>>20)
 }
-
-// quickest returns the longest duration of a kind in the round in which it was shortest.
-func (r *result) quickest(what string) (d time.Duration) {
-	for _, t := range r.told {
-		if l, ok := t.Longest[what]; ok && (d == 0 || l < d) {
-			d = l
-		}
-	}
-	return d
-}
-
-// felt is what a scene may add to the p99 of commands, in microseconds.
-const felt = 1000
 
 // missed returns the goals that the scene missed. beside is the p99 of commands beside a
 // process that does not use the server.

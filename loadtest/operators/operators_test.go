@@ -34,7 +34,7 @@ func TestScenes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	*program, *jobs, *rounds, *length, *rate = path, 3000, 1, 200*time.Millisecond, 200
+	*program, *jobs, rounds, *length, rate = path, 3000, 1, 200*time.Millisecond, 200
 	if err := run(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -40,17 +41,33 @@ var scenes = []scene{
 	{name: "oldest", play: walks("oldest", "/api/v1/tubes/backlog/jobs", "order=oldest&state=ready", true)},
 	{name: "edits", play: (*actor).edits},
 	{name: "flush", prepare: (*actor).fillFlushed, play: (*actor).flush, limit: 50 * time.Millisecond},
-	{name: "metrics", play: func(a *actor) error { return a.scrape(0, "/metrics", "/metrics/tubes", "/api/v1/tubes") }},
+	{name: "metrics", play: (*actor).scrape},
 	{name: "streams", play: (*actor).streams},
-	{name: "slow-readers", play: (*actor).slowReaders, crowd: true},
-	{name: "slow-streams", play: (*actor).slowStreams, crowd: true},
 	{name: "flood", play: (*actor).flood, crowd: true},
 	{name: "garbage", play: (*actor).garbage, crowd: true},
-	{name: "idle", play: (*actor).idle, crowd: true},
-	{name: "storm", play: (*actor).storm, crowd: true},
-	{name: "pipelines", play: (*actor).pipelines, crowd: true},
-	{name: "halves", play: (*actor).halves, crowd: true},
-	{name: "large-bodies", play: (*actor).largeBodies, crowd: true},
+	{name: "slow-readers", play: visitors(200, time.Hour, 64, func(i int) string { return strings.Repeat(get(longPages[i%len(longPages)]), 4) }), crowd: true},
+	{name: "slow-streams", play: visitors(200, time.Hour, 1, func(i int) string {
+		return get("/api/v1/events?topics=server,tubes&limit=1000&sort=-" + []string{"ready", "oldest", "total"}[i%3])
+	}), crowd: true},
+	{name: "idle", play: visitors(160, time.Hour, 1, func(int) string { return "" }), crowd: true},
+	{name: "storm", play: visitors(4, 0, 1, func(int) string { return get("/livez") }), crowd: true},
+	{name: "pipelines", play: visitors(20, time.Hour, 1<<16, func(int) string { return strings.Repeat(get("/livez"), 2000) }), crowd: true},
+	{name: "halves", play: visitors(100, 250*time.Millisecond, 1, func(i int) string { return halves[i%len(halves)] }), crowd: true},
+}
+
+func get(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+
+// longPages have long answers, or expensive ones.
+var longPages = []string{
+	"/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000&body=full", "/metrics", "/metrics/tubes", "/api/v1/jobs?limit=1000&body=full",
+	"/api/v1/openapi.json", "/api/v1/tubes?sort=-ready", "/api/v1/jobs?contains=needle", "/api/v1/tubes/backlog/jobs?order=scan&state=buried", "/api/v1/jobs?state=buried",
+}
+
+// halves are requests that are never complete.
+var halves = []string{
+	"GET /api/v1/jobs HTTP/1.1\r\nHost: loc", "POST /api/v1/tubes/halves/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900000\r\n\r\n{\"body\":\"half",
+	"POST /api/v1/operations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\nffff\r\n{", "\x16\x03\x01\x02\x00\x01", "",
+	"GET / HTTP/1.1\r\n" + strings.Repeat("X-Y: "+strings.Repeat("z", 100)+"\r\n", 150),
 }
 
 // An actor plays a scene, until until at least.
@@ -91,6 +108,56 @@ func (a *actor) did(what string, since time.Time) {
 }
 
 func (a *actor) over() bool { return time.Now().After(a.until) }
+
+// crowd lets n members do the same again and again. member returns what it did.
+func (a *actor) crowd(n int, member func(i int) (did string, err error)) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			for !a.over() && errs[i] == nil {
+				start := time.Now()
+				var did string
+				did, errs[i] = member(i)
+				a.did(did, start)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// visitors returns a play of n clients that connect again and again. Client i sends text(i)
+// and reads size bytes every tenth of a second, for at most most, until the server closes. A
+// client that was not answered waits before it connects again.
+func visitors(n int, most time.Duration, size int64, text func(i int) string) func(a *actor) error {
+	return func(a *actor) error {
+		return a.crowd(n, func(i int) (string, error) {
+			c, err := net.Dial("unix", *socket)
+			if err != nil {
+				time.Sleep(50 * time.Millisecond)
+				return "refused", nil
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(min(most, time.Until(a.until))))
+			if most == 0 {
+				c.SetDeadline(time.Time{})
+				io.WriteString(c, text(i))
+				return "connections", nil
+			}
+			go io.WriteString(c, text(i))
+			for read := false; ; read = true {
+				if _, err := io.CopyN(io.Discard, c, size); err != nil && !read {
+					time.Sleep(50 * time.Millisecond)
+					return "unanswered", nil
+				} else if err != nil {
+					return "connections", nil
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}
 
 // httpClient returns a client that keeps its connections.
 func httpClient(socket string) *http.Client {
@@ -155,27 +222,23 @@ func walks(what, path, query string, shows bool) func(a *actor) error {
 		c := httpClient(*socket)
 		for !a.over() || a.told.Did[what] == 0 {
 			start := time.Now()
-			q, err := url.ParseQuery(query + "&limit=1000")
-			if err != nil {
-				return err
-			}
 			looked, shown := 0, 0
-			for more := true; more; {
+			for after, more := "", true; more; {
 				part := time.Now()
-				b, err := asks(c, "GET", path+"?"+q.Encode(), "")
+				b, err := asks(c, "GET", path+"?limit=1000&"+query+after, "")
 				if err != nil {
 					return err
 				}
 				shown += bytes.Count(b, []byte(`"reserves_total"`))
-				if m := lookedAt.FindSubmatch(b[max(0, len(b)-500):]); m != nil {
+				end := b[max(0, len(b)-500):]
+				if m := lookedAt.FindSubmatch(end); m != nil {
 					var n int
 					fmt.Sscan(string(m[1]), &n)
 					looked += n
 				}
-				if m := nextPart.FindSubmatch(b[max(0, len(b)-500):]); m != nil {
-					q.Set("after", string(m[1]))
-				} else {
-					more = false
+				m := nextPart.FindSubmatch(end)
+				if more = m != nil; more {
+					after = "&after=" + url.QueryEscape(string(m[1]))
 				}
 				a.did("parts", part)
 			}
@@ -190,19 +253,10 @@ func walks(what, path, query string, shows bool) func(a *actor) error {
 
 // edits sets priorities of jobs of the backlog, one after the other.
 func (a *actor) edits() error {
-	c := httpClient(*socket)
-	b, err := asks(c, "GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&limit=1000", "")
-	if err != nil {
-		return err
-	}
-	var list admin.Jobs
-	if err := json.Unmarshal(b, &list); err != nil {
-		return err
-	}
-	i := 0
+	c, id := httpClient(*socket), 0
 	return a.crowd(1, func(int) (string, error) {
-		i++
-		_, err := asks(c, "PATCH", fmt.Sprintf("/api/v1/jobs/%d", list.Jobs[i%len(list.Jobs)].ID), `{"pri":7}`)
+		id = id%min(1000, *jobs) + 1
+		_, err := asks(c, "PATCH", fmt.Sprintf("/api/v1/jobs/%d", id), `{"pri":7}`)
 		return "edits", err
 	})
 }
@@ -214,13 +268,13 @@ func (a *actor) fillFlushed() error {
 	for ; err == nil; time.Sleep(50 * time.Millisecond) {
 		var op admin.Operation
 		if err = json.Unmarshal(b, &op); err != nil {
-			break
-		}
-		if op.State == "done" || op.Problem != nil {
-			if op.Problem != nil {
-				err = fmt.Errorf("copy of the backlog: %+v", op.Problem)
-			}
 			return err
+		}
+		if op.Problem != nil {
+			return fmt.Errorf("copy of the backlog: %+v", op.Problem)
+		}
+		if op.State == "done" {
+			return nil
 		}
 		b, err = asks(c, "GET", fmt.Sprintf("/api/v1/operations/%d", op.ID), "")
 	}
@@ -243,30 +297,21 @@ func (a *actor) flush() error {
 	return nil
 }
 
-// scrape reads pages again and again, with a rest between.
-func (a *actor) scrape(rest time.Duration, paths ...string) error {
-	c := httpClient(*socket)
-	for !a.over() {
-		for _, path := range paths {
-			start := time.Now()
-			if _, err := asks(c, "GET", path, ""); err != nil {
-				return err
-			}
-			a.did(path, start)
-		}
-		time.Sleep(min(rest, time.Until(a.until)))
-	}
-	return nil
+// scrape reads pages again and again.
+func (a *actor) scrape() error {
+	c, paths, n := httpClient(*socket), []string{"/metrics", "/metrics/tubes", "/api/v1/tubes"}, 0
+	return a.crowd(1, func(int) (string, error) {
+		n++
+		path := paths[n%len(paths)]
+		_, err := asks(c, "GET", path, "")
+		return path, err
+	})
 }
 
-// streams are two open pages, of the server and of lists of tubes, and a scrape every five
-// seconds.
+// streams are two open pages, of the server and of lists of tubes.
 func (a *actor) streams() error {
 	views := []string{"topics=server,tubes&sort=-ready", "topics=server,tubes,journal&sort=-oldest&match=*5*"}
-	return a.crowd(3, func(i int) (string, error) {
-		if i == len(views) {
-			return "scraper", a.scrape(5*time.Second, "/metrics")
-		}
+	return a.crowd(len(views), func(i int) (string, error) {
 		c := httpClient(*socket)
 		c.Timeout = 0
 		resp, err := c.Get("http://localhost/api/v1/events?" + views[i])
@@ -283,5 +328,65 @@ func (a *actor) streams() error {
 			}
 		}
 		return "streams", err
+	})
+}
+
+// flood asks for expensive pages from many sides at once. A client that is not served is told
+// when to return.
+func (a *actor) flood() error {
+	a.until = a.until.Add(2 * time.Second) // a request waits that long
+	clients := make([]*http.Client, 40)
+	for i := range clients {
+		clients[i] = httpClient(*socket)
+	}
+	return a.crowd(len(clients), func(i int) (string, error) {
+		path := longPages[i%len(longPages)]
+		code, b, err := ask(clients[i], "GET", path, "")
+		switch {
+		case code == 0:
+			return "cut off", nil
+		case err == nil && code != 200 && code != 429 && code != 503:
+			err = fmt.Errorf("%s: %d %.200s", path, code, b)
+		}
+		return fmt.Sprint(code), err
+	})
+}
+
+// garbage asks for what makes no sense. Every answer must be a 4xx.
+func (a *actor) garbage() error {
+	noise := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+		return string(b)
+	}
+	c := httpClient(*socket)
+	return a.crowd(4, func(int) (string, error) {
+		all := [][3]string{
+			{"GET", "/api/v1/jobs?after=" + url.QueryEscape(noise(1+rand.IntN(200)))},
+			{"GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&after=" + strings.Repeat("A", rand.IntN(5000))},
+			{"GET", "/api/v1/jobs/" + url.PathEscape("x"+noise(rand.IntN(30)))},
+			{"GET", "/api/v1/jobs/99999999999999999999999999"},
+			{"DELETE", "/api/v1/jobs/-1"},
+			{"GET", "/api/v1/jobs?contains=" + url.QueryEscape(noise(4000))},
+			{"GET", "/api/v1/jobs?id_min=x&id_max=" + strings.Repeat(fmt.Sprint(rand.Uint64()), 15)},
+			{"GET", "/api/v1/tubes?limit=0&match=" + url.QueryEscape(strings.Repeat("*a", 3000))},
+			{"GET", "/api/v1/tubes/" + url.PathEscape(noise(500)) + "/jobs"},
+			{"POST", "/api/v1/operations", noise(1000)},
+			{"POST", "/api/v1/operations", `{"action":"delete","select":{"tube":"backlog","states":` + strings.Repeat("[", 5000) + "}}"},
+			{"POST", "/api/v1/tubes/garbage/jobs", `{"body":` + strings.Repeat(`{"a":`, 3000)},
+			{"PATCH", "/api/v1/jobs/1", `{"pri":1e999}`},
+			{"GET", "/api/v1/" + strings.Repeat("../", 200) + "etc/passwd"},
+		}
+		r := all[rand.IntN(len(all))]
+		code, b, err := ask(c, r[0], r[1], r[2])
+		if code == 0 {
+			return "cut off", nil
+		}
+		if err == nil && (code < 400 || code >= 500) {
+			err = fmt.Errorf("%s %.100s: %d %.200s", r[0], r[1], code, b)
+		}
+		return fmt.Sprint(code), err
 	})
 }

@@ -145,13 +145,15 @@ type process struct {
 // measure runs p.Load once. Without a ServerPID it leaves out what needs the server's process.
 func (c *comparison) measure(ctx context.Context, p Plan) (r *Run, err error) {
 	r = &Run{Load: p.Load.Name}
-	known := func(f func() error) error {
-		if p.ServerPID == 0 {
-			return nil
+	usage := func(rss *int64) (cpu time.Duration, err error) {
+		if p.ServerPID != 0 {
+			if cpu, err = CPU(p.ServerPID); err == nil {
+				*rss, err = RSS(p.ServerPID)
+			}
 		}
-		return f()
+		return cpu, err
 	}
-	if err := known(func() (err error) { r.RSSBefore, err = RSS(p.ServerPID); return err }); err != nil {
+	if _, err := usage(&r.RSSBefore); err != nil {
 		return nil, err
 	}
 	p.Run = strconv.FormatInt(int64(os.Getpid()), 36) + strconv.FormatInt(time.Now().UnixMilli()&0xfffffff, 36)
@@ -172,8 +174,8 @@ func (c *comparison) measure(ctx context.Context, p Plan) (r *Run, err error) {
 	if _, err := next(all); err != nil { // ready and warm
 		return nil, err
 	}
-	var before, after time.Duration
-	if err := known(func() (err error) { before, err = CPU(p.ServerPID); return err }); err != nil {
+	before, err := usage(new(int64))
+	if err != nil {
 		return nil, err
 	}
 	proceed(all)
@@ -181,12 +183,8 @@ func (c *comparison) measure(ctx context.Context, p Plan) (r *Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := known(func() (err error) {
-		if after, err = CPU(p.ServerPID); err == nil {
-			r.RSSAfter, err = RSS(p.ServerPID)
-		}
-		return err
-	}); err != nil {
+	after, err := usage(&r.RSSAfter)
+	if err != nil {
 		return nil, err
 	}
 	if err := r.add(reports, after-before); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,9 +17,8 @@ import (
 // port that lingers is its own.
 type connect struct {
 	*env
-	family int
-	addr   unix.Sockaddr
-	spread bool   // the server listens on IPv4's loopback
+	addr   *unix.SockaddrInet4
+	spread bool   // the server listens on the loopback
 	round  uint32 // counts connections
 	c      *bconn // parses and writes for all clients; it has no connection
 	visits []visit
@@ -42,19 +40,11 @@ func newConnect(e *env) workload {
 }
 
 func (w *connect) setup(context.Context) error {
-	if path, ok := strings.CutPrefix(w.Addr, "unix:"); ok {
-		w.family, w.addr = unix.AF_UNIX, &unix.SockaddrUnix{Name: path}
-		return nil
-	}
-	tcp, err := net.ResolveTCPAddr("tcp", w.Addr)
+	tcp, err := net.ResolveTCPAddr("tcp4", w.Addr)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if ip := tcp.IP.To4(); ip != nil {
-		w.family, w.addr, w.spread = unix.AF_INET, &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(ip)}, ip.IsLoopback()
-		return nil
-	}
-	w.family, w.addr = unix.AF_INET6, &unix.SockaddrInet6{Port: tcp.Port, Addr: [16]byte(tcp.IP.To16())}
+	w.addr, w.spread = &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(tcp.IP.To4())}, tcp.IP.IsLoopback()
 	return nil
 }
 
@@ -109,7 +99,7 @@ func (w *connect) run(ph *phase) error {
 // read when there is something to read, and what is written is small.
 func (w *connect) open(v *visit) error {
 	begun := Now()
-	fd, err := unix.Socket(w.family, unix.SOCK_STREAM, 0)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

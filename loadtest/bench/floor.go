@@ -9,15 +9,15 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 )
 
-// Floor serves addr, host:port, until ctx ends. It parses beanstalkd's commands and answers
+// serveFloor serves addr, host:port, until ctx ends, with a loop for each core. It parses beanstalkd's commands and answers
 // them with constants; every RESERVED has body bytes. It has no tubes, no jobs, no state:
 // what it costs is the least that a server on the same event loop pays for system calls and
 // framing.
-func Floor(ctx context.Context, addr string, loops, body int) error {
+func serveFloor(ctx context.Context, addr string, body int) error {
 	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body)), booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(loops), gnet.WithLogLevel(logging.ErrorLevel))
+		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(max(1, len(allowedCPUs()))), gnet.WithLogLevel(logging.ErrorLevel))
 	}()
 	select {
 	case err := <-ended:

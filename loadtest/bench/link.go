@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -33,14 +32,10 @@ type link struct {
 	lo, hi int // unread bytes are in[lo:hi]
 }
 
-// dialLink connects to addr, host:port or unix:PATH. Bodies have body bytes.
+// dialLink connects to addr, host:port. Bodies have body bytes.
 func dialLink(ctx context.Context, addr string, body int) (*link, error) {
-	network := "tcp"
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, addr = "unix", path
-	}
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: -1}
-	nc, err := d.DialContext(ctx, network, addr)
+	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -85,7 +85,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // A Plan is what one load process is told.
 type Plan struct {
 	Load      Load
-	Addr      string // host:port or unix:PATH
+	Addr      string // host:port
 	Process   int    // 0 … Load.Processes-1
 	Run       string // part of tube names, so that no two runs meet
 	ServerPID int    // 0: not known

@@ -62,7 +62,7 @@ func parseTarget(s string, p *Protocol) (Target, error) {
 func floorTarget() (Target, error) {
 	self, err := os.Executable()
 	return Target{Name: "floor", Command: "loadtest floor", Constant: true,
-		args: []string{self, "floor", "-addr", "127.0.0.1:{port}", "-body", "{body}"}}, err
+		args: []string{self, "floor", "127.0.0.1:{port}", "{body}"}}, err
 }
 
 // A server is a running target.

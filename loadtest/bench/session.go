@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -63,7 +63,7 @@ func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error
 // parseSession reads the command line.
 func parseSession(args []string, stderr io.Writer) (*session, error) {
 	s := &session{comparison: comparison{progress: stderr}}
-	var protocol, addr, only string
+	var protocol, addr string
 	var pid int
 	var quiet, floor, bench bool
 	var loads, asserts, servers []string
@@ -71,12 +71,11 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&protocol, "protocol", beanstalkd.name, "`name` of the protocol: "+strings.Join(sortedKeys(protocols), " or "))
-	fs.StringVar(&addr, "addr", "", "`address` of a running server, host:port or unix:PATH, without -compare (default: the protocol's port on 127.0.0.1)")
+	fs.StringVar(&addr, "addr", "", "`address` of a running server, host:port, without -compare (default: the protocol's port on 127.0.0.1)")
 	fs.IntVar(&pid, "pid", 0, "process `id` of that server, for its CPU and memory")
 	fs.BoolVar(&quiet, "quiet", false, "no progress")
 	fs.BoolVar(&floor, "floor", false, "also run a server that parses and answers constants (cycle, put, connect, big-bodies)")
 	fs.BoolVar(&bench, "bench", false, "the loads by which polystalkd is judged, those of the published table")
-	fs.StringVar(&only, "only", "", "run only the loads with a name that matches this regular `expression`")
 	fs.IntVar(&s.rounds, "rounds", 3, "interleaved rounds")
 	fs.BoolVar(&s.goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
 	fs.StringVar(&s.files.json, "json", "", "write everything to `file`, - for standard output")
@@ -115,6 +114,9 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(s.targets, func(o Target) bool { return o.Name == t.Name }) {
+			return nil, fmt.Errorf("two servers are called %q: give one another name, as in -compare name=command", t.Name)
+		}
 		s.targets = append(s.targets, t)
 	}
 	if floor {
@@ -135,13 +137,6 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 			base.LoadCPUs = cpus[1:2]
 		}
 	}
-	seen := map[string]int{}
-	for i := range s.targets { // targets of the same name are numbered
-		t := &s.targets[i]
-		if seen[t.Name]++; seen[t.Name] > 1 {
-			t.Name = fmt.Sprintf("%s#%d", t.Name, seen[t.Name])
-		}
-	}
 	for _, text := range asserts {
 		a, err := parseAssertion(text)
 		if err != nil {
@@ -155,37 +150,23 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	if len(loads) == 0 {
 		loads = []string{s.protocol.first}
 	}
-	s.spawner, s.command = NewSpawner(), quoted(args)
-	return s, s.parseLoads(loads, base, only)
-}
-
-// parseLoads reads the loads, over the settings of base.
-func (s *session) parseLoads(lines []string, base Load, only string) error {
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return fmt.Errorf("-only: %w", err)
-	}
-	for _, line := range lines {
+	for _, line := range loads {
 		l, err := s.protocol.parseLoad(line, base)
-		switch {
-		case err != nil:
-			return err
-		case !wanted.MatchString(l.Name):
-			continue
-		case slices.ContainsFunc(s.loads, func(m Load) bool { return m.Name == l.Name }):
-			return fmt.Errorf("two loads are called %q; give one another name=", l.Name)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(s.loads, func(m Load) bool { return m.Name == l.Name }) {
+			return nil, fmt.Errorf("two loads are called %q; give one another name=", l.Name)
 		}
 		s.loads = append(s.loads, l)
 	}
-	if len(s.loads) == 0 {
-		return fmt.Errorf("-only %q matches the name of no load", only)
-	}
-	return nil
+	s.spawner, s.command = NewSpawner(), quoted(args)
+	return s, nil
 }
 
 func usage(fs *flag.FlagSet) {
 	w := fs.Output()
-	fmt.Fprint(w, "usage: loadtest [flags]\n       loadtest floor [flags]    a server that answers constants\n")
+	fmt.Fprint(w, "usage: loadtest [flags]\n")
 	for _, name := range sortedKeys(protocols) {
 		fmt.Fprintf(w, "\nworkloads with -protocol %s (one operation is one %s):\n", name, protocols[name].unit)
 		for _, workload := range sortedKeys(protocols[name].workloads) {
@@ -213,18 +194,9 @@ func Main(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "worker" {
 		return worker(ctx, os.Stdin, os.Stdout)
 	}
-	if len(args) == 0 || args[0] != "floor" {
-		return Session(ctx, args, os.Stdout, os.Stderr)
+	if len(args) == 3 && args[0] == "floor" {
+		body, err := strconv.Atoi(args[2])
+		return errors.Join(err, serveFloor(ctx, args[1], body))
 	}
-	fs := flag.NewFlagSet("loadtest floor", flag.ContinueOnError)
-	addr := fs.String("addr", "127.0.0.1:11300", "listen `address`")
-	loops := fs.Int("loops", max(1, len(allowedCPUs())), "event loops")
-	body := fs.Int("body", 64, "`bytes` of the body of every reserved job")
-	if err := fs.Parse(args[1:]); err != nil {
-		return err
-	}
-	if *loops < 1 || *body < 0 {
-		return errors.New("floor: -loops is 1 or more, -body 0 or more")
-	}
-	return Floor(ctx, *addr, *loops, *body)
+	return Session(ctx, args, os.Stdout, os.Stderr)
 }

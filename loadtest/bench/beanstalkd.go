@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
-	"time"
 )
 
 const (
@@ -328,26 +326,4 @@ func (c *bconn) clean(tube string) error {
 	c.sayTube("ignore", tube)
 	_, err := c.call("WATCHING")
 	return err
-}
-
-var versionLine = regexp.MustCompile(`(?m)^version: "?([^"\n]*)"?$`)
-
-func beanstalkdVersion(ctx context.Context, addr string) (string, error) {
-	k, err := dialLink(ctx, addr, 0)
-	if err != nil {
-		return "", err
-	}
-	defer k.shut()
-	c := &bconn{link: k}
-	k.nc.SetDeadline(time.Now().Add(grace))
-	c.say("stats")
-	r, err := c.call("OK")
-	if err != nil {
-		return "", err
-	}
-	m := versionLine.FindSubmatch(r.body)
-	if m == nil {
-		return "", fmt.Errorf("stats has no version: %q", r.body)
-	}
-	return string(m[1]), nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 )
 
 var beanstalkd = &Protocol{
@@ -13,7 +14,8 @@ var beanstalkd = &Protocol{
 	args:      "-l 127.0.0.1 -p {port}",
 	unit:      "command answered",
 	first:     "cycle",
-	version:   beanstalkdVersion,
+	ask:       "stats\r\n",
+	version:   regexp.MustCompile(`\nversion: "?([^"\n]+)"?\n`),
 	clean:     cleanBeanstalkd,
 	workloads: beanstalkdWorkloads,
 	bench:     beanstalkdBench,

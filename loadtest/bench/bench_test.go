@@ -416,32 +416,9 @@ func TestReportShowsTableServersAndVerdicts(t *testing.T) {
 	}
 }
 
-// A command that has {ready} is ready when it says so, however early its port answers; a
-// server that does not start must say why.
-func TestStartingServers(t *testing.T) {
-	script := filepath.Join(t.TempDir(), "server")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 0.1\necho > \"$1\"\nexec sleep 1000\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	p := &Protocol{version: func(context.Context, string) (string, error) { return "1", nil }}
-	target, err := parseTarget(script+" {ready} {dir} {port}", p)
+func TestAServerThatDoesNotStartSaysWhy(t *testing.T) {
+	target, err := parseTarget("ls {port} --no-such-option-here", beanstalkd)
 	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := target.start(t.Context(), NewSpawner(), p, Load{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(s.ready); err != nil || target.Version != "1" {
-		t.Errorf("it counts as ready: %v, version %q", err, target.Version)
-	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(s.ready); err == nil {
-		t.Error("the file is left")
-	}
-	if target, err = parseTarget("ls {port} --no-such-option-here", beanstalkd); err != nil {
 		t.Skip("there is no ls here to stand for a broken server; install coreutils")
 	}
 	if _, err = target.start(t.Context(), NewSpawner(), beanstalkd, Load{}); err == nil || !strings.Contains(err.Error(), "ended before it was ready") || !strings.Contains(err.Error(), "no-such-option-here") {

@@ -246,21 +246,3 @@ func cleanGearmand(ctx context.Context, e *env) error {
 	}
 	return nil
 }
-
-func gearmandVersion(ctx context.Context, addr string) (string, error) {
-	k, err := dialLink(ctx, addr, 0)
-	if err != nil {
-		return "", err
-	}
-	defer k.shut()
-	k.nc.SetDeadline(time.Now().Add(grace))
-	line, err := (&gconn{link: k}).text("version")
-	if err != nil {
-		return "", err
-	}
-	version, ok := strings.CutPrefix(line, "OK ")
-	if !ok {
-		return "", fmt.Errorf("wrong reply to version: expected OK and a version, got %q", line)
-	}
-	return version, nil
-}

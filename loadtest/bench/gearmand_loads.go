@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"regexp"
 	"sync"
 	"sync/atomic"
 
@@ -17,7 +18,8 @@ var gearmand = &Protocol{
 	args:      "-L 127.0.0.1 -p {port} -l stderr -P {dir}/gearmand.pid",
 	unit:      "job or echo",
 	first:     "background",
-	version:   gearmandVersion,
+	ask:       "version\r\n",
+	version:   regexp.MustCompile(`^OK (.+)\r?\n`),
 	clean:     cleanGearmand,
 	workloads: gearmandWorkloads,
 	bench:     gearmandBench,

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -59,16 +60,34 @@ func (s spec) is(t traits) bool { return s.traits&t == t }
 // A Protocol is what a server speaks, and how it is driven.
 type Protocol struct {
 	name    string
-	addr    string // where a server listens unless told otherwise
-	args    string // of a command line that has no {port}
-	unit    string // what an operation is, for reports
-	first   string // workload unless told otherwise
-	version func(ctx context.Context, addr string) (string, error)
+	addr    string         // where a server listens unless told otherwise
+	args    string         // of a command line that has no {port}
+	unit    string         // what an operation is, for reports
+	first   string         // workload unless told otherwise
+	ask     string         // a command for the version
+	version *regexp.Regexp // the version in its answer
 	// clean removes the jobs and functions of a run from a server that goes on.
 	clean     func(ctx context.Context, e *env) error
 	workloads map[string]spec
 	bench     []string // loads by which polystalkd is judged
 	goals     []string // assertions about them
+}
+
+// versionOf asks the server at addr for its version.
+func (p *Protocol) versionOf(ctx context.Context, addr string) (string, error) {
+	k, err := dialLink(ctx, addr, 0)
+	if err != nil {
+		return "", err
+	}
+	defer k.shut()
+	k.nc.SetDeadline(time.Now().Add(grace))
+	k.out = append(k.out, p.ask...)
+	for err = k.flush(); err == nil; err = k.receive(len(k.unread()) + 1) {
+		if m := p.version.FindSubmatch(k.unread()); m != nil {
+			return string(m[1]), nil
+		}
+	}
+	return "", fmt.Errorf("%.100q has no version: %w", k.unread(), err)
 }
 
 var protocols = map[string]*Protocol{beanstalkd.name: beanstalkd, gearmand.name: gearmand}
@@ -188,7 +207,6 @@ type uniform[C any] struct {
 	open   func(context.Context) (C, error)
 	before func(ctx context.Context) error // called first by setup; may be nil
 	make   func(i int, c C) (turn, error)  // prepares connection i
-	after  func(ph *phase) error           // called when a phase is over; may be nil
 	turns  []turn
 }
 
@@ -205,12 +223,7 @@ func (w *uniform[C]) setup(ctx context.Context) error {
 	})
 }
 
-func (w *uniform[C]) run(ph *phase) error {
-	if err := ph.all(w.turns); err != nil || w.after == nil {
-		return err
-	}
-	return w.after(ph)
-}
+func (w *uniform[C]) run(ph *phase) error { return ph.all(w.turns) }
 
 // A phase is one timed stretch of a workload in one process. Times are nanoseconds of Now.
 type phase struct {

@@ -33,8 +33,7 @@ var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
 // parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free
 // port, {dir} for an empty directory that is removed afterwards, {body} for the size of the
-// load's bodies, {ready} for a file that the command makes when it is ready, if that is
-// later than its first answer. A command without {port} gets the arguments of the
+// load's bodies. A command without {port} gets the arguments of the
 // protocol's usual server.
 func parseTarget(s string, p *Protocol) (Target, error) {
 	var t Target
@@ -70,7 +69,6 @@ type server struct {
 	addr   string
 	cmd    *exec.Cmd
 	dir    string
-	ready  string // the file that the server makes when it is ready; empty: none
 	output tail
 	ended  chan struct{} // closed when the process has ended
 	err    error         // how it ended; valid after ended
@@ -83,16 +81,12 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ 
 		return nil, err
 	}
 	s := &server{addr: "127.0.0.1:" + port, ended: make(chan struct{})}
-	line := strings.Join(t.args, " ")
-	if strings.Contains(line, "{dir}") || strings.Contains(line, "{ready}") {
+	if strings.Contains(strings.Join(t.args, " "), "{dir}") {
 		if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {
 			return nil, err
 		}
 	}
-	if strings.Contains(line, "{ready}") {
-		s.ready = s.dir + ".ready"
-	}
-	fill := strings.NewReplacer("{ready}", s.ready, "{port}", port, "{dir}", s.dir, "{body}", strconv.Itoa(l.Body))
+	fill := strings.NewReplacer("{port}", port, "{dir}", s.dir, "{body}", strconv.Itoa(l.Body))
 	args := make([]string, len(t.args))
 	for i, a := range t.args {
 		args[i] = fill.Replace(a)
@@ -117,13 +111,7 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ 
 // await returns when the server is ready.
 func (s *server) await(ctx context.Context, t *Target, p *Protocol) error {
 	for limit := time.Now().Add(10 * time.Second); ; {
-		var err error
-		if s.ready != "" {
-			_, err = os.Stat(s.ready)
-		}
-		if err == nil {
-			err = t.answers(ctx, p, s.addr)
-		}
+		err := t.answers(ctx, p, s.addr)
 		if err == nil {
 			return nil
 		}
@@ -150,7 +138,7 @@ func (t *Target) answers(ctx context.Context, p *Protocol, addr string) (err err
 		}
 		return err
 	}
-	t.Version, err = p.version(ctx, addr)
+	t.Version, err = p.versionOf(ctx, addr)
 	return err
 }
 
@@ -175,9 +163,6 @@ func (s *server) stop() error {
 func (s *server) clean() {
 	if s.dir != "" {
 		os.RemoveAll(s.dir)
-	}
-	if s.ready != "" {
-		os.Remove(s.ready)
 	}
 }
 

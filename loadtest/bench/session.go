@@ -18,7 +18,7 @@ import (
 type session struct {
 	comparison
 	asserts []assertion
-	goals   bool
+	goals   []assertion // like asserts, but a miss is no failure
 	files   files
 	command string // the arguments, for people to repeat them
 }
@@ -41,19 +41,14 @@ func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 	d := &document{Started: started, Took: time.Since(started).Round(time.Second).String(), Machine: thisMachine(),
 		Command: s.command, Servers: s.targets, Loads: s.loads, Summary: sums, Runs: runs, protocol: s.protocol}
-	for _, a := range s.asserts {
-		d.Verdicts = append(d.Verdicts, a.judge(runs, s.targets)...)
-	}
-	asserted := slices.Clone(d.Verdicts)
-	if s.goals {
-		for _, g := range s.protocol.goals {
-			a, err := parseAssertion(g)
-			if err != nil {
-				return err
-			}
-			d.Verdicts = append(d.Verdicts, a.judge(runs, s.targets)...)
+	judge := func(all []assertion) (verdicts []verdict) {
+		for _, a := range all {
+			verdicts = append(verdicts, a.judge(runs, s.targets)...)
 		}
+		return verdicts
 	}
+	asserted := judge(s.asserts)
+	d.Verdicts = slices.Concat(asserted, judge(s.goals))
 	for _, v := range d.Verdicts {
 		fmt.Fprintln(stderr, v)
 	}
@@ -65,7 +60,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	s := &session{comparison: comparison{progress: stderr}}
 	var protocol, addr string
 	var pid int
-	var quiet, floor, bench bool
+	var quiet, floor, bench, goals bool
 	var loads, asserts, servers []string
 	base := newLoad()
 	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
@@ -77,7 +72,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs.BoolVar(&floor, "floor", false, "also run a server that parses and answers constants (cycle, put, connect, big-bodies)")
 	fs.BoolVar(&bench, "bench", false, "the loads by which polystalkd is judged, those of the published table")
 	fs.IntVar(&s.rounds, "rounds", 3, "interleaved rounds")
-	fs.BoolVar(&s.goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
+	fs.BoolVar(&goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
 	fs.StringVar(&s.files.json, "json", "", "write everything to `file`, - for standard output")
 	fs.StringVar(&s.files.markdown, "markdown", "", "write the table with machine, versions and commands to `file`")
 	fs.StringVar(&s.files.chart, "chart", "", "draw CPU and throughput relative to the baseline to `file`.svg")
@@ -137,12 +132,14 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 			base.LoadCPUs = cpus[1:2]
 		}
 	}
-	for _, text := range asserts {
-		a, err := parseAssertion(text)
-		if err != nil {
+	var err error
+	if s.asserts, err = parseAssertions(asserts); err != nil {
+		return nil, err
+	}
+	if goals {
+		if s.goals, err = parseAssertions(s.protocol.goals); err != nil {
 			return nil, err
 		}
-		s.asserts = append(s.asserts, a)
 	}
 	if bench {
 		loads = append(slices.Clone(s.protocol.bench), loads...)

@@ -168,6 +168,17 @@ func parseAssertion(s string) (assertion, error) {
 	return a, nil
 }
 
+func parseAssertions(lines []string) ([]assertion, error) {
+	all := make([]assertion, len(lines))
+	for i, line := range lines {
+		var err error
+		if all[i], err = parseAssertion(line); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // A verdict is an assertion applied to one load and server.
 type verdict struct {
 	Assertion string  `json:"assertion"`

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -65,22 +65,14 @@ func (w *crew) look(c *conn) error {
 	return nil
 }
 
+var jobLines = regexp.MustCompile(`(?s)\ntube: "?([^"\n]*)"?\nstate: (\w+)\npri: (\d+)\n.*\nttr: (\d+)\n`)
+
 // parseSight reads the body of stats-job.
 func parseSight(body []byte) (s sight) {
-	for line := range bytes.Lines(body) {
-		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(": "))
-		text := string(bytes.Trim(value, `"`))
-		number, _ := strconv.ParseUint(text, 10, 32)
-		switch string(name) {
-		case "tube":
-			s.tube = text
-		case "state":
-			s.state = text
-		case "pri":
-			s.pri = uint32(number)
-		case "ttr":
-			s.ttr = uint32(number)
-		}
+	if m := jobLines.FindSubmatch(body); m != nil {
+		s.tube, s.state = string(m[1]), string(m[2])
+		fmt.Sscan(string(m[3]), &s.pri)
+		fmt.Sscan(string(m[4]), &s.ttr)
 	}
 	return s
 }
@@ -134,12 +126,12 @@ func (w *crew) empty(c *conn) error {
 	}
 }
 
-// jobsIn adds up the current-jobs lines of stats.
+var jobCounts = regexp.MustCompile(`current-jobs-(?:ready|reserved|delayed|buried): (\d+)`)
+
+// jobsIn adds up the jobs in stats.
 func jobsIn(stats []byte) (sum uint64) {
-	for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
-		_, after, _ := bytes.Cut(stats, []byte("current-jobs-"+state+": "))
-		line, _, _ := bytes.Cut(after, []byte("\n"))
-		n, _ := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 64)
+	for _, m := range jobCounts.FindAllSubmatch(stats, -1) {
+		n, _ := strconv.ParseUint(string(m[1]), 10, 64)
 		sum += n
 	}
 	return sum

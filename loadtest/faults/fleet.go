@@ -26,7 +26,6 @@ type fleet struct {
 	args     []string // of all nodes
 	disk     string   // size of each node's own disk, of memory, as mount takes it; empty: none
 	cluster  bool
-	direct   bool // nodes connect to each other without relays
 	spawner  bench.Spawner
 	wires    map[wire]*relay.Relay
 
@@ -53,7 +52,8 @@ func (f *fleet) makeNodes(n int) error {
 
 // add makes one more node.
 func (f *fleet) add(program string) (*node, error) {
-	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f}
+	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f, ended: make(chan struct{})}
+	close(n.ended)
 	f.made++
 	n.dir = filepath.Join(f.dir, n.name)
 	ports, err := freePorts(3)
@@ -75,9 +75,6 @@ func (f *fleet) add(program string) (*node, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range f.nodes {
-		if f.direct {
-			break
-		}
 		for _, pair := range [][2]*node{{n, o}, {o, n}} {
 			r, err := relay.Listen("127.0.0.1:0", pair[1].cluster)
 			if err != nil {
@@ -206,14 +203,12 @@ func (f *fleet) close() error {
 	return errors.Join(all...)
 }
 
-func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
 // freePorts finds addresses that stay the nodes' while they do not run: with ports below
 // those that the kernel gives to clients.
 func freePorts(n int) ([]string, error) {
 	var free []string
 	for range 1000 {
-		addr := local(12000 + rand.IntN(20000))
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(20000)))
 		l, err := net.Listen("tcp", addr)
 		if err != nil {
 			continue

@@ -5,10 +5,8 @@
 //	    one server with a journal
 //	go run ./loadtest/faults -program bin/polystalkd -nodes 3 -rounds 100
 //	    a cluster of three
-//	go run ./loadtest/faults cluster -program bin/polystalkd -port 11300 -dir /tmp/cluster
-//	    starts a cluster and does nothing to it, for the load tester to compare
 //
-//	run        a run: rounds of faults; main has its report and the command cluster
+//	run        a run: rounds of faults; main has the command line and the report
 //	faults     the faults
 //	fleet      all nodes and what is between them; node is one server
 //	crew       the clients: producer, worker, and drain for the end; conn is a connection
@@ -54,23 +52,15 @@ type options struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	err := dispatch(ctx, os.Args[1:])
+	o, err := parseOptions(os.Args[1:])
+	if err == nil {
+		err = session(ctx, o)
+	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
-}
-
-func dispatch(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "cluster" {
-		return serveCluster(ctx, args[1:])
-	}
-	o, err := parseOptions(args)
-	if err != nil {
-		return err
-	}
-	return session(ctx, o)
 }
 
 // parseOptions reads the command line.
@@ -151,62 +141,6 @@ func session(ctx context.Context, o *options) (err error) {
 		return os.RemoveAll(o.dir)
 	}
 	return err
-}
-
-// serveCluster runs a cluster of three until ctx ends, for the load tester's -compare. It
-// makes the node at the port lead, or another one, and then makes a file: the port answers
-// long before.
-func serveCluster(ctx context.Context, args []string) (err error) {
-	fs := flag.NewFlagSet("faults cluster", flag.ContinueOnError)
-	program := fs.String("program", "bin/polystalkd", "the server's `program`")
-	via := fs.String("via", "leader", "what clients of the port meet, the leader or a follower")
-	port := fs.Int("port", 11300, "the `port` on 127.0.0.1")
-	dir := fs.String("dir", "", "empty `directory` for all journals")
-	ready := fs.String("ready", "", "make this `file` when the cluster is complete")
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	if *dir == "" || fs.NArg() > 0 || *via != "leader" && *via != "follower" {
-		return errors.New("cluster: give -dir, -via leader or follower, and nothing else")
-	}
-	programs, err := findPrograms(*program)
-	if err != nil {
-		return err
-	}
-	r := &run{ctx: ctx, fleet: &fleet{dir: *dir, programs: programs, direct: true}}
-	if err := r.fleet.makeNodes(3); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.fleet.close()) }()
-	all := r.fleet.all()
-	all[0].beanstalkd = local(*port)
-	if err := r.startAll(); err != nil {
-		return err
-	}
-	// The first node founded the cluster, so it leads unless the machine was too slow.
-	to := all[0]
-	if *via == "follower" {
-		to = all[1]
-	}
-	if err := r.await("the port does not get its role", func() error {
-		leader, _, err := r.fleet.leader(ctx)
-		if err == nil && leader != to {
-			err = errors.Join(leader.transfer(ctx, to), errors.New("another node leads"))
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	if err := r.complete(); err != nil {
-		return err
-	}
-	if *ready != "" {
-		if err := os.WriteFile(*ready, nil, 0o600); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // A report is what a run has shown.

@@ -13,7 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,35 +39,28 @@ type node struct {
 	fleet *fleet
 	log   *os.File
 
-	mu    sync.Mutex
 	cmd   *exec.Cmd
-	told  bool          // its end was ordered
-	ended chan struct{} // closed when the process has ended; nil: it was never started
+	told  *atomic.Bool  // the end of cmd was ordered
+	ended chan struct{} // closed while there is no process
 }
 
 // start starts the process. It does not wait until the node serves.
 func (n *node) start() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.isRunning() {
+	if n.running() {
 		return fmt.Errorf("%s runs already", n.name)
 	}
-	args := append(append([]string{}, n.wrapper...), n.program)
-	args = append(args, n.fleet.arguments(n)...)
+	args := slices.Concat(n.wrapper, []string{n.program}, n.fleet.arguments(n))
 	fmt.Fprintf(n.log, "# %s %q\n", time.Now().Format("15:04:05.000"), args)
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd, told, ended := exec.Command(args[0], args[1:]...), new(atomic.Bool), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	if err := n.fleet.spawner.Start(cmd, nil); err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	n.cmd, n.told, n.ended = cmd, false, ended
+	n.cmd, n.told, n.ended = cmd, told, ended
 	go func() {
 		err := cmd.Wait()
-		n.mu.Lock()
-		defer n.mu.Unlock()
 		fmt.Fprintf(n.log, "# %s ended: %v\n", time.Now().Format("15:04:05.000"), err)
-		if !n.told {
+		if !told.Load() {
 			n.fleet.addAccident(fmt.Sprintf("%s ended by itself: %v", n.name, cmd.ProcessState))
 		}
 		close(ended)
@@ -74,11 +68,8 @@ func (n *node) start() error {
 	return nil
 }
 
-// isRunning reports whether there is a process. The caller holds the lock.
-func (n *node) isRunning() bool {
-	if n.ended == nil {
-		return false
-	}
+// running reports whether there is a process, stopped or not.
+func (n *node) running() bool {
 	select {
 	case <-n.ended:
 		return false
@@ -87,51 +78,34 @@ func (n *node) isRunning() bool {
 	}
 }
 
-// running reports whether there is a process, stopped or not.
-func (n *node) running() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.isRunning()
-}
-
 // signal sends the process a signal, if there is one.
 func (n *node) signal(s syscall.Signal) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.isRunning() {
+	if n.running() {
 		n.cmd.Process.Signal(s) // it may have ended just now
 	}
 }
 
-// end orders the end, and returns a channel that is closed then.
-func (n *node) end(s syscall.Signal) <-chan struct{} {
-	n.expect()
-	n.signal(s)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ended == nil {
-		done := make(chan struct{})
-		close(done)
-		return done
+// expect makes an end of the process no accident.
+func (n *node) expect() {
+	if n.told != nil {
+		n.told.Store(true)
 	}
-	return n.ended
 }
 
 // kill kills the process and returns when it is gone.
-func (n *node) kill() { <-n.end(syscall.SIGKILL) }
-
-// expect makes an end of the process no accident.
-func (n *node) expect() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.told = true
+func (n *node) kill() {
+	n.expect()
+	n.signal(syscall.SIGKILL)
+	<-n.ended
 }
 
 // terminate asks the process to end and returns when it has. After 30 seconds it is killed,
 // which is an error.
 func (n *node) terminate(ctx context.Context) error {
+	n.expect()
+	n.signal(syscall.SIGTERM)
 	select {
-	case <-n.end(syscall.SIGTERM):
+	case <-n.ended:
 		return nil
 	case <-ctx.Done():
 		n.kill()
@@ -163,15 +137,14 @@ func (n *node) request(ctx context.Context, method, path string, body, to any) e
 	if err != nil {
 		return err
 	}
+	if body == nil {
+		b = nil
+	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/api/v1"+path, bytes.NewReader(b))
 	if err != nil {
 		return err
 	}
-	if body == nil {
-		req.Body, req.ContentLength = nil, 0
-	} else {
-		req.Header.Set("Content-Type", "application/json")
-	}
+	req.Header.Set("Content-Type", "application/json")
 	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.dir, "cluster.sock"))
 	}}
@@ -183,14 +156,13 @@ func (n *node) request(ctx context.Context, method, path string, body, to any) e
 	b, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err == nil && res.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %.300s", res.Status, b)
+	} else if err == nil && to != nil {
+		err = json.Unmarshal(b, to)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %s %s: %w", n.name, method, path, err)
 	}
-	if to == nil {
-		return nil
-	}
-	return json.Unmarshal(b, to)
+	return nil
 }
 
 // transfer makes to lead in place of n.

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/cluster/certtest"
+	"polystalk/codec/wiretest/certtest"
 	"polystalk/router/cluster/transport"
 )
 

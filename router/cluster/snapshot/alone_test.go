@@ -28,7 +28,7 @@ import (
 func writeJournal(t *testing.T, d wal.Disk, jobs int, to io.Writer) {
 	t.Helper()
 	j := openJournal(t, d)
-	putJobs(t, j, 1, jobs, 10)
+	j.put(jobs, 10)
 	if to != nil {
 		p := j.Pin()
 		defer p.Release()
@@ -67,40 +67,48 @@ func write(t *testing.T, dir, name, what string) {
 	}
 }
 
+// RecoverAlone removes the files of a member, and finishes an exchange that had begun.
 func TestRecoverAlone(t *testing.T) {
-	dir := t.TempDir()
-	writeJournal(t, wal.Dir(dir), 7, nil)
-	want := files(t, dir)
-	for _, name := range []string{cluster.StateName, cluster.StateName + ".new", "exchange.note"} {
-		write(t, dir, name, "votes")
-	}
-	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
-		t.Errorf("without a list of the servers it says %v", err)
-	}
-	a, err := RecoverAlone(t.Context(), dir, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
-		t.Errorf("%+v", a)
-	}
-	for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1:"} {
-		if !strings.Contains(a.Meaning(dir), word) {
-			t.Errorf("nothing is said of %s: %s", word, a.Meaning(dir))
+	for _, exchanges := range []bool{false, true} {
+		dir := t.TempDir()
+		writeJournal(t, wal.Dir(dir), 7, nil)
+		want := files(t, dir)
+		for name := range want {
+			if exchanges {
+				os.Rename(filepath.Join(dir, name), filepath.Join(dir, strings.Replace(name, "journal", "incoming", 1)))
+				write(t, dir, "exchange.cleared", "")
+			}
 		}
-	}
-	got := files(t, dir)
-	delete(got, "lock")
-	if !maps.Equal(got, want) {
-		t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
-	}
-	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
-		t.Errorf("once more: %v", err)
+		for _, name := range []string{cluster.StateName, cluster.StateName + ".new", "exchange.note"} {
+			write(t, dir, name, "votes")
+		}
+		if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
+			t.Errorf("without a list of the servers it says %v", err)
+		}
+		a, err := RecoverAlone(t.Context(), dir, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
+			t.Errorf("%+v", a)
+		}
+		for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1:"} {
+			if !strings.Contains(a.Meaning(dir), word) {
+				t.Errorf("nothing is said of %s: %s", word, a.Meaning(dir))
+			}
+		}
+		got := files(t, dir)
+		delete(got, "lock")
+		if !maps.Equal(got, want) {
+			t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
+		}
+		if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
+			t.Errorf("once more: %v", err)
+		}
 	}
 }
 
-// TestRecoverAloneRefusesWhileAMajorityAnswers: this server and those that answer could go on, so
-// nothing is lost.
+// While this server and those that answer are a majority, recovery is refused: nothing is lost.
 func TestRecoverAloneRefusesWhileAMajorityAnswers(t *testing.T) {
 	const of = 0xc1
 	for _, tt := range []struct {
@@ -175,22 +183,6 @@ func listens(t *testing.T, as transport.Identity) string {
 	return l.Addr().String()
 }
 
-// TestRecoverAloneFinishesAnExchange: what had begun when the node ended is not given up.
-func TestRecoverAloneFinishesAnExchange(t *testing.T) {
-	dir := t.TempDir()
-	writeJournal(t, wal.Dir(dir), 9, nil)
-	for name := range files(t, dir) {
-		if err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, strings.Replace(name, "journal", "incoming", 1))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(t, dir, "exchange.cleared", "")
-	write(t, dir, cluster.StateName, "votes")
-	if a, err := RecoverAlone(t.Context(), dir, true); err != nil || a.Batches < 9 {
-		t.Errorf("%+v, %v", a, err)
-	}
-}
-
 func TestRecoverAloneRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -238,7 +230,7 @@ func TestRecoverAloneRefuses(t *testing.T) {
 	}
 }
 
-// TestAloneEndsAnywhere: a power cut leaves either a node's directory, whole, or a server's.
+// A power cut leaves either a member's directory, whole, or a server's.
 func TestAloneEndsAnywhere(t *testing.T) {
 	for at := 1; ; at++ {
 		d := fakedisk.New(uint64(at))
@@ -290,7 +282,7 @@ func TestBackup(t *testing.T) {
 				t.Errorf("there is still %s", name)
 			}
 		}
-		if n := jobsOn(t, wal.Dir(out)); n != 400 {
+		if n := len(jobsOf(t, wal.Dir(out))); n != 400 {
 			t.Errorf("%d jobs", n)
 		}
 		if _, err := Backup(context.Background(), bytes.NewReader(b.Bytes()), out, nil); err == nil || !strings.Contains(err.Error(), "is not empty") {
@@ -299,7 +291,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBrokenBackup leaves nothing.
+// A broken backup leaves nothing.
 func TestBrokenBackup(t *testing.T) {
 	var b bytes.Buffer
 	writeJournal(t, fakedisk.New(1), 40, &b)

@@ -10,156 +10,148 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/core"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A node is a journal with the jobs that are in it. Its goroutine is the test's.
-type node struct {
+// A journal is an open journal and its jobs. Its goroutine is the test's.
+type journal struct {
+	*commit.Journal
 	t    *testing.T
 	disk wal.Disk
-	j    *commit.Journal
-	core *core.Core
-	log  *commit.Log
-	tube core.TubeID
-	id   core.JobID
+	jobs map[uint64]string // bodies by ID
+	at   map[uint64]uint64 // the commits that have recorded them
+	last uint64            // the latest ID
 }
 
-var segmentSize int64 = wal.SegmentMin
-
-// start starts a node from what is on a disk.
-func start(t *testing.T, d wal.Disk) *node {
+// openJournal opens the journal of a disk.
+func openJournal(t *testing.T, d wal.Disk) *journal {
 	t.Helper()
-	n := &node{t: t, disk: d, core: core.New(nil)}
-	n.j = commit.New(commit.Options{
+	j := &journal{t: t, disk: d, jobs: map[uint64]string{}, at: map[uint64]uint64{}}
+	j.Journal = commit.New(commit.Options{
 		Options: wal.Options{
-			Disk: d, SegmentSize: segmentSize, Manual: true,
-			Now:       func() time.Time { return time.Unix(1_700_000_000, 0) },
-			Copy:      n.copyJobs,
-			CopyPause: func(uint16, []byte) {},
+			Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now,
+			Copy: j.record, CopyPause: func(uint16, []byte) {},
 		},
 		Shards: 1,
 	})
-	n.log = n.j.Log(0)
-	n.core.RecordTo(&n.log.Buffer)
-	replay := n.core.Replay()
-	_, err := n.j.Recover(wal.Replayer{
-		Workers: 1, Worker: func(uint16) int { return 0 },
-		Apply: func(_ int, r *record.Record) error { return replay.Apply(r) },
-	})
+	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
+		switch r.Kind {
+		case record.KindPut, record.KindCopy:
+			j.jobs[r.ID], j.last = string(r.Body), max(j.last, r.ID)
+		case record.KindDelete:
+			delete(j.jobs, r.ID)
+		}
+		return nil
+	}})
+	if err == nil {
+		err = j.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay.Done(1)
-	if err := n.j.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(n.core.Close)
-	n.id = core.JobID(n.j.HighID())
-	n.tube = n.apply(&core.Op{Kind: core.OpUse, Name: []byte("default")}).Tube
-	return n
+	t.Cleanup(func() { j.Close() })
+	return j
 }
 
-func (n *node) copyJobs(_ uint16, ids []uint64, after uint64) {
-	n.log.Begin()
-	for _, id := range ids {
-		n.core.CopyJob(core.JobID(id), after)
-	}
-	n.log.End()
+// record records jobs that live and were not recorded since a commit.
+func (j *journal) record(_ uint16, ids []uint64, after uint64) {
+	j.change(func(b *record.Buffer) {
+		for _, id := range ids {
+			if body, ok := j.jobs[id]; ok && j.at[id] <= after {
+				j.at[id] = b.Commit
+				b.Put(&record.Job{ID: id, State: record.Ready, Tube: []byte("default"), TTR: 60, Body: []byte(body)}, 0, nil)
+			}
+		}
+	})
 }
 
-func (n *node) apply(op *core.Op) (r core.Reply) {
-	n.log.Begin()
-	n.core.Apply(2, op, &r)
-	n.log.End()
-	return r
+// change appends records, and accounts for the jobs that live.
+func (j *journal) change(f func(*record.Buffer)) {
+	log := j.Log(0)
+	log.Begin()
+	b := &log.Buffer
+	f(b)
+	b.Live, b.Jobs = 0, int64(len(j.jobs))
+	for _, body := range j.jobs {
+		size := record.JobSize(len("default"), len(body))
+		b.Live, b.Largest = b.Live+size, max(b.Largest, record.LargestOf(size, len(body)))
+	}
+	log.End()
 }
 
 // put puts and commits jobs of a size in bytes.
-func (n *node) put(jobs, size int) {
-	n.t.Helper()
+func (j *journal) put(jobs, size int) {
+	j.t.Helper()
 	for range jobs {
-		n.id++
-		body := bytes.Repeat(fmt.Appendf(nil, "job %d;", n.id), size/6+1)[:size]
-		if r := n.apply(&core.Op{Kind: core.OpPut, Tube: n.tube, ID: n.id, TTR: 60, Body: body}); r.Status != core.StatusOK {
-			n.t.Fatalf("put: %d", r.Status)
-		}
-		n.commit()
+		j.last++
+		j.jobs[j.last] = string(bytes.Repeat(fmt.Appendf(nil, "job %d;", j.last), size/6+1)[:size])
+		j.record(0, []uint64{j.last}, 0)
+		j.commit()
 	}
 }
 
 // remove deletes a job.
-func (n *node) remove(id core.JobID) {
-	n.t.Helper()
-	if r := n.apply(&core.Op{Kind: core.OpDelete, ID: id}); r.Status != core.StatusOK {
-		n.t.Fatalf("delete %d: %d", id, r.Status)
-	}
-	n.commit()
+func (j *journal) remove(id uint64) {
+	j.t.Helper()
+	delete(j.jobs, id)
+	j.change(func(b *record.Buffer) { b.Delete(id, 0) })
+	j.commit()
 }
 
-func (n *node) commit() {
-	n.t.Helper()
-	if err := n.j.Commit(); err != nil {
-		n.t.Fatal(err)
+func (j *journal) commit() {
+	j.t.Helper()
+	if err := j.Commit(); err != nil {
+		j.t.Fatal(err)
 	}
-	if err := n.j.Tend(); err != nil {
-		n.t.Fatal(err)
-	}
-}
-
-// close ends the node.
-func (n *node) close() {
-	n.t.Helper()
-	if err := n.j.Close(); err != nil {
-		n.t.Fatal(err)
+	if err := j.Tend(); err != nil {
+		j.t.Fatal(err)
 	}
 }
 
-// jobs are what a node has, the bodies by id.
-func (n *node) jobs() map[core.JobID]string {
-	all := map[core.JobID]string{}
-	n.core.EachID(func(id core.JobID) {
-		var r core.Reply
-		n.core.Apply(3, &core.Op{Kind: core.OpPeek, ID: id}, &r)
-		all[id] = string(r.Body)
-	})
-	return all
+func (j *journal) close() {
+	j.t.Helper()
+	if err := j.Close(); err != nil {
+		j.t.Fatal(err)
+	}
 }
 
-// jobsOf are those with which a server starts from a disk, and that it goes on.
-func jobsOf(t *testing.T, d wal.Disk) map[core.JobID]string {
+// jobsOf returns the jobs that a start from a disk finds, after which it continues.
+func jobsOf(t *testing.T, d wal.Disk) map[uint64]string {
 	t.Helper()
-	n := start(t, d)
-	jobs := n.jobs()
-	n.put(5, 1000)
-	n.close()
+	j := openJournal(t, d)
+	jobs := maps.Clone(j.jobs)
+	j.put(5, 1000)
+	j.close()
 	return jobs
 }
 
-// same fails the test unless two nodes have the same jobs.
-func same(t *testing.T, got, want map[core.JobID]string) {
+// same fails the test unless jobs are as wanted.
+func same(t *testing.T, got, want map[uint64]string) {
 	t.Helper()
 	if !maps.Equal(got, want) {
+		head := func(jobs map[uint64]string) []uint64 { return slices.Sorted(maps.Keys(jobs))[:min(5, len(jobs))] }
 		t.Fatalf("%d jobs, want %d: %v and %v", len(got), len(want), head(got), head(want))
 	}
 }
 
-func head(jobs map[core.JobID]string) []core.JobID {
-	ids := slices.Sorted(maps.Keys(jobs))
-	return ids[:min(5, len(ids))]
+// journalWith returns a journal with jobs of 2000 bytes.
+func journalWith(t *testing.T, jobs int) *journal {
+	j := openJournal(t, fakedisk.New(1))
+	j.put(jobs, 2000)
+	return j
 }
 
-// aNode is a node with several segments that has dropped some.
-func aNode(t *testing.T) *node {
-	n := start(t, fakedisk.New(1))
-	n.put(30, 40_000)
-	for id := core.JobID(1); id <= 25; id++ {
-		n.remove(id)
+// compacted returns a journal with several segments that has dropped some.
+func compacted(t *testing.T) *journal {
+	j := openJournal(t, fakedisk.New(1))
+	j.put(30, 40_000)
+	for id := uint64(1); id <= 25; id++ {
+		j.remove(id)
 	}
-	n.put(20, 20_000)
-	return n
+	j.put(20, 20_000)
+	return j
 }
 
 // frame encodes a frame.

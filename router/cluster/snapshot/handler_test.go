@@ -12,8 +12,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// TestHandler asks for what is refused, and for what is granted.
-func TestHandler(t *testing.T) {
+func TestServersAreAddedOrRefused(t *testing.T) {
 	two := cluster.Member{ID: 42, Name: "two", Addr: "127.0.0.1:2"}
 	for _, c := range []struct {
 		name   string
@@ -52,8 +51,7 @@ func (n *fakeNode) add(one cluster.Member) {
 	}
 }
 
-// A server that does not lead, or not any more, does not refuse.
-func TestHandlerInBetween(t *testing.T) {
+func TestServerThatDoesNotLeadDoesNotRefuse(t *testing.T) {
 	n := newFakeNode()
 	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})
 	one := &cluster.Member{ID: 42, Name: "two", Addr: "127.0.0.1:2"}
@@ -70,8 +68,9 @@ func TestHandlerInBetween(t *testing.T) {
 	}
 }
 
-// TestHandlerOfStrangers: what is no question gets an answer, and changes nothing.
-func TestHandlerOfStrangers(t *testing.T) {
+// A request that is none gets an answer, and changes nothing. An answer that is none is an error, and
+// no refusal.
+func TestRequestsAndAnswersThatAreNone(t *testing.T) {
 	n := newFakeNode()
 	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})
 	for _, body := range []string{"", "[]", "{", `{"id":"zz"}`, strings.Repeat("x", 1<<20)} {
@@ -87,10 +86,6 @@ func TestHandlerOfStrangers(t *testing.T) {
 	if len(n.members.List) != 1 {
 		t.Errorf("the members are %+v", n.members)
 	}
-}
-
-// TestAskStrangers: what no node answers is an error, and no refusal.
-func TestAskStrangers(t *testing.T) {
 	for _, body := range []string{"", "<html>", strings.Repeat("x", 1<<20)} {
 		addr := serveHTTP(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
 		_, err := ask(context.Background(), dial, addr, &cluster.Member{ID: 42})
@@ -109,8 +104,8 @@ type known struct {
 
 func (k known) Remote() transport.Identity { return k.remote }
 
-// TestHandlerKnowsWhoAsks: a node asks for itself; another may pass on what it was asked.
-func TestHandlerKnowsWhoAsks(t *testing.T) {
+// A joining server asks for itself. A member may pass on a request.
+func TestServersAskForThemselves(t *testing.T) {
 	h := &Handler{Cluster: 1, Node: newFakeNode()}
 	for _, c := range []struct {
 		remote transport.Identity

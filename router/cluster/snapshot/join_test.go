@@ -43,37 +43,13 @@ func isNode(t *testing.T, d *fakedisk.Disk, id uint64, jobs int) {
 	if one := s.Members().Find(id); one == nil || one.Voter || len(s.Members().List) != 2 {
 		t.Errorf("the members are %+v", s.Members())
 	}
-	if n := jobsOn(t, d); n != jobs {
+	if n := len(jobsOf(t, d)); n != jobs {
 		t.Errorf("%d jobs, want %d", n, jobs)
 	}
 }
 
-func TestJoin(t *testing.T) {
-	l := newLeader(t, 300)
-	d := fakedisk.New(2)
-	o := l.options(t, d)
-	id := l.joiner.Load()
-	var of uint64
-	o.Joined = func(cluster uint64) { of = cluster }
-	s, err := Join(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil || of != 0xabc {
-		t.Errorf("cluster %x, %v", of, err)
-	}
-	if ok := <-l.node.fetched; !ok {
-		t.Error("the leader takes it for a failure")
-	}
-	if d.Opened() != 0 {
-		t.Errorf("%d files are open", d.Opened())
-	}
-	d.Cut() // all of it is durable
-	isNode(t, d, id, 300)
-}
-
-// TestJoinEndsAnywhere ends the process at many operations of the disk. The next start goes on
-// under the same id, so the cluster never has a member that does not come.
+// A server joins. After a kill or a power cut at any operation of its disk, the next start continues
+// under the same ID, so the cluster never has a member that does not come.
 func TestJoinEndsAnywhere(t *testing.T) {
 	l := newLeader(t, 20)
 	for at := 1; ; at++ {
@@ -82,10 +58,14 @@ func TestJoinEndsAnywhere(t *testing.T) {
 		o := l.options(t, d)
 		id := l.joiner.Load()
 		d.CrashAt = d.Ops + at
+		var of uint64
+		o.Joined = func(cluster uint64) { of = cluster }
 		s, err := Join(context.Background(), o)
 		done := err == nil
 		if done {
-			s.Close()
+			if err := s.Close(); err != nil || of != 0xabc || !<-l.node.fetched || d.Opened() != 0 {
+				t.Errorf("cluster %x, %v, %d files are open; or the leader takes it for a failure", of, err, d.Opened())
+			}
 		}
 		if at%2 == 0 {
 			d.Cut()
@@ -152,8 +132,8 @@ func TestJoinByWayOfOthers(t *testing.T) {
 	}
 }
 
-// TestJoinTriesAgain: a stream that breaks, a leader that changes, and a journal of before the
-// node was a member are passing.
+// After a broken stream, a change of the leader, and a journal from before the server was a member, it
+// tries again.
 func TestJoinTriesAgain(t *testing.T) {
 	l := newLeader(t, 300)
 	d := fakedisk.New(2)
@@ -203,7 +183,7 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestJoinIsRefused: what an operator has to do something about ends it.
+// A problem that only an operator can remove ends a join.
 func TestJoinIsRefused(t *testing.T) {
 	l := newLeader(t, 20)
 	o := l.options(t, fakedisk.New(2))
@@ -277,7 +257,7 @@ func TestNodeID(t *testing.T) {
 	}
 }
 
-// aState is the state of node 42, which has voted.
+// aState returns the state of server 42, which has voted.
 func aState(t *testing.T, d wal.Disk, members *cluster.Members) *cluster.State {
 	t.Helper()
 	s, err := cluster.CreateState(d, cluster.Identity{Cluster: 0xabc, Node: 42, Name: "two"}, cluster.Vote{Term: 1, For: 9}, members)
@@ -288,7 +268,7 @@ func aState(t *testing.T, d wal.Disk, members *cluster.Members) *cluster.State {
 	return s
 }
 
-// fetched is the journal of a leader, beside what a disk has.
+// fetched fetches the journal of a leader.
 func fetched(t *testing.T, l *leader, d wal.Disk) *Received {
 	t.Helper()
 	here, there := net.Pipe()
@@ -300,8 +280,7 @@ func fetched(t *testing.T, l *leader, d wal.Disk) *Received {
 	return r
 }
 
-// TestJoinPassesOverItself: a node with no other address than its own ends at once, and a node that is
-// given another address as well asks there.
+// A server that is given only its own address ends at once. With another address it asks there.
 func TestJoinPassesOverItself(t *testing.T) {
 	l := newLeader(t, 3)
 	o := l.options(t, fakedisk.New(2))
@@ -324,8 +303,7 @@ func TestJoinPassesOverItself(t *testing.T) {
 	s.Close()
 }
 
-// TestExchange: a node that has fallen behind starts anew with the journal of the leader, unless
-// it has come further meanwhile.
+// A server that has fallen behind exchanges its journal for the leader's, unless it has more by now.
 func TestExchange(t *testing.T) {
 	before := &cluster.Members{Index: 5, List: []cluster.Member{{ID: 42, Name: "two", Addr: "127.0.0.1:2", Voter: true}}}
 	now := &cluster.Members{Index: 60, List: []cluster.Member{{ID: leaderID, Name: "one", Addr: "127.0.0.1:1", Voter: true}, before.List[0]}}
@@ -334,17 +312,21 @@ func TestExchange(t *testing.T) {
 		further int64 // entries that the node has more
 		term    uint64
 		older   bool
-	}{{"behind", -10, 1, false}, {"as far", 0, 1, false}, {"further", 1, 1, true}, {"a later term", -10, 2, true}, {"an earlier term", 1000, 0, false}} {
+	}{{"behind", -10, 1, false}, {"as far", 0, 1, false}, {"further", 1, 1, true}, {"a later term", -10, 2, true}, {"an earlier term", 1000, 0, false}, {"a journal of a later term", -10, 1, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLeader(t, 100)
 			l.node.members = now
 			d := fakedisk.New(2)
 			own := openJournal(t, d)
-			putJobs(t, own, 1, 3, 2000)
+			own.put(3, 2000)
 			state := aState(t, d, before)
 			r := fetched(t, l, d)
 			if err := own.Close(); err != nil {
 				t.Fatal(err)
+			}
+			vote := cluster.Vote{Term: 1, For: 9}
+			if c.name == "a journal of a later term" { // the server has not voted in that
+				r.LastTerm, vote = 4, cluster.Vote{Term: 4}
 			}
 			err := Exchange(r, state, uint64(int64(r.LastIndex)+c.further), c.term)
 			if c.older != errors.Is(err, ErrOlder) || !c.older && err != nil {
@@ -358,30 +340,13 @@ func TestExchange(t *testing.T) {
 			if c.older {
 				want, jobs = before, 3
 			}
-			if n := jobsOn(t, d); n != jobs || state.Members().Index != want.Index || state.Vote() != (cluster.Vote{Term: 1, For: 9}) {
+			if n := len(jobsOf(t, d)); n != jobs || state.Members().Index != want.Index || state.Vote() != vote {
 				t.Errorf("%d jobs, members %+v, vote %+v", n, state.Members(), state.Vote())
 			}
 			if got := otherFiles(d); !slices.Equal(got, []string{cluster.StateName}) {
 				t.Errorf("the directory holds %q", got)
 			}
 		})
-	}
-}
-
-// TestExchangeRaisesTheTerm: a node never has entries of a term that it has not heard of, nor
-// votes in that before.
-func TestExchangeRaisesTheTerm(t *testing.T) {
-	l := newLeader(t, 10)
-	l.node.member(t, 42, "two", false)
-	d := fakedisk.New(2)
-	state := aState(t, d, l.node.members)
-	r := fetched(t, l, d)
-	r.LastTerm = 4
-	if err := Exchange(r, state, 3, 1); err != nil {
-		t.Fatal(err)
-	}
-	if v := state.Vote(); v != (cluster.Vote{Term: 4}) {
-		t.Errorf("the vote is %+v", v)
 	}
 }
 
@@ -425,9 +390,9 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestFetchWantsMembers: a backup is no journal for a node.
+// A backup is no journal for a member.
 func TestFetchWantsMembers(t *testing.T) {
-	j := aJournal(t, 10)
+	j := journalWith(t, 10)
 	here, there := net.Pipe()
 	go func() {
 		p := j.Pin()
@@ -440,7 +405,7 @@ func TestFetchWantsMembers(t *testing.T) {
 	}
 }
 
-// TestWaitingToJoinIsNoWarning: servers are started together, and none leads yet; what lasts is one.
+// Servers are started together, and none leads yet: only a long wait to join is a warning.
 func TestWaitingToJoinIsNoWarning(t *testing.T) {
 	var out bytes.Buffer
 	j := &joining{JoinOptions: JoinOptions{Log: slog.New(slog.NewTextHandler(&out, nil))}}

@@ -13,15 +13,12 @@ import (
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
-	"polystalk/shard/commit"
-	"polystalk/shard/record"
 	"polystalk/shard/wal"
-	"polystalk/shard/wal/fakedisk"
 )
 
 var silent = slog.New(slog.DiscardHandler)
 
-// A fakeNode is a node as the package sees it: what it is told to do it has done at once.
+// A fakeNode is a node that changes at once.
 type fakeNode struct {
 	mu      sync.Mutex
 	id      uint64
@@ -91,58 +88,10 @@ func (n *fakeNode) set(f func()) {
 	f()
 }
 
-// openJournal starts a journal on an empty disk.
-func openJournal(t *testing.T, d wal.Disk) *commit.Journal {
-	t.Helper()
-	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
-	if err := j.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { j.Close() })
-	return j
-}
-
-// aJournal is an open journal with jobs of 2000 bytes.
-func aJournal(t *testing.T, jobs int) *commit.Journal {
-	t.Helper()
-	j := openJournal(t, fakedisk.New(1))
-	putJobs(t, j, 1, jobs, 2000)
-	return j
-}
-
-func putJobs(t *testing.T, j *commit.Journal, first, n, size int) {
-	t.Helper()
-	for i := range n {
-		log := j.Log(0)
-		log.Begin()
-		log.Buffer.Put(&record.Job{ID: uint64(first + i), State: record.Ready, Tube: []byte("default"), TTR: 60, Body: make([]byte, size)}, 0, nil)
-		log.End()
-		if err := j.Commit(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// jobsOn is how many jobs a start from a disk finds.
-func jobsOn(t *testing.T, d wal.Disk) (n int) {
-	t.Helper()
-	j := commit.New(commit.Options{Options: wal.Options{Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now}, Shards: 1})
-	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(_ int, r *record.Record) error {
-		if r.Kind == record.KindPut {
-			n++
-		}
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // A leader is a node that lets others join, at two addresses: for questions, and for journals.
 type leader struct {
 	node    *fakeNode
-	journal *commit.Journal
+	journal *journal
 	source  *Source
 	asked   string
 	streams net.Listener
@@ -151,8 +100,8 @@ type leader struct {
 
 func newLeader(t *testing.T, jobs int) *leader {
 	t.Helper()
-	l := &leader{node: newFakeNode(), journal: aJournal(t, jobs)}
-	l.source = NewSource(SourceOptions{Node: l.node, Journal: l.journal, Log: silent, Look: time.Millisecond})
+	l := &leader{node: newFakeNode(), journal: journalWith(t, jobs)}
+	l.source = NewSource(SourceOptions{Node: l.node, Journal: l.journal.Journal, Log: silent, Look: time.Millisecond})
 	t.Cleanup(l.source.Close)
 	l.asked = serveHTTP(t, &Handler{Cluster: 0xabc, Node: l.node})
 	var err error

@@ -7,26 +7,26 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"polystalk/shard/core"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 	"polystalk/shard/wal/fakedisk"
 )
 
 // sendTo sends a node's journal.
-func sendTo(w io.Writer, n *node, o SendOptions) (Sent, error) {
-	p := n.j.Pin()
+func sendTo(w io.Writer, n *journal, o SendOptions) (Sent, error) {
+	p := n.Pin()
 	defer p.Release()
 	return Send(context.Background(), w, p, o)
 }
 
 // stream is a node's journal as it is sent.
-func stream(t *testing.T, n *node) []byte {
+func stream(t *testing.T, n *journal) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if _, err := sendTo(&b, n, SendOptions{}); err != nil {
@@ -46,95 +46,101 @@ func names(d *fakedisk.Disk) []string {
 	return list
 }
 
-// TestStream moves a journal to an empty directory, and to one with a journal of its own.
-func TestStream(t *testing.T) {
-	n := aNode(t)
-	if n.j.Stats().Oldest < 2 {
-		t.Fatal("nothing of the journal was ever given up")
+// move receives a journal and installs it.
+func move(t *testing.T, b []byte, d wal.Disk, o ReceiveOptions) *Received {
+	t.Helper()
+	r, err := receive(b, d, o)
+	if err == nil {
+		err = r.install()
 	}
-	want := n.jobs()
-	b := stream(t, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
+// A journal moves to an empty directory, from there to another one, and to one with a journal of its
+// own. A note comes with it and is there once the journal is. Both sides tell their progress.
+func TestJournalMoves(t *testing.T) {
+	n := compacted(t)
+	if n.Stats().Oldest < 2 {
+		t.Fatal("nothing of the journal was ever dropped")
+	}
+	progress := func(name string) (heard func(done, all int64), last *int64) {
+		last = new(int64)
+		return func(done, all int64) {
+			if done <= *last || all < done {
+				t.Fatalf("%s: %d of %d after %d", name, done, all, *last)
+			}
+			*last = done
+		}, last
+	}
+	var b bytes.Buffer
+	heard, sent := progress("the sender")
+	s, err := sendTo(&b, n, SendOptions{Note: []byte("the members"), Progress: heard})
+	if err != nil || s.Bytes != *sent {
+		t.Fatalf("%+v, %d, %v", s, *sent, err)
+	}
 	empty := fakedisk.New(2)
-	r, err := receive(b, empty, ReceiveOptions{})
+	heard, received := progress("the receiver")
+	r, err := receive(b.Bytes(), empty, ReceiveOptions{Progress: heard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Segments < 3 || r.Bytes < 500_000 || r.Batches < 20 {
-		t.Errorf("received %+v", r)
+	if r.Segments < 3 || r.Bytes < 500_000 || r.Batches < 20 || r.Bytes != s.Bytes || r.Bytes != *received || r.Segments != s.Segments || string(r.Note) != "the members" {
+		t.Errorf("received %+v, sent %+v", r, s)
+	}
+	if note, err := exchange.Note(empty); note != nil || err != nil {
+		t.Errorf("before it is installed: %q, %v", note, err)
 	}
 	if err := r.install(); err != nil {
 		t.Fatal(err)
 	}
-	empty.Cut() // what Install has done is for good
-	same(t, jobsOf(t, empty), want)
+	empty.Cut() // the installation is durable
+	if note, err := exchange.Note(empty); string(note) != "the members" || err != nil {
+		t.Errorf("after it is installed: %q, %v", note, err)
+	}
+	same(t, jobsOf(t, empty), n.jobs)
 
-	other := start(t, fakedisk.New(3))
-	other.put(40, 30_000)
-	r, err = receive(b, other.disk, ReceiveOptions{})
-	if err != nil {
+	second := openJournal(t, empty)
+	second.put(10, 30_000)
+	third := fakedisk.New(4)
+	move(t, stream(t, second), third, ReceiveOptions{})
+	same(t, jobsOf(t, third), second.jobs)
+
+	other := openJournal(t, fakedisk.New(3))
+	other.put(3, 100)
+	want, before := maps.Clone(other.jobs), names(other.disk.(*fakedisk.Disk))
+	if r, err = receive(b.Bytes(), other.disk, ReceiveOptions{}); err == nil {
+		err = r.Discard()
+	}
+	if got := names(other.disk.(*fakedisk.Disk)); err != nil || !slices.Equal(got, before) {
+		t.Errorf("after Discard the directory holds %q, %v", got, err)
+	}
+	if r, err = receive(b.Bytes(), other.disk, ReceiveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	other.put(1, 10) // its journal goes on meanwhile
+	other.put(40, 30_000) // its journal goes on meanwhile
 	other.close()
+	kept := other.disk.(*fakedisk.Disk).Clone()
+	if _, err := exchange.Resume(kept); err != nil {
+		t.Fatal(err)
+	}
+	if got := jobsOf(t, kept); len(got) != len(want)+40 {
+		t.Errorf("without Install there are %d jobs, want %d", len(got), len(want)+40)
+	}
 	if err := r.install(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, jobsOf(t, other.disk), want)
+	same(t, jobsOf(t, other.disk), n.jobs)
 	if open := other.disk.(*fakedisk.Disk).Opened(); open != 0 {
 		t.Errorf("%d files are open", open)
 	}
 }
 
-// A journal that was received can be sent on.
-func TestStreamOfAStream(t *testing.T) {
-	n := aNode(t)
-	b := stream(t, n)
-	second := fakedisk.New(2)
-	r, err := receive(b, second, ReceiveOptions{})
-	if err == nil {
-		err = r.install()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := start(t, second)
-	m.put(10, 30_000)
-	want := m.jobs()
-	third := fakedisk.New(3)
-	r, err = receive(stream(t, m), third, ReceiveOptions{})
-	if err == nil {
-		err = r.install()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	same(t, jobsOf(t, third), want)
-}
-
-// TestDiscard leaves the journal that there is.
-func TestDiscard(t *testing.T) {
-	b := stream(t, aNode(t))
-	other := start(t, fakedisk.New(3))
-	other.put(3, 100)
-	want, before := other.jobs(), names(other.disk.(*fakedisk.Disk))
-	r, err := receive(b, other.disk, ReceiveOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Discard(); err != nil {
-		t.Fatal(err)
-	}
-	other.close()
-	if got := names(other.disk.(*fakedisk.Disk)); !slices.Equal(got, before) {
-		t.Errorf("the directory holds %q", got)
-	}
-	same(t, jobsOf(t, other.disk), want)
-}
-
-// TestBrokenAnywhere ends the stream at many places, and alters it there: nothing of it stays.
+// A stream that ends or is altered at any place leaves nothing.
 func TestBrokenAnywhere(t *testing.T) {
-	b := stream(t, aNode(t))
+	b := stream(t, compacted(t))
 	places := []int{0, 1, 8, 9, 10, 17, 25, 26, 27, len(b) - 1, len(b) - 16, len(b) - 20, len(b) - 25}
 	for at := 40; at < len(b); at += 1 + len(b)/150 {
 		places = append(places, at)
@@ -155,7 +161,7 @@ func TestBrokenAnywhere(t *testing.T) {
 	}
 }
 
-// TestStrangers sends what is no journal.
+// Bytes that are no journal are refused, and leave nothing.
 func TestStrangers(t *testing.T) {
 	hello := frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00")
 	segment := func(n byte) string { return frame(2, string([]byte{n, 0, 0, 0, 0, 0, 0, 0})) }
@@ -176,13 +182,13 @@ func TestStrangers(t *testing.T) {
 		"segment zero":           {hello + segment(0), "segment 0"},
 		"a segment that is left out": {hello + segment(1) + piece + segment(3),
 			"segment 3 follows on 1"},
-		"the end too early":       {hello + frame(4, strings.Repeat("\x00", 16)), "it ends with"},
-		"an end without sums":     {hello + segment(1) + piece + frame(4, ""), "its end has"},
-		"an end with wrong sums":  {hello + segment(1) + piece + frame(4, strings.Repeat("\x01", 16)), "it ends with"},
-		"an unknown frame":        {hello + frame(9, "x"), "kind 9"},
-		"bytes that are no batch": {hello + segment(1) + piece + frame(4, "\x01\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00"), "damaged"},
-		"who gives up at once":    {frame(5, "the leader has changed"), "given up: the leader has changed"},
-		"who gives up":            {hello + segment(1) + piece + frame(5, "no majority"), "given up: no majority"},
+		"the end too early":              {hello + frame(4, strings.Repeat("\x00", 16)), "it ends with"},
+		"an end without sums":            {hello + segment(1) + piece + frame(4, ""), "its end has"},
+		"an end with wrong sums":         {hello + segment(1) + piece + frame(4, strings.Repeat("\x01", 16)), "it ends with"},
+		"an unknown frame":               {hello + frame(9, "x"), "kind 9"},
+		"bytes that are no batch":        {hello + segment(1) + piece + frame(4, "\x01\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00"), "damaged"},
+		"a sender that gives up at once": {frame(5, "the leader has changed"), "given up: the leader has changed"},
+		"a sender that gives up":         {hello + segment(1) + piece + frame(5, "no majority"), "given up: no majority"},
 	} {
 		d := fakedisk.New(2)
 		_, err := receive([]byte(c.bytes), d, ReceiveOptions{})
@@ -195,15 +201,15 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestReceiverEndsAnywhere ends the receiver's process at many operations of its disk, by kill
-// -9 or a power cut: the next start has one of the two journals, and nothing else.
+// After a kill or a power cut at any operation of the receiver's disk, the next start has one of the
+// two journals, and nothing else.
 func TestReceiverEndsAnywhere(t *testing.T) {
-	n := aNode(t)
-	want, b := n.jobs(), stream(t, n)
-	old := start(t, fakedisk.New(5))
+	n := compacted(t)
+	want, b := n.jobs, stream(t, n)
+	old := openJournal(t, fakedisk.New(5))
 	old.put(4, 50)
 	old.close()
-	had := old.jobs()
+	had := old.jobs
 	for at, step := 1, 1; ; at += step {
 		d := old.disk.(*fakedisk.Disk).Clone()
 		d.CrashAt = at
@@ -241,9 +247,9 @@ func TestReceiverEndsAnywhere(t *testing.T) {
 	}
 }
 
-// TestFullDisk refuses what has no room, before it comes where that can be known.
+// A journal without room is refused, before it is written if its size is announced.
 func TestFullDisk(t *testing.T) {
-	b := stream(t, aNode(t))
+	b := stream(t, compacted(t))
 	for _, c := range []struct {
 		name  string
 		limit int64
@@ -270,9 +276,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFailingDisk: errors of the receiver's disk end it.
+// An error of the receiver's disk ends it.
 func TestFailingDisk(t *testing.T) {
-	b := stream(t, aNode(t))
+	b := stream(t, compacted(t))
 	for _, what := range []string{"create", "write", "sync", "syncdir", "list", "open", "read"} {
 		d := fakedisk.New(2)
 		failed := false
@@ -302,9 +308,9 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestSenderGivesUp tells the receiver why.
+// The receiver hears why the sender gives up.
 func TestSenderGivesUp(t *testing.T) {
-	n := aNode(t)
+	n := compacted(t)
 	var b bytes.Buffer
 	deposed := errors.New("another server leads by now")
 	_, err := sendTo(&b, n, SendOptions{Confirm: func(context.Context) error { return deposed }})
@@ -317,21 +323,21 @@ func TestSenderGivesUp(t *testing.T) {
 	}
 }
 
-// TestGoesOnMeanwhile: the sender's journal goes on and compacts while it is sent, to two at a
-// time; what is received starts, and has what was there when the sending began.
+// The sender's journal goes on and is compacted while it is sent to two receivers. They have all jobs
+// from when the sending began.
 func TestGoesOnMeanwhile(t *testing.T) {
-	n := aNode(t)
+	n := compacted(t)
 	var streams [2]bytes.Buffer
-	var first, second *wal.Pin = n.j.Pin(), n.j.Pin()
+	var first, second *wal.Pin = n.Pin(), n.Pin()
 	defer first.Release()
 	steps := 0
 	work := func(int64, int64) {
 		if steps++; steps < 20 {
 			n.put(2, 10_000)
-			n.remove(n.id - 1)
+			n.remove(n.last - 1)
 		}
 	}
-	before := n.jobs()
+	before := maps.Clone(n.jobs)
 	if _, err := Send(context.Background(), &streams[0], first, SendOptions{Progress: work}); err != nil {
 		t.Fatal(err)
 	}
@@ -341,13 +347,7 @@ func TestGoesOnMeanwhile(t *testing.T) {
 	second.Release()
 	for i := range streams {
 		d := fakedisk.New(2)
-		r, err := receive(streams[i].Bytes(), d, ReceiveOptions{})
-		if err == nil {
-			err = r.install()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		move(t, streams[i].Bytes(), d, ReceiveOptions{})
 		got := jobsOf(t, d)
 		for id, body := range before {
 			if got[id] != body {
@@ -355,26 +355,25 @@ func TestGoesOnMeanwhile(t *testing.T) {
 			}
 		}
 		if i == 1 {
-			same(t, got, n.jobs())
+			same(t, got, n.jobs)
 		}
 	}
 }
 
-// TestTooSlow: a journal that has grown to twice its bound is not held back any longer, and the
-// receiver hears of it.
+// A journal that has grown to twice its bound is not held back any longer. The receiver is told.
 func TestTooSlow(t *testing.T) {
-	n := start(t, fakedisk.New(1))
+	n := openJournal(t, fakedisk.New(1))
 	n.put(40, 40_000)
-	for id := core.JobID(1); id <= 35; id++ {
+	for id := uint64(1); id <= 35; id++ {
 		n.remove(id)
 	}
-	pin := n.j.Pin()
+	pin := n.Pin()
 	defer pin.Release()
 	var b bytes.Buffer
 	_, err := Send(context.Background(), &b, pin, SendOptions{Progress: func(sent, all int64) {
 		for i := 0; i < 2000 && !pin.Lost(); i++ {
 			n.put(1, 40_000)
-			n.remove(n.id)
+			n.remove(n.last)
 		}
 	}})
 	if !errors.Is(err, wal.ErrPinLost) {
@@ -386,28 +385,22 @@ func TestTooSlow(t *testing.T) {
 	}
 }
 
-// TestEnded: the context ends either side.
-func TestEnded(t *testing.T) {
-	n := aNode(t)
+// The context ends either side. The sender's error is the connection's if that breaks.
+func TestEitherSideEnds(t *testing.T) {
+	n := compacted(t)
 	b := stream(t, n)
 	ctx, cancel := context.WithCancel(context.Background())
-	pin := n.j.Pin()
+	pin := n.Pin()
 	defer pin.Release()
-	_, err := Send(ctx, io.Discard, pin, SendOptions{Progress: func(int64, int64) { cancel() }})
-	if !errors.Is(err, context.Canceled) {
+	if _, err := Send(ctx, io.Discard, pin, SendOptions{Progress: func(int64, int64) { cancel() }}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the sender says %v", err)
 	}
 	ctx, cancel = context.WithCancel(context.Background())
 	d := fakedisk.New(2)
-	_, err = Receive(ctx, bytes.NewReader(b), d, ReceiveOptions{Progress: func(int64, int64) { cancel() }})
+	_, err := Receive(ctx, bytes.NewReader(b), d, ReceiveOptions{Progress: func(int64, int64) { cancel() }})
 	if !errors.Is(err, context.Canceled) || len(names(d)) > 0 {
 		t.Errorf("the receiver says %v, and leaves %q", err, names(d))
 	}
-}
-
-// TestConnectionBreaks: the sender's error is the connection's.
-func TestConnectionBreaks(t *testing.T) {
-	n := aNode(t)
 	r, w := io.Pipe()
 	broken := errors.New("connection reset")
 	go func() {
@@ -419,34 +412,9 @@ func TestConnectionBreaks(t *testing.T) {
 	}
 }
 
-// TestProgress tells how far both are.
-func TestProgress(t *testing.T) {
-	n := aNode(t)
-	var b bytes.Buffer
-	check := func(who string) (func(done, all int64), *int64) {
-		var last int64
-		return func(done, all int64) {
-			if done <= last || all < done {
-				t.Fatalf("%s: %d of %d after %d", who, done, all, last)
-			}
-			last = done
-		}, &last
-	}
-	heard, sent := check("the sender")
-	s, err := sendTo(&b, n, SendOptions{Progress: heard})
-	if err != nil || s.Bytes != *sent || s.Segments == 0 {
-		t.Errorf("%+v, %d, %v", s, *sent, err)
-	}
-	heard, received := check("the receiver")
-	r, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{Progress: heard})
-	if err != nil || r.Bytes != *received || r.Bytes != s.Bytes || r.Segments != s.Segments {
-		t.Errorf("%+v, %d, %v", r, *received, err)
-	}
-}
-
-// TestTornBatch: a sender never sends a batch in part, so one is no end of a crash.
+// A sender never sends a part of a batch, so the receiver refuses one.
 func TestTornBatch(t *testing.T) {
-	n := start(t, fakedisk.New(1))
+	n := openJournal(t, fakedisk.New(1))
 	n.put(3, 1000)
 	data := n.disk.(*fakedisk.Disk).Entries["journal.0000000001"].Data
 	used := len(bytes.TrimRight(data, "\x00"))
@@ -461,29 +429,4 @@ func TestTornBatch(t *testing.T) {
 			t.Errorf("%d bytes of the last batch are missing: %v", cut, err)
 		}
 	}
-}
-
-// TestNote comes with the journal, and is there once that is.
-func TestNote(t *testing.T) {
-	n := aNode(t)
-	var b bytes.Buffer
-	if _, err := sendTo(&b, n, SendOptions{Note: []byte("who the members are")}); err != nil {
-		t.Fatal(err)
-	}
-	d := fakedisk.New(2)
-	r, err := receive(b.Bytes(), d, ReceiveOptions{})
-	if err != nil || string(r.Note) != "who the members are" {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	if b, err := exchange.Note(d); b != nil || err != nil {
-		t.Errorf("before it is installed: %q, %v", b, err)
-	}
-	if err := r.install(); err != nil {
-		t.Fatal(err)
-	}
-	d.Cut()
-	if b, err := exchange.Note(d); string(b) != "who the members are" || err != nil {
-		t.Errorf("after it was: %q, %v", b, err)
-	}
-	same(t, jobsOf(t, d), n.jobs())
 }

@@ -13,7 +13,7 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// member adds one that only follows.
+// member adds a learner.
 func (n *fakeNode) member(t *testing.T, id uint64, name string, standby bool) {
 	t.Helper()
 	one := cluster.Member{ID: id, Name: name, Addr: name + ":1", Standby: standby}
@@ -49,8 +49,7 @@ func TestSourceRefuses(t *testing.T) {
 	refused(42, "ended")
 }
 
-// TestLeaderThatDoesNotServeYetSendsItsJournal: it may need the node that fetches the journal for a
-// majority.
+// A leader that does not serve yet sends its journal: it may need the receiver for a majority.
 func TestLeaderThatDoesNotServeYetSendsItsJournal(t *testing.T) {
 	l := newLeader(t, 10)
 	l.node.member(t, 42, "two", false)
@@ -58,7 +57,7 @@ func TestLeaderThatDoesNotServeYetSendsItsJournal(t *testing.T) {
 	fetched(t, l, fakedisk.New(1))
 }
 
-// TestTwoAtATime: a third node waits, and nobody gets the journal twice at once.
+// Two servers get the journal at a time, and none gets it twice at once.
 func TestTwoAtATime(t *testing.T) {
 	l := newLeader(t, 10)
 	var held []net.Conn

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"polystalk/router/cluster/certtest"
+	"polystalk/codec/wiretest/certtest"
 )
 
 // optionsOf has a certificate issued, and gives the options of the node for which it should be.

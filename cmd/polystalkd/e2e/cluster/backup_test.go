@@ -10,28 +10,47 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// TestBackup is a directory that a server of its own starts on; any server of the cluster makes it.
-func TestBackup(t *testing.T) {
+// A backup, from any server, and the directory of a server whose cluster has lost its majority are
+// directories that a server of its own starts on. The latter also becomes the first of a cluster.
+func TestMajorityIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2")}
-	startAll(t, all)
-	all[0].fill(500, 1000)
-	all[0].churn(1000, 1000)
-	_, others := leader(t, all)
+	all := three(t, steady)
+	l, others := leader(t, all)
+	l.work(500, 1000, false)
+	l.work(1000, 1000, true)
+	last := others[0]
+	says := func(code int, says string, args ...string) {
+		t.Helper()
+		got := operate(t, append([]string{"cluster"}, args...)...)
+		if got.Code != code || !strings.Contains(got.Stdout+got.Stderr, says) {
+			t.Fatalf("%v: exit code %d: %s%s, want %d and %q", args, got.Code, got.Stdout, got.Stderr, code, says)
+		}
+	}
 	out := filepath.Join(t.TempDir(), "out")
-	if got := operate(t, "cluster", "backup", out, "--dir", others[0].dir); got.Code != 0 {
-		t.Fatalf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
-	}
-	if got := operate(t, "cluster", "backup", out, "--dir", others[0].dir); got.Code == 0 || !strings.Contains(got.Stderr, "not empty") {
-		t.Errorf("once more: exit code %d: %s", got.Code, got.Stderr)
-	}
-	new(tally).put(all[0], "one more, which is not in it")
+	says(0, "", "backup", out, "--dir", last.dir)
+	says(1, "not empty", "backup", out, "--dir", last.dir)
 	expectJobs(t, out, 500)
+
+	awaitCopy(t, l, last.name, "voter")
+	says(1, "in use", "recover-alone", last.dir)
+	last.Crash()
+	says(1, l.name+" at "+l.cluster, "recover-alone", last.dir)
+	says(1, "Start this server as it was", "recover-alone", last.dir)
+	l.Crash()
+	others[1].Crash()
+	says(0, "never", "recover-alone", last.dir)
+	expectJobs(t, last.dir, 500)
+	last.found()
+	if got := last.ready(); got != "500" {
+		t.Errorf("%q jobs are ready, want 500", got)
+	}
+	newNode(t, "jobs4").start("--cluster-join", last.cluster)
+	awaitVoters(t, last, 2)
 }
 
-// expectJobs has a server of its own start on a directory, with jobs 1 to n as fill puts them.
+// expectJobs starts a server of its own on a directory, which has jobs 1 to n of 1000 bytes.
 func expectJobs(t *testing.T, dir string, n int) {
 	t.Helper()
 	alone := daemon.Serve(t, "-b", dir, "-s", "4194304")
@@ -42,39 +61,4 @@ func expectJobs(t *testing.T, dir string, n int) {
 	daemon.Expect(t, c, fmt.Sprintf("peek %d\r\n", n+1), "NOT_FOUND\r\n")
 	alone.Signal(syscall.SIGTERM)
 	alone.EndsWith(0)
-}
-
-// TestMajorityIsLost: one directory of three becomes a server of its own, once its process has
-// ended, and the first of a cluster again.
-func TestMajorityIsLost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	all := three(t, steady)
-	l, others := leader(t, all)
-	l.fill(500, 1000)
-	last := others[0]
-	awaitCopy(t, l, last.name, "voter")
-	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code == 0 || !strings.Contains(got.Stderr, "in use") {
-		t.Errorf("while it runs: exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
-	}
-	last.Crash()
-	got := operate(t, "cluster", "recover-alone", last.dir)
-	if got.Code != 1 || !strings.Contains(got.Stderr, l.name+" at "+l.cluster) || !strings.Contains(got.Stderr, "Start this server as it was") {
-		t.Errorf("while the others run: exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
-	}
-	l.Crash()
-	others[1].Crash()
-	if got := operate(t, "cluster", "recover-alone", last.dir); got.Code != 0 || !strings.Contains(got.Stdout, "never") {
-		t.Fatalf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
-	}
-	expectJobs(t, last.dir, 500)
-	last.start("--cluster-new")
-	last.WaitLog("this server leads: clients are served here")
-	if got := last.ready(); got != "500" {
-		t.Errorf("%q jobs are ready, want 500", got)
-	}
-	fresh := newNode(t, "jobs4")
-	fresh.start("--cluster-join", last.cluster)
-	awaitVoters(t, last, 2)
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -10,25 +9,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// TestDaemonBeginsAnew: in place of gearmand, detached, with a file of its process's id and paths
-// that are relative to where it was started: a server that has handed over begins anew as the same
-// process, and everything is as before.
-func TestDaemonBeginsAnew(t *testing.T) {
+// A server in place of gearmand, detached, with a PID file and relative paths, restarts as the same
+// process after it has handed over.
+func TestDaemonRestartsAsTheSameProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
 	all := three(t, steady)
 	n := newNode(t, "jobs4")
-	work, err := os.MkdirTemp("", "ps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(work) })
+	work := daemon.ShortDir(t)
 	if err := os.Rename(n.dir, filepath.Join(work, "jobs")); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +56,7 @@ func TestDaemonBeginsAnew(t *testing.T) {
 	}
 	eventually(t, "it begins anew", func() bool { return strings.Count(logged(), "msg=serving ") >= 2 })
 	eventually(t, "its sockets are served", func() bool { return n.put("after") })
-	eventually(t, "it speaks Gearman", func() bool { return askLine("127.0.0.1:"+gear, "getpid\n") != "" })
+	eventually(t, "it speaks Gearman", func() bool { return daemon.Ask(t, daemon.Dial(t, "127.0.0.1:"+gear), "version\n") != "" })
 	if again, err := os.ReadFile(filepath.Join(work, "pid")); err != nil || string(again) != string(text) {
 		t.Errorf("the file of its id has %q, had %q: %v", again, text, err)
 	}
@@ -72,18 +65,4 @@ func TestDaemonBeginsAnew(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(work, "pid")); !os.IsNotExist(err) {
 		t.Errorf("the file of its id is left: %v\n%s", err, logged())
 	}
-}
-
-// askLine says a line, and gives the first that comes back.
-func askLine(address, line string) string {
-	c, err := net.DialTimeout("tcp", address, time.Second)
-	if err != nil {
-		return ""
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(daemon.Hang))
-	fmt.Fprint(c, line)
-	b := make([]byte, 100)
-	n, _ := c.Read(b)
-	return string(b[:n])
 }

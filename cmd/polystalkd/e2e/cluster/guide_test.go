@@ -6,20 +6,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
+	"polystalk/codec/wiretest/certtest"
 )
 
 // guide is where operators read what to do.
 const guide = "../../../../router/cluster/README.md"
 
-// A room is what the guide's commands are run in: each machine is a node, with its own
-// directories and addresses.
+// A room runs the guide's commands: each machine is a node, with its own directories and addresses.
 type room struct {
 	t     *testing.T
 	nodes map[string]*node
@@ -57,7 +56,7 @@ func TestGuide(t *testing.T) {
 	before := map[string]func(){
 		"When a disk is lost": func() { // jobs3 loses its disk
 			r.nodes["jobs3"].Crash()
-			r.empty("jobs3")
+			r.nodes["jobs3"].empty()
 		},
 		"When most are lost": func() { // jobs2 and jobs3 are
 			r.nodes["jobs2"].Crash()
@@ -96,8 +95,7 @@ func TestGuide(t *testing.T) {
 	r.jobs.wantReady(r.nodes["jobs1"])
 }
 
-// TestGuideConfigures: what the guide has for a configuration file can be used, with the certificates
-// where the unit passes them on.
+// The guide's configuration file is valid, with the certificates where the unit passes them on.
 func TestGuideConfigures(t *testing.T) {
 	text, err := os.ReadFile(guide)
 	if err != nil {
@@ -113,8 +111,7 @@ func TestGuideConfigures(t *testing.T) {
 	if err := os.WriteFile(conf, []byte(set), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ours := newAuthority(t)
-	flags := ours.flags("jobs1")
+	flags := secure(certtest.New(t), "jobs1")
 	passed := t.TempDir()
 	for i := 0; i < len(flags); i += 2 {
 		if err := os.Rename(flags[i+1], filepath.Join(passed, strings.TrimPrefix(flags[i], "--"))); err != nil {
@@ -132,10 +129,10 @@ func TestGuideConfigures(t *testing.T) {
 	}
 }
 
-// backup is where a node's directory is copied to.
+// backup returns the directory of a node's backup.
 func backup(n *node) string { return n.dir + "-backup" }
 
-// here is a command of the guide with what there is on this machine.
+// here replaces the addresses and directories of a command.
 func (r *room) here(n *node, command string) string {
 	for i := range 4 {
 		name := fmt.Sprint("jobs", i+1)
@@ -158,7 +155,7 @@ func (r *room) run(n *node, command string) {
 		if strings.Contains(line, "--cluster-join") {
 			r.awaitMember(n)
 		} else {
-			n.WaitLog("this server leads: clients are served here")
+			n.leads()
 		}
 	case strings.HasPrefix(line, "kill -9 "):
 		n.Crash()
@@ -190,37 +187,28 @@ func (r *room) run(n *node, command string) {
 }
 
 // isDone reports whether a command that failed has changed the members all the same: its answer is
-// lost if another server comes to lead just then, and once more there is nothing to change.
+// lost if the leader changes just then, and there is nothing left to change.
 func (r *room) isDone(n *node, command string) bool {
 	words := strings.Fields(command)
-	if len(words) < 4 || words[2] != "remove" && words[2] != "promote" {
+	if len(words) < 4 {
 		return false
 	}
-	k := n.status()
-	if k == nil || k.Leader == nil {
-		return false
+	k, m := n.status(), n.member(words[3])
+	switch words[2] {
+	case "remove":
+		return k != nil && k.Leader != nil && m == nil
+	case "promote":
+		return m != nil && m.Kind == admin.MemberVotes
 	}
-	i := slices.IndexFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == words[3] })
-	if words[2] == "remove" {
-		return i < 0
-	}
-	return i >= 0 && k.Members[i].Kind == admin.MemberVotes
+	return false
 }
 
-// awaitMember waits until a server that has joined is what it is to be.
+// awaitMember waits until a server that has joined has caught up.
 func (r *room) awaitMember(n *node) {
 	r.t.Helper()
 	eventually(r.t, n.name+" has caught up", func() bool {
-		k := n.status()
-		if k == nil || k.Leader == nil {
-			return false
-		}
-		for _, m := range k.Members {
-			if m.Name == n.name {
-				return m.Kind != "joining"
-			}
-		}
-		return false
+		m := n.member(n.name)
+		return m != nil && m.Kind != admin.MemberJoins
 	})
 }
 
@@ -229,22 +217,10 @@ func (r *room) awaitVoters(n int) {
 	awaitVoters(r.t, r.nodes["jobs1"], n)
 }
 
-// puts has the first machines take a job each.
+// puts puts a job at each of the first n machines.
 func (r *room) puts(n int) {
 	r.t.Helper()
 	for i := range n {
 		r.jobs.put(r.nodes[fmt.Sprint("jobs", i+1)], "x")
-	}
-}
-
-// empty removes all that a machine has in its directory.
-func (r *room) empty(name string) {
-	r.t.Helper()
-	dir := r.nodes[name].dir
-	if err := os.RemoveAll(dir); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		r.t.Fatal(err)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,9 +31,9 @@ type node struct {
 	t       *testing.T
 	name    string
 	dir     string
-	queue   string // where it serves beanstalkd's clients
-	cluster string // where the others find it
-	timeout string // for how long it misses the leader before another is elected
+	queue   string // its address for beanstalkd's clients
+	cluster string // its address for the other servers
+	timeout string // of elections
 	*daemon.Server
 }
 
@@ -45,18 +46,13 @@ const (
 	swift = "1s"
 )
 
-// newNode is one that has never run.
+// newNode returns a server that has never run.
 func newNode(t *testing.T, name string) *node {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ps") // short enough for the path of a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return &node{t: t, name: name, dir: dir, queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t), timeout: steady}
+	return &node{t: t, name: name, dir: daemon.ShortDir(t), queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t), timeout: steady}
 }
 
-// args are how it is started, with more.
+// args returns the flags of its start, with more.
 func (n *node) args(more ...string) []string {
 	_, port, _ := net.SplitHostPort(n.queue)
 	return append([]string{
@@ -66,14 +62,14 @@ func (n *node) args(more ...string) []string {
 	}, more...)
 }
 
-// start starts its process, and waits until it takes clients.
+// start starts its process, and waits until it accepts clients.
 func (n *node) start(more ...string) {
 	n.t.Helper()
 	n.launch(more...)
 	n.serves()
 }
 
-// serves waits until its process takes clients.
+// serves waits until its process accepts clients.
 func (n *node) serves() {
 	n.t.Helper()
 	if !n.Serves() {
@@ -89,6 +85,27 @@ func (n *node) launch(more ...string) {
 	n.Server = daemon.Launch(n.t, cmd)
 }
 
+// found starts its process as the first of a cluster, and waits until it leads.
+func (n *node) found(more ...string) {
+	n.t.Helper()
+	n.start(append(more, "--cluster-new")...)
+	n.leads()
+}
+
+// restart kills the process of the only voter, and starts another.
+func (n *node) restart() {
+	n.t.Helper()
+	n.Crash()
+	n.start()
+	n.leads()
+}
+
+// leads waits until its process leads.
+func (n *node) leads() {
+	n.t.Helper()
+	n.WaitLog("this server leads: clients are served here")
+}
+
 // ended reports whether its process is gone.
 func (n *node) ended() bool {
 	select {
@@ -99,7 +116,17 @@ func (n *node) ended() bool {
 	}
 }
 
-// status is what it knows of its cluster; nil: it cannot be asked.
+// wantLogged wants texts in its log.
+func (n *node) wantLogged(texts ...string) {
+	n.t.Helper()
+	for _, s := range texts {
+		if !n.LogHas(s) {
+			n.t.Errorf("%s logs nothing of %q: %s", n.name, s, n.LogText())
+		}
+	}
+}
+
+// status returns what it knows of its cluster; nil: it cannot be asked.
 func (n *node) status() *admin.Cluster {
 	out := operate(n.t, "cluster", "status", "--dir", n.dir, "-o", "json")
 	k := new(admin.Cluster)
@@ -107,6 +134,25 @@ func (n *node) status() *admin.Cluster {
 		return nil
 	}
 	return k
+}
+
+// member returns what it knows of a member; nil: nothing.
+func (n *node) member(name string) *admin.ClusterMember {
+	if k := n.status(); k != nil {
+		if i := slices.IndexFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == name }); i >= 0 {
+			return &k.Members[i]
+		}
+	}
+	return nil
+}
+
+// has returns the number of files in its directory with names like that.
+func (n *node) has(pattern string) int {
+	list, err := filepath.Glob(filepath.Join(n.dir, pattern))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return len(list)
 }
 
 // eventually waits until something is so.
@@ -119,8 +165,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// ask says something to a server of beanstalkd's protocol on a connection of its own, and gives
-// what it answers until the connection ends; empty: nothing came.
+// ask sends a text to a server of beanstalkd's protocol on a connection of its own, and returns the
+// answer; empty: there is none.
 func ask(address, text string) string {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -140,8 +186,76 @@ func (n *node) put(body string) bool {
 	return strings.HasPrefix(ask(n.queue, fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)), "INSERTED ")
 }
 
-// A tally is of the jobs that were put. One that was not acknowledged, since another server came to
-// lead, may have been taken or not.
+// work puts jobs of a size in bytes, fifty at a time, and deletes them if it is to. It returns their
+// IDs, at the first OUT_OF_MEMORY those so far.
+func (n *node) work(jobs, size int, remove bool) (ids []string) {
+	n.t.Helper()
+	c := daemon.Dial(n.t, n.queue)
+	defer c.Close()
+	in := lines{n.t, c, ""}
+	put := fmt.Sprintf("put 9 0 60 %d\r\n%s\r\n", size, strings.Repeat("x", size))
+	for full := false; !full && len(ids) < jobs; {
+		c.SetDeadline(time.Now().Add(daemon.Hang))
+		batch := min(50, jobs-len(ids))
+		fmt.Fprint(c, strings.Repeat(put, batch))
+		for range batch {
+			answer := in.next()
+			id, ok := strings.CutPrefix(answer, "INSERTED ")
+			if full = full || answer == "OUT_OF_MEMORY"; ok {
+				ids = append(ids, id)
+			} else if !full {
+				n.t.Fatalf("a put is answered %q", answer)
+			}
+		}
+	}
+	if remove {
+		n.remove(ids)
+	}
+	return ids
+}
+
+// remove deletes jobs.
+func (n *node) remove(ids []string) {
+	n.t.Helper()
+	c := daemon.Dial(n.t, n.queue)
+	defer c.Close()
+	in := lines{n.t, c, ""}
+	for batch := range slices.Chunk(ids, 50) {
+		c.SetDeadline(time.Now().Add(daemon.Hang))
+		fmt.Fprint(c, "delete "+strings.Join(batch, "\r\ndelete ")+"\r\n")
+		for range batch {
+			if got := in.next(); got != "DELETED" {
+				n.t.Fatalf("a delete is answered %q", got)
+			}
+		}
+	}
+}
+
+// lines reads the answers of a server.
+type lines struct {
+	t    *testing.T
+	from net.Conn
+	rest string
+}
+
+func (r *lines) next() string {
+	r.t.Helper()
+	for {
+		if line, rest, ok := strings.Cut(r.rest, "\r\n"); ok {
+			r.rest = rest
+			return line
+		}
+		b := make([]byte, 16<<10)
+		k, err := r.from.Read(b)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.rest += string(b[:k])
+	}
+}
+
+// A tally counts jobs that were put. One that was not acknowledged, because the leader changed, may
+// be there or not.
 type tally struct{ acknowledged, tried int }
 
 // put puts a job until it is acknowledged.
@@ -151,7 +265,7 @@ func (k *tally) put(n *node, body string) {
 	k.acknowledged++
 }
 
-// wantReady wants that all jobs are to be had at a server.
+// wantReady wants all jobs to be ready at a server.
 func (k *tally) wantReady(n *node) {
 	n.t.Helper()
 	got := ""
@@ -161,7 +275,7 @@ func (k *tally) wantReady(n *node) {
 	}
 }
 
-// ready is how many jobs there are to be had; empty: it does not say.
+// ready returns the number of ready jobs; empty: there is no answer.
 func (n *node) ready() string {
 	answer := ask(n.queue, "stats-tube default\r\n")
 	_, rest, _ := strings.Cut(answer, "current-jobs-ready: ")

@@ -12,8 +12,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// TestClusterOfOne: a server that is alone for now acknowledges, is killed, and has everything
-// when it comes back; what it had before there was a cluster is there as well.
+// A server that is alone in its cluster has all jobs after a kill, also those from before there was a
+// cluster. A start that does not fit its directory is refused with a remedy, and changes nothing.
 func TestClusterOfOne(t *testing.T) {
 	n := newNode(t, "jobs1")
 	before := daemon.Serve(t, "-b", n.dir, "-s", "4194304")
@@ -21,11 +21,8 @@ func TestClusterOfOne(t *testing.T) {
 	before.Signal(syscall.SIGTERM)
 	before.EndsWith(0)
 
-	n.start("--cluster-new")
-	n.WaitLog("this server leads: clients are served here")
-	if !n.LogHas("flag --cluster-new: it has done its work: take it out now") {
-		t.Errorf("nobody is told that --cluster-new would stop the next start: %s", n.LogText())
-	}
+	n.found()
+	n.wantLogged("flag --cluster-new: it has done its work: take it out now")
 	for _, body := range []string{"one", "two"} {
 		if !n.put(body) {
 			t.Fatal("a job was not taken")
@@ -35,62 +32,51 @@ func TestClusterOfOne(t *testing.T) {
 	if k == nil || k.Role != "leader" || k.Leader == nil || *k.Leader != "jobs1" || len(k.Members) != 1 || k.Members[0].Address != n.cluster {
 		t.Errorf("%+v", k)
 	}
-	if info, err := os.Stat(filepath.Join(n.dir, "cluster.sock")); err != nil || info.Mode().Perm() != 0o600 {
+	socket := filepath.Join(n.dir, "cluster.sock")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket of operators: %v, %v", info, err)
 	}
-	n.Crash()
-	n.start()
-	n.WaitLog("this server leads: clients are served here")
+	n.restart()
 	if got := n.ready(); got != "3" {
 		t.Errorf("%q jobs are ready, want 3", got)
 	}
 	n.Signal(syscall.SIGTERM)
 	n.EndsWith(0)
-	if _, err := os.Stat(filepath.Join(n.dir, "cluster.sock")); !os.IsNotExist(err) {
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket of operators is left: %v", err)
 	}
-}
 
-// TestDirectoriesAreRefused: as what they are not, with what to do, and unchanged.
-func TestDirectoriesAreRefused(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		return // each refusal takes a process
 	}
-	n := newNode(t, "jobs1")
-	n.start("--cluster-new")
-	n.WaitLog("this server leads: clients are served here")
-	n.Signal(syscall.SIGTERM)
-	n.EndsWith(0)
 	alone := newNode(t, "jobs2")
 	s := daemon.Serve(t, "-b", alone.dir)
 	daemon.Expect(t, s.Client(), "put 0 0 60 3\r\nold\r\n", "INSERTED 1\r\n")
 	s.Crash()
+	was := files(t, n.dir) + files(t, alone.dir)
 	for name, tt := range map[string]struct {
 		args []string
 		says []string
 	}{
-		"a member alone":             {[]string{"-b", n.dir}, []string{`"jobs1"`, "give --cluster-listen"}},
-		"a member made anew":         {n.args("--cluster-new"), []string{"--cluster-new", `"jobs1"`, "leave it out"}},
-		"a member by another name":   {append(n.args(), "--cluster-node", "jobs9"), []string{"--cluster-node", `"jobs1"`, "leave it out"}},
-		"nobody's that is no member": {alone.args(), []string{"no cluster", "--cluster-new", "--cluster-join"}},
-		"jobs that would be lost":    {alone.args("--cluster-join", n.cluster), []string{"holds jobs", "give an empty one"}},
+		"a member alone":           {[]string{"-b", n.dir}, []string{`"jobs1"`, "give --cluster-listen"}},
+		"a member made anew":       {n.args("--cluster-new"), []string{"--cluster-new", `"jobs1"`, "leave it out"}},
+		"a member by another name": {append(n.args(), "--cluster-node", "jobs9"), []string{"--cluster-node", `"jobs1"`, "leave it out"}},
+		"no member":                {alone.args(), []string{"no cluster", "--cluster-new", "--cluster-join"}},
+		"jobs that would be lost":  {alone.args("--cluster-join", n.cluster), []string{"holds jobs", "give an empty one"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			was := files(t, n.dir) + files(t, alone.dir)
-			args := append([]string{"-l", "127.0.0.1", "-p", "0"}, tt.args...)
-			got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), args...)
-			if got.Code != 10 || strings.Count(got.Stderr, "polystalkd: ") != 1 {
-				t.Errorf("exit code %d: %q", got.Code, got.Stderr)
+		args := append([]string{"-l", "127.0.0.1", "-p", "0"}, tt.args...)
+		got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), args...)
+		if got.Code != 10 || strings.Count(got.Stderr, "polystalkd: ") != 1 {
+			t.Errorf("%s: exit code %d: %q", name, got.Code, got.Stderr)
+		}
+		for _, s := range tt.says {
+			if !strings.Contains(got.Stderr, s) {
+				t.Errorf("%s: it says %q, without %q", name, got.Stderr, s)
 			}
-			for _, s := range tt.says {
-				if !strings.Contains(got.Stderr, s) {
-					t.Errorf("it says %q, without %q", got.Stderr, s)
-				}
-			}
-			if is := files(t, n.dir) + files(t, alone.dir); is != was {
-				t.Errorf("there is %s, and was %s", is, was)
-			}
-		})
+		}
+		if is := files(t, n.dir) + files(t, alone.dir); is != was {
+			t.Errorf("%s: there is %s, and was %s", name, is, was)
+		}
 	}
 }
 

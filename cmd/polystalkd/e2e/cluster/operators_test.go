@@ -23,7 +23,7 @@ func at(t *testing.T, server string, args ...string) daemon.Outcome {
 	return operate(t, append(args, "--server", server)...)
 }
 
-// works wants that a command succeeds and says something, sooner or later: another server may just
+// works wants a command to succeed and to say something, sooner or later: another server may just
 // have begun to lead.
 func works(t *testing.T, says string, server string, args ...string) {
 	t.Helper()
@@ -39,9 +39,28 @@ func works(t *testing.T, says string, server string, args ...string) {
 	})
 }
 
-// TestOperatorsAtAnyServer: what they ask a server that follows is answered by the one that leads,
-// by HTTP as by the socket in the directory; also once another one leads. A check is critical
-// when none does.
+// withHTTP starts a cluster of three servers that serve HTTP, and returns their URLs.
+func withHTTP(t *testing.T, timeout string, flags ...string) (all []*node, urls map[*node]string) {
+	t.Helper()
+	urls = make(map[*node]string)
+	for i := range 3 {
+		n := newNode(t, fmt.Sprint("jobs", i+1))
+		n.timeout = timeout
+		address := daemon.FreeAddress(t)
+		urls[n] = "http://" + address
+		first := "--cluster-new"
+		if i > 0 {
+			first = "--cluster-join=" + all[0].cluster
+		}
+		n.start(append(flags, "--http", address, "--http-anonymous", "operate", first)...)
+		all = append(all, n)
+	}
+	awaitVoters(t, all[0], 3)
+	return all, urls
+}
+
+// What operators ask a follower is answered by the leader, by HTTP and by the socket in the directory,
+// also once another server leads. A check is critical when no server does.
 func TestOperatorsAtAnyServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -53,19 +72,7 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
-	urls := make(map[*node]string)
-	for i, n := range all {
-		address := daemon.FreeAddress(t)
-		urls[n] = "http://" + address
-		flags := []string{"--http", address, "--http-anonymous", "operate", "--http-tokens-file", tokens, "--cluster-timeout", "5s"}
-		if i == 0 {
-			n.start(append(flags, "--cluster-new")...)
-		} else {
-			n.start(append(flags, "--cluster-join", all[0].cluster)...)
-		}
-	}
-	awaitVoters(t, all[0], 3)
+	all, urls := withHTTP(t, "5s", "--http-tokens-file", tokens)
 	l, others := leader(t, all)
 	follower := others[0]
 	servers := []string{urls[follower], urls[others[1]], "unix:" + filepath.Join(follower.dir, "cluster.sock")}

@@ -13,34 +13,13 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// told are the paths of the API at which a server tells what it knows of the job of a number, in a
-// tube of its own.
-func told(id, tube string) []string {
-	return []string{
-		"/leader", "/metrics", "/metrics/tubes", "/api/v1/server", "/api/v1/drain",
-		"/api/v1/history", "/api/v1/tubes", "/api/v1/tubes/" + tube, "/api/v1/tubes/" + tube + "/jobs",
-		"/api/v1/jobs", "/api/v1/jobs/" + id, "/api/v1/jobs/" + id + "/body", "/api/v1/connections", "/api/v1/operations",
-		"/api/v1/events?topics=server,tubes",
-	}
-}
-
-// TestResumedLeaderTellsNothingStale: a leader stands still, another one leads and deletes a job. Whatever
-// the first one is asked by HTTP as it goes on, it shows no such job and does not say that it leads.
+// A leader stands still, another one leads and deletes a job. Whatever the first one is asked by HTTP
+// once it continues, it shows no such job and does not say that it leads.
 func TestResumedLeaderTellsNothingStale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
-	web := make(map[*node]string)
-	for i, n := range all {
-		n.timeout, web[n] = swift, "http://"+daemon.FreeAddress(t)
-		first := "--cluster-new"
-		if i > 0 {
-			first = "--cluster-join=" + all[0].cluster
-		}
-		n.start("--http", strings.TrimPrefix(web[n], "http://"), "--http-anonymous", "operate", first)
-	}
-	awaitVoters(t, all[0], len(all))
+	all, web := withHTTP(t, swift)
 	client := &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
 	answers := make(map[int]int)
 	for round := range daemon.Amount(t, "POLYSTALKD_RESUMES", 2) {
@@ -54,15 +33,18 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 		})
 		l.Freeze()
 		leader(t, others)
-		gone := false
 		eventually(t, "another one leads, and deletes the job", func() bool {
 			answer := ask(others[0].queue, "delete "+id+"\r\n")
-			gone = gone || strings.Contains(answer, "DELETED")
-			return gone || strings.Contains(answer, "NOT_FOUND") // an answer was lost
+			return strings.Contains(answer, "DELETED") || strings.Contains(answer, "NOT_FOUND") // an answer was lost
 		})
 		var mu sync.Mutex
 		var requests sync.WaitGroup
-		for _, path := range told(id, tube) {
+		for _, path := range []string{
+			"/leader", "/metrics", "/metrics/tubes", "/api/v1/server", "/api/v1/drain",
+			"/api/v1/history", "/api/v1/tubes", "/api/v1/tubes/" + tube, "/api/v1/tubes/" + tube + "/jobs",
+			"/api/v1/jobs", "/api/v1/jobs/" + id, "/api/v1/jobs/" + id + "/body", "/api/v1/connections", "/api/v1/operations",
+			"/api/v1/events?topics=server,tubes",
+		} {
 			requests.Go(func() { // some wait in the backlog when the server goes on
 				res, err := client.Get(web[l] + path)
 				if err != nil {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// three is a cluster of three servers that vote.
+// three starts a cluster of three servers that vote.
 func three(t *testing.T, timeout string) []*node {
 	t.Helper()
 	all := []*node{newNode(t, "jobs1"), newNode(t, "jobs2"), newNode(t, "jobs3")}
@@ -24,14 +23,14 @@ func three(t *testing.T, timeout string) []*node {
 	return all
 }
 
-// startAll makes a cluster of servers that vote.
-func startAll(t *testing.T, all []*node, more ...string) {
+// startAll starts a cluster of servers that vote.
+func startAll(t *testing.T, all []*node) {
 	t.Helper()
-	all[0].start(append([]string{"--cluster-new"}, more...)...)
+	all[0].start("--cluster-new")
 	for _, n := range all[1:] {
-		n.launch(append([]string{"--cluster-join", all[0].cluster}, more...)...)
+		n.launch("--cluster-join", all[0].cluster)
 	}
-	for _, n := range all[1:] { // they come at the same time, which is sooner
+	for _, n := range all[1:] {
 		n.serves()
 	}
 	awaitVoters(t, all[0], len(all))
@@ -46,7 +45,7 @@ func awaitVoters(t *testing.T, ask *node, voters int) {
 			return false
 		}
 		for _, m := range k.Members {
-			if m.Kind != "voter" || !m.Connected {
+			if m.Kind != admin.MemberVotes || !m.Connected {
 				return false
 			}
 		}
@@ -57,7 +56,7 @@ func awaitVoters(t *testing.T, ask *node, voters int) {
 // leader waits until all running servers agree on the leader, and returns it and the others.
 func leader(t *testing.T, all []*node) (leads *node, others []*node) {
 	t.Helper()
-	eventually(t, "all know who leads", func() bool {
+	eventually(t, "all know the leader", func() bool {
 		leads, others = nil, nil
 		name := ""
 		for _, n := range all {
@@ -79,13 +78,13 @@ func leader(t *testing.T, all []*node) (leads *node, others []*node) {
 	return leads, others
 }
 
-// TestAnyServerTakesClients: what is put at one is reserved at another; the leader is killed, and
-// nothing that was acknowledged is lost.
+// A job that was put at one server is reserved at another. After SIGTERM, a restart at another
+// address and a kill of the leader, no acknowledged job is lost.
 func TestAnyServerTakesClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all := three(t, "5s") // the one that comes back is not to be elected by chance
+	all := three(t, "5s") // a server that comes back is not elected by chance
 	var jobs tally
 	for i, n := range all {
 		jobs.put(n, fmt.Sprint("job", i))
@@ -99,39 +98,33 @@ func TestAnyServerTakesClients(t *testing.T) {
 	if !strings.HasPrefix(got, "RESERVED ") || !strings.Contains(got, " 4\r\njob0\r\n") {
 		t.Errorf("a worker at another server hears %q", got)
 	}
+	l.Signal(syscall.SIGTERM)
+	l.Signal(syscall.SIGINT) // the same in the same moment
+	l.EndsWith(0)
+	if l.LogHas("ending at once") {
+		t.Errorf("it did not hand over: %s", l.LogText())
+	}
+	leader(t, others)
+	jobs.put(others[0], "two")
+	l.cluster = daemon.FreeAddress(t)
+	l.start()
+	for _, n := range others {
+		eventually(t, "the server is found at its new address", func() bool { return isAt(n, l) })
+	}
+
+	l, others = leader(t, all)
 	l.Crash()
 	jobs.put(others[1], "after")
 	jobs.wantReady(others[0])
 	l.start()
-	now, _ := leader(t, all)
-	if now == l {
+	if now, _ := leader(t, all); now == l {
 		t.Errorf("%s leads again, though it only came back", l.name)
 	}
 	jobs.wantReady(l)
 }
 
-// TestSigtermHandsOver: another leads by the time that the process has ended, and nothing is lost,
-// also where two signals ask for it in a moment.
-func TestSigtermHandsOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	all := three(t, steady)
-	var jobs tally
-	l, others := leader(t, all)
-	jobs.put(l, "one")
-	l.Signal(syscall.SIGTERM)
-	l.Signal(syscall.SIGINT)
-	l.EndsWith(0)
-	if strings.Contains(l.LogText(), "ending at once") {
-		t.Errorf("it did not hand over: %s", l.LogText())
-	}
-	leader(t, others)
-	jobs.put(others[0], "two")
-	jobs.wantReady(others[1])
-}
-
-// Any server takes commands that change the leader and the members.
+// Any server takes commands that change the leader and the members. A server that is needed for a
+// majority is not removed, and one that is down does not lead.
 func TestOperatorsChangeTheCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -139,39 +132,44 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	all := three(t, steady)
 	l, others := leader(t, all)
 	to, third := others[0], others[1]
-	cluster := func(code int, args ...string) daemon.Outcome {
+	cluster := func(code int, says string, args ...string) {
 		t.Helper()
 		out := operate(t, append([]string{"cluster"}, args...)...)
-		if out.Code != code {
-			t.Errorf("%v: exit code %d: %s%s", args, out.Code, out.Stdout, out.Stderr)
+		if out.Code != code || !strings.Contains(out.Stdout+out.Stderr, says) {
+			t.Errorf("%v: exit code %d: %s%s, want %d and %q", args, out.Code, out.Stdout, out.Stderr, code, says)
 		}
-		return out
 	}
-	if out := cluster(0, "status", "--dir", third.dir); !strings.Contains(out.Stdout, l.name+"  leader ") {
-		t.Errorf("%s", out.Stdout)
-	}
-	cluster(0, "transfer", to.name, "--dir", third.dir)
+	cluster(0, l.name+"  leader ", "status", "--dir", third.dir)
+	cluster(0, "", "transfer", to.name, "--dir", third.dir)
 	if now, _ := leader(t, all); now != to {
 		t.Fatalf("%s leads, want %s", now.name, to.name)
 	}
-	if out := cluster(0, "transfer", to.name, "--dir", third.dir); !strings.Contains(out.Stdout, to.name+"  leader ") {
-		t.Errorf("to who leads already: %s", out.Stdout)
-	}
-	cluster(1, "remove", to.name, "--dir", third.dir)
-	cluster(2, "remove", "jobs9", "--dir", third.dir)
-	eventually(t, "the third is removed", func() bool { // the one that led may be beginning anew
-		return operate(t, "cluster", "remove", third.name, "--dir", l.dir).Code == 0
-	})
+	cluster(0, to.name+"  leader ", "transfer", to.name, "--dir", third.dir) // it leads already
+	cluster(1, "", "remove", to.name, "--dir", third.dir)
+	cluster(2, "", "remove", "jobs9", "--dir", third.dir)
+
+	third.Crash()
+	eventually(t, "the leader misses "+third.name, func() bool { m := to.member(third.name); return m != nil && !m.Connected })
+	cluster(1, "be reached", "remove", l.name, "--dir", to.dir)
+	cluster(1, "start ", "transfer", third.name, "--dir", to.dir)
+	third.start()
+	awaitVoters(t, to, 3)
+
+	remove(t, third, l) // l may be restarting as a follower
 	wantRemoved(t, third)
 	third.launch()
 	wantRemoved(t, third) // and it stays so
-
-	os.RemoveAll(third.dir)
-	if err := os.Mkdir(third.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	third.empty()
 	third.start("--cluster-join", l.cluster)
 	awaitVoters(t, to, 3)
+}
+
+// remove removes a member by way of a server.
+func remove(t *testing.T, one, at *node) {
+	t.Helper()
+	eventually(t, one.name+" is removed", func() bool {
+		return operate(t, "cluster", "remove", one.name, "--dir", at.dir).Code == 0
+	})
 }
 
 // wantRemoved wants a server to end because it was removed from its cluster, and to say what to do.
@@ -179,104 +177,45 @@ func wantRemoved(t *testing.T, n *node) {
 	t.Helper()
 	eventually(t, n.name+" ends", n.ended)
 	n.EndsWith(fault.Removed)
-	for _, s := range []string{"flag -b: ", n.name, "was removed from its cluster", "--cluster-join 127.0.0.1:", "recover-alone " + n.dir} {
-		if !strings.Contains(n.LogText(), s) {
-			t.Errorf("it says nothing of %q: %s", s, n.LogText())
-		}
-	}
+	n.wantLogged("flag -b: ", n.name, "was removed from its cluster", "--cluster-join 127.0.0.1:", "recover-alone "+n.dir)
 }
 
-// TestWhoIsNeededStays: the last of three that is left beside the leader is not removed, nor is the
-// lead given to the one that is down, which can be removed.
-func TestWhoIsNeededStays(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	all := three(t, steady)
-	l, others := leader(t, all)
-	down, other := others[0], others[1]
-	down.Crash()
-	eventually(t, "the leader misses "+down.name, func() bool {
-		k := l.status()
-		if k == nil {
-			return false
-		}
-		i := slices.IndexFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == down.name })
-		return i >= 0 && !k.Members[i].Connected
-	})
-	for _, args := range [][]string{{"remove", other.name}, {"transfer", down.name}} {
-		out := operate(t, append(append([]string{"cluster"}, args...), "--dir", l.dir)...)
-		if out.Code != 1 || !strings.Contains(out.Stderr, "be reached") || !strings.Contains(out.Stderr, "start ") {
-			t.Errorf("%v: exit code %d: %s%s", args, out.Code, out.Stdout, out.Stderr)
-		}
-	}
-	if out := operate(t, "cluster", "remove", down.name, "--dir", l.dir); out.Code != 0 {
-		t.Errorf("the one that is down: exit code %d: %s%s", out.Code, out.Stdout, out.Stderr)
-	}
-}
-
-// TestRemovedWhileDown: a server that was down, or stood still, while it was removed finds out from
-// the others once it is back, and ends; one that still is a member goes on, though the other is not there.
+// A server that was down or frozen while it was removed hears of that from the others, and ends. A
+// member that hears nothing from the others goes on.
 func TestRemovedWhileDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	for name, away := range map[string]struct {
-		goes, comesBack func(*node)
-	}{
-		"down":   {(*node).Crash, func(n *node) { n.launch() }},
-		"frozen": {func(n *node) { n.Freeze() }, func(n *node) { n.Signal(syscall.SIGCONT) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			all := three(t, swift)
-			l, others := leader(t, all)
-			away.goes(others[0])
-			eventually(t, "it is removed", func() bool {
-				return operate(t, "cluster", "remove", others[0].name, "--dir", l.dir).Code == 0
-			})
-			away.comesBack(others[0])
-			wantRemoved(t, others[0])
-			if name != "down" {
-				return // the others have nothing to do with how it was away
-			}
-			l.Crash() // of the two that are left, so that no server leads
-			eventually(t, "it misses the other", func() bool {
-				return others[1].LogHas(`"msg":"no connection to another server of the cluster; trying again"`)
-			})
-			l.start()
-			eventually(t, "the two go on", func() bool { return others[1].put("after") })
-		})
-	}
+	all := three(t, swift)
+	l, others := leader(t, all)
+	frozen, last := others[0], others[1]
+	frozen.Freeze()
+	remove(t, frozen, l)
+	frozen.Signal(syscall.SIGCONT)
+	wantRemoved(t, frozen)
+
+	down := newNode(t, "jobs4")
+	down.timeout = swift
+	down.start("--cluster-join", l.cluster)
+	awaitVoters(t, l, 3)
+	down.Crash()
+	remove(t, down, l)
+	down.launch()
+	wantRemoved(t, down)
+
+	l.Crash() // of the two that are left, so that no server leads
+	last.WaitLog("no connection to another server of the cluster; trying again")
+	l.start()
+	eventually(t, "the two go on", func() bool { return last.put("after") })
 }
 
-// TestServersMove: one that is started at another address is found there by the others, and so is
-// one that leads.
-func TestServersMove(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
+// empty removes all files of a server's directory.
+func (n *node) empty() {
+	n.t.Helper()
+	if err := os.RemoveAll(n.dir); err != nil {
+		n.t.Fatal(err)
 	}
-	all := three(t, steady)
-	for _, n := range all {
-		n.Signal(syscall.SIGTERM)
-		n.EndsWith(0)
-		n.cluster = daemon.FreeAddress(t)
-		n.start()
-		eventually(t, n.name+" is found at its new address", func() bool {
-			for _, o := range all {
-				k := o.status()
-				if k == nil || k.Leader == nil {
-					return false
-				}
-				for _, m := range k.Members {
-					if m.Name == n.name && m.Address != n.cluster || !m.Connected {
-						return false
-					}
-				}
-			}
-			return true
-		})
+	if err := os.Mkdir(n.dir, 0o700); err != nil {
+		n.t.Fatal(err)
 	}
-	var jobs tally
-	jobs.put(all[0], "one")
-	jobs.wantReady(all[1])
 }

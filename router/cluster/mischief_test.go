@@ -230,57 +230,6 @@ func TestFaultyNodesAreSeen(t *testing.T) {
 	}
 }
 
-// TestStartIsSilent: a voter that has promised a leader not to vote for another, and starts
-// anew, keeps that promise, though it has forgotten it. Without the silence two nodes come to
-// hold a lease.
-func TestStartIsSilent(t *testing.T) {
-	for seed := range uint64(40) {
-		if err := ambushed(newWorld(t, seed+1, honest)); err != nil {
-			t.Fatalf("seed %d: %v", seed+1, err)
-		}
-	}
-	for seed := range uint64(40) {
-		if err := ambushed(newWorld(t, seed+1, noSilence)); err != nil {
-			return
-		}
-	}
-	t.Error("without the silence it is the same")
-}
-
-// ambushed has one node miss the leader for as long as it waits for one, and the leader be cut
-// off from the others right then, when one of them has started anew.
-func ambushed(w *world) error {
-	w.calm = true
-	l := w.leader()
-	for ; l == nil || !l.hand.Leased(); l = w.leader() {
-		if err := w.until(w.now + tickTime); err != nil {
-			return err
-		}
-	}
-	a, b := w.nodes[l.id%3], w.nodes[(l.id+1)%3]
-	err := w.until(w.now + 5*tickTime)
-	w.cut[[2]uint64{l.id, b.id}] = true
-	if err == nil {
-		err = w.until(w.now + timeoutTime + tickTime)
-	}
-	if err == nil {
-		err = a.stop(false)
-	}
-	if err == nil {
-		err = a.start()
-	}
-	for _, o := range w.nodes {
-		w.cut[[2]uint64{l.id, o.id}], w.cut[[2]uint64{o.id, l.id}] = true, true
-	}
-	if err == nil {
-		err = b.after(b.hand.Do(func(m *Machine) { m.raft.Campaign() }))
-	}
-	if err == nil {
-		err = w.until(w.now + timeoutTime)
-	}
-	return err
-}
-
 // TestLeaseEndsWhenAVoterIsToldToCampaign: the others may vote for that node at any time from then on.
 // A transfer to a voter that lacks a part of the log takes no lease away.
 func TestLeaseEndsWhenAVoterIsToldToCampaign(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // ample is how long a test waits for what must come.
 const ample = 60 * time.Second
 
-// await waits for something to become so.
+// await waits for a condition.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
@@ -35,8 +35,8 @@ func await(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// A node hands clients on, and serves those that come to it as a server would that answers
-// each line with its own number and the line.
+// A node forwards clients, and serves those that come to it: it answers each line with its own number
+// and the line.
 type node struct {
 	t         testing.TB
 	number    uint64
@@ -49,7 +49,7 @@ type node struct {
 	mu     sync.Mutex
 	leads  bool
 	full   bool
-	came   []string // "protocol client" of those that were taken
+	came   []string // "protocol client" of each
 	conns  []net.Conn
 	serves sync.WaitGroup
 
@@ -58,7 +58,7 @@ type node struct {
 	holds atomic.Int64       // connections that neither read nor end until ctx does
 }
 
-// cluster is nodes 1 to n, which hand on to each other by TLS or not.
+// newCluster starts nodes 1 to n, with TLS between them or not.
 func newCluster(t testing.TB, n int, security func(name string) *transport.Security, change func(*Options)) []*node {
 	t.Helper()
 	var nodes []*node
@@ -142,7 +142,7 @@ func listen(t testing.TB, network, addr string) net.Listener {
 	return l
 }
 
-// close ends it with all its goroutines.
+// close ends the node with all its goroutines.
 func (x *node) close() {
 	x.end()
 	x.forwarder.Close()
@@ -182,7 +182,7 @@ func (x *node) take(c net.Conn, protocol string, client net.Addr) error {
 	return nil
 }
 
-// answer answers lines, and what is left at the end.
+// answer answers lines, the last one without an end of line too.
 func (x *node) answer(c net.Conn) {
 	defer c.Close()
 	in := bufio.NewReader(c)
@@ -205,7 +205,7 @@ func (x *node) answer(c net.Conn) {
 	}
 }
 
-// lead has a node lead, as all are told.
+// lead makes a node the leader, and tells all nodes.
 func lead(nodes []*node, leader uint64) {
 	for _, x := range nodes {
 		x.mu.Lock()
@@ -217,7 +217,7 @@ func lead(nodes []*node, leader uint64) {
 	}
 }
 
-// dial makes a client of a node.
+// dial connects a client to a node.
 func (x *node) dial() *net.TCPConn {
 	x.t.Helper()
 	c, err := net.Dial("tcp", x.listener.Addr().String())
@@ -229,7 +229,7 @@ func (x *node) dial() *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// say sends a line, and wants the answer of a leader.
+// say sends a line, and wants the answer of the leader.
 func say(t *testing.T, c net.Conn, line string, leader uint64) {
 	t.Helper()
 	if _, err := io.WriteString(c, line+"\n"); err != nil {
@@ -247,7 +247,7 @@ func hear(t *testing.T, c net.Conn, want string) {
 	}
 }
 
-// wantEnd waits for the end of a connection, however it comes.
+// wantEnd waits for the end of a connection.
 func wantEnd(t *testing.T, c net.Conn) {
 	t.Helper()
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -298,26 +298,22 @@ func TestClientsReachTheLeader(t *testing.T) {
 	})
 }
 
-func TestManyBytesArriveUnchanged(t *testing.T) {
+// Bytes arrive unchanged, also from a client that half-closes. One that breaks off does so at the leader.
+func TestConnectionsAreCarriedToTheirEnd(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		c := nodes[0].dial()
-		sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+		sent := make([]byte, 4<<20)
 		rand.NewChaCha8([32]byte{1}).Read(sent)
 		sent = bytes.ReplaceAll(sent, []byte("\n"), []byte("n"))
 		go func() {
 			c.Write(sent)
-			c.CloseWrite() // a client that half-closes hears the answer
+			c.CloseWrite()
 		}()
 		got, err := io.ReadAll(c)
 		if want := append([]byte("2: "), sent...); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes came back of %d, %v; or others", len(got), len(want), err)
 		}
-	})
-}
-
-func TestClientThatBreaksOffBreaksAtTheLeader(t *testing.T) {
-	forBoth(t, func(t *testing.T, nodes []*node) {
-		c := nodes[0].dial()
+		c = nodes[0].dial()
 		say(t, c, "one", 2)
 		c.SetLinger(0)
 		c.Close()
@@ -397,15 +393,7 @@ func TestClientsWaitForALeader(t *testing.T) {
 	hear(t, c, "2: early\n")
 }
 
-func TestClientsWaitNoLongerThanIsSaid(t *testing.T) {
-	nodes := newCluster(t, 1, nil, func(o *Options) { o.Wait = 20 * time.Millisecond })
-	wantEnd(t, nodes[0].dial())
-	if n := nodes[0].forwarder.Counts(); n.Leaderless != 1 {
-		t.Errorf("counted %+v, want one that was closed", n)
-	}
-}
-
-func TestAnotherLeaderEndsWhatWasHandedOn(t *testing.T) {
+func TestAnotherLeaderEndsForwardedConnections(t *testing.T) {
 	nodes := newCluster(t, 3, nil, nil)
 	lead(nodes, 2)
 	c := nodes[0].dial()
@@ -422,8 +410,13 @@ func TestAnotherLeaderEndsWhatWasHandedOn(t *testing.T) {
 	}
 }
 
-func TestWithoutALeaderWhatWasHandedOnEnds(t *testing.T) {
+// A client waits for a leader for a time. Then forwarded connections to the last leader end too.
+func TestWaitForALeaderIsBounded(t *testing.T) {
 	nodes := newCluster(t, 2, nil, func(o *Options) { o.Wait = 100 * time.Millisecond })
+	wantEnd(t, nodes[0].dial())
+	if n := nodes[0].forwarder.Counts(); n.Leaderless != 1 {
+		t.Errorf("counted %+v, want one that was closed", n)
+	}
 	lead(nodes, 2)
 	var c net.Conn
 	await(t, "a client is served", func() bool { // the short wait may be over before the leader is found
@@ -503,36 +496,30 @@ func TestNobodyIsLostWhenANodeBeginsToLead(t *testing.T) {
 	}
 }
 
-func TestReleasedListenersAreNotServed(t *testing.T) {
-	f := New(Options{Log: slog.New(slog.DiscardHandler)})
-	f.Release()
-	f.Release()
+func TestListenersThatCannotBeServed(t *testing.T) {
+	f := New(Options{Log: slog.New(slog.DiscardHandler), Max: 1})
 	l := listen(t, "tcp", "127.0.0.1:0")
-	if err := f.Serve(l, "beanstalkd"); err != nil {
-		t.Errorf("served behind Release: %v", err)
+	if err := f.Serve(struct{ net.Listener }{l}, "beanstalkd"); err == nil || !strings.Contains(err.Error(), "struct") {
+		t.Errorf("%v, want an error about the type", err)
+	}
+	l.Close()
+	if err := f.Serve(l, "beanstalkd"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("of a closed listener: %v", err)
+	}
+	f.Release()
+	f.Release()
+	if err := f.Serve(listen(t, "tcp", "127.0.0.1:0"), "beanstalkd"); err != nil {
+		t.Errorf("served after Release: %v", err)
 	}
 	f.Close()
 	f.SetLeader(1) // of no effect
 }
 
-func TestListenerThatIsClosedIsAnError(t *testing.T) {
-	f := New(Options{Log: slog.New(slog.DiscardHandler), Max: 1})
-	defer f.Close()
-	l := listen(t, "tcp", "127.0.0.1:0")
-	l.Close()
-	if err := f.Serve(l, "beanstalkd"); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("%v, want that it is closed", err)
-	}
-	if err := f.Serve(struct{ net.Listener }{l}, "beanstalkd"); err == nil || !strings.Contains(err.Error(), "struct") {
-		t.Errorf("%v, want one about the type", err)
-	}
-}
-
 func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
-	var warned atomic.Int64
+	var out logged
 	nodes := newCluster(t, 2, nil, func(o *Options) {
 		o.Max = 2
-		o.Log = slog.New(warner{slog.DiscardHandler, &warned})
+		o.Log = slog.New(slog.NewTextHandler(&out, nil))
 	})
 	lead(nodes, 2)
 	one, two := nodes[0].dial(), nodes[0].dial()
@@ -543,12 +530,12 @@ func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
 	if n := nodes[0].forwarder.Counts(); n.Accepted != 2 {
 		t.Errorf("counted %+v, want two", n)
 	}
-	await(t, "the operator is told", func() bool { return warned.Load() > 0 })
+	await(t, "the operator is told", func() bool { return out.lines.Load() > 0 })
 	one.Close()
 	hear(t, three, "2: three\n")
 }
 
-func TestClientsOfUnixSockets(t *testing.T) {
+func TestUnixSocketsAreForwarded(t *testing.T) {
 	nodes := newCluster(t, 2, nil, nil)
 	lead(nodes, 2)
 	path := filepath.Join(t.TempDir(), "s")
@@ -568,7 +555,7 @@ func TestClientsOfUnixSockets(t *testing.T) {
 	}
 }
 
-func TestMangledHeaderIsClosed(t *testing.T) {
+func TestMangledHeaderClosesTheStream(t *testing.T) {
 	nodes := newCluster(t, 2, nil, nil)
 	lead(nodes, 2)
 	s, err := nodes[0].transport.Open(t.Context(), 2, transport.Forward)
@@ -627,17 +614,10 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 	}
 }
 
-// A warner counts warnings.
-type warner struct {
-	slog.Handler
-	n *atomic.Int64
-}
+// A logged counts the lines of a log.
+type logged struct{ lines atomic.Int64 }
 
-func (w warner) Enabled(context.Context, slog.Level) bool { return true }
-
-func (w warner) Handle(_ context.Context, r slog.Record) error {
-	if r.Level == slog.LevelWarn {
-		w.n.Add(1)
-	}
-	return nil
+func (l *logged) Write(b []byte) (int, error) {
+	l.lines.Add(1)
+	return len(b), nil
 }

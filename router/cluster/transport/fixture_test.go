@@ -14,7 +14,7 @@ import (
 // ample is how long a test waits for what must come.
 const ample = 60 * time.Second
 
-// A node is a transport with what it heard.
+// A node is a transport with what it has received.
 type node struct {
 	*Transport
 	got     chan heard
@@ -28,7 +28,7 @@ type heard struct {
 	text string
 }
 
-// logged is what a node has logged.
+// A logged is the log of a node.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -48,8 +48,7 @@ func (l *logged) String() string {
 
 const cluster = 0xc1
 
-// newNode makes node n of a cluster, "n" and its number. change may alter it before it
-// lets others in.
+// newNode starts server n of a cluster, with the name "n" and its number. change may alter it before.
 func newNode(t testing.TB, n uint64, change func(*Transport)) *node {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,7 +93,7 @@ func newNodeAt(t testing.TB, l net.Listener, n uint64, change func(*Transport)) 
 	return x
 }
 
-// as is a node as member of the cluster.
+// as returns the node as a member.
 func (x *node) as() Member {
 	self := x.Self()
 	return Member{self.Node, self.Name, x.Addr().String()}
@@ -111,7 +110,7 @@ func meet(nodes ...*node) {
 	}
 }
 
-// await waits for something to become so.
+// await waits for a condition.
 func await(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
@@ -121,13 +120,13 @@ func await(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// say sends until it is taken.
+// say sends until the message is accepted.
 func (x *node) say(t *testing.T, to *node, text string) {
 	t.Helper()
 	await(t, "sending "+text, func() bool { return x.Send(to.Self().Node, []byte(text)) })
 }
 
-// hear waits for a message, past those that came before it.
+// hear waits for a message, and skips others.
 func (x *node) hear(t *testing.T, from *node, text string) {
 	t.Helper()
 	want := heard{from.Self().Node, text}
@@ -144,8 +143,7 @@ func (x *node) hear(t *testing.T, from *node, text string) {
 	}
 }
 
-// talk says something from one to the other until it is heard: what is sent while a
-// connection breaks may be lost.
+// talk sends a message until it is received: one may be lost while a connection breaks.
 func talk(t *testing.T, from, to *node, text string) {
 	t.Helper()
 	want := heard{from.Self().Node, text}
@@ -164,7 +162,7 @@ func talk(t *testing.T, from, to *node, text string) {
 	})
 }
 
-// status is what a node knows of another.
+// status returns what a node knows of another.
 func (x *node) status(of *node) PeerStatus {
 	for _, s := range x.Status() {
 		if s.Node == of.Self().Node {

@@ -91,8 +91,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// A stingy reader gives what it has, and notes the most that it was asked for beyond what
-// it had given.
+// A stingy reader records how much it was asked for at most, beyond what it had given.
 type stingy struct {
 	r     io.Reader
 	given int

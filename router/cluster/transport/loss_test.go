@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestLossThatPassesIsNoWarning: a node that is started again is told of quietly, and once for each
-// thing that is wrong; what lasts, and what does not pass by itself, is a warning.
+// A restart of a server is information, once for each error. A problem that lasts, or that only an
+// operator can remove, is a warning.
 func TestLossThatPassesIsNoWarning(t *testing.T) {
 	const info, warn = slog.LevelInfo, slog.LevelWarn
 	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// TestGreetNamesTheNode with TLS and without, whichever node asks.
-func TestGreetNamesTheNode(t *testing.T) {
+func TestGreetNamesTheServer(t *testing.T) {
 	forBoth(t, func(t *testing.T, a, b *node) {
 		ctx, cancel := context.WithTimeout(t.Context(), ample)
 		defer cancel()
@@ -28,7 +27,7 @@ func TestGreetNamesTheNode(t *testing.T) {
 	}
 }
 
-// answering listens, and answers the first line of each connection; with nothing it never answers.
+// answering listens, and answers each line; with an empty answer it is silent.
 func answering(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

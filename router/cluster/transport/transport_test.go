@@ -13,56 +13,56 @@ import (
 )
 
 func TestMessagesArriveInOrder(t *testing.T) {
-	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
-	meet(a, b)
-	talk(t, a, b, "first")
-	const n = 10000
-	for i := range n {
-		a.say(t, b, fmt.Sprint(i))
-	}
-	large := strings.Repeat("large ", 1<<20)
-	a.say(t, b, large)
-	a.say(t, b, "")
-	a.say(t, b, "last")
-	for i := 0; i < n; {
-		got := <-b.got
-		if got.text == "first" {
-			continue // it may have been said twice
+	forBoth(t, func(t *testing.T, a, b *node) {
+		if a.Send(0, nil) || a.Send(1, nil) || a.Send(9, nil) {
+			t.Error("a message to no other member was accepted")
 		}
-		if want := (heard{1, fmt.Sprint(i)}); got != want {
-			t.Fatalf("heard %v, want %v", got, want)
+		talk(t, a, b, "first")
+		const n = 10000
+		for i := range n {
+			a.say(t, b, fmt.Sprint(i))
 		}
-		i++
-	}
-	for _, want := range []string{large, "", "last"} {
-		if got := <-b.got; got.text != want {
-			t.Fatalf("heard %d bytes, want %d", len(got.text), len(want))
+		large := strings.Repeat("large ", 1<<20)
+		a.say(t, b, large)
+		a.say(t, b, "")
+		a.say(t, b, "last")
+		for i := 0; i < n; {
+			got := <-b.got
+			if got.text == "first" {
+				continue // it may have been sent twice
+			}
+			if want := (heard{1, fmt.Sprint(i)}); got != want {
+				t.Fatalf("heard %v, want %v", got, want)
+			}
+			i++
 		}
-	}
-	talk(t, b, a, "and back")
-
-	sent, got := a.status(b), b.status(a)
-	if sent.Sent < n+4 || sent.Sent != got.Received || got.ReceivedBytes < sent.SentBytes || sent.Queued != 0 || sent.QueuedBytes != 0 {
-		t.Errorf("counted %+v and %+v", sent, got)
-	}
-	if !sent.ConnectedTo || !sent.Hears || !sent.IsMember || sent.Trouble != "" || sent.Name != "n2" {
-		t.Errorf("status %+v", sent)
-	}
+		for _, want := range []string{large, "", "last"} {
+			if got := <-b.got; got.text != want {
+				t.Fatalf("heard %d bytes, want %d", len(got.text), len(want))
+			}
+		}
+		talk(t, b, a, "and back")
+		sent, got := a.status(b), b.status(a)
+		if sent.Sent < n+4 || sent.Sent != got.Received || got.ReceivedBytes < sent.SentBytes || sent.Queued != 0 || sent.QueuedBytes != 0 {
+			t.Errorf("counted %+v and %+v", sent, got)
+		}
+		if !sent.ConnectedTo || !sent.Hears || !sent.IsMember || sent.Trouble != "" || sent.Name != "n2" {
+			t.Errorf("status %+v", sent)
+		}
+	})
 }
 
-func TestWhoIsUnknownIsNotSentTo(t *testing.T) {
-	a := newNode(t, 1, nil)
-	meet(a)
-	for _, to := range []uint64{0, 1, 2} {
-		if a.Send(to, []byte("x")) {
-			t.Errorf("a message to server %d was taken", to)
-		}
-	}
-}
-
-func TestClocksAreCompared(t *testing.T) {
+// A server knows how far the clock of another one is ahead, and the room on its disk, also when the
+// other is gone.
+func TestClocksAndRoomAreTold(t *testing.T) {
 	const ahead = time.Hour
-	a := newNode(t, 1, func(x *Transport) { x.o.Now = func() time.Time { return time.Now().Add(ahead) } })
+	var room atomic.Int64
+	room.Store(-1)
+	a := newNode(t, 1, func(x *Transport) {
+		x.o.Now = func() time.Time { return time.Now().Add(ahead) }
+		x.o.Room = room.Load
+		x.within.clock = time.Millisecond
+	})
 	b := newNode(t, 2, nil)
 	meet(a, b)
 	await(t, "both have told the time", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
@@ -73,19 +73,6 @@ func TestClocksAreCompared(t *testing.T) {
 			t.Errorf("a clock is said to be %v ahead, want %v", tt.got, tt.want)
 		}
 	}
-}
-
-// A server knows the room that another told last, also when the other is gone.
-func TestRoomIsTold(t *testing.T) {
-	var room atomic.Int64
-	room.Store(-1)
-	a := newNode(t, 1, func(x *Transport) {
-		x.o.Room = room.Load
-		x.within.clock = time.Millisecond
-	})
-	b := newNode(t, 2, nil)
-	meet(a, b)
-	await(t, "both have told the time", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
 	if a.status(b).Room != nil || b.status(a).Room != nil {
 		t.Error("a room is known that was not told")
 	}
@@ -119,7 +106,7 @@ func TestClockOffsetIgnoresLateSamples(t *testing.T) {
 	}
 }
 
-func TestNodeComesBack(t *testing.T) {
+func TestServerComesBack(t *testing.T) {
 	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
 	meet(a, b)
 	talk(t, a, b, "before")
@@ -145,28 +132,23 @@ func TestNodeComesBack(t *testing.T) {
 	a.wantLogged(t, "connected with another server of the cluster again")
 }
 
-func TestNodeMoves(t *testing.T) {
+// A member moves to another address, and is removed.
+func TestMembersChange(t *testing.T) {
 	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
 	meet(a, b)
 	talk(t, a, b, "here")
-	c := newNode(t, 2, nil) // the same node at another address
+	c := newNode(t, 2, nil) // the same server at another address
 	meet(a, c)
 	talk(t, a, c, "there")
+	talk(t, c, a, "and back")
 	if s := a.status(c); s.Addr != c.Addr().String() {
 		t.Errorf("it is said to be at %s, want %s", s.Addr, c.Addr())
 	}
-}
-
-func TestNodeThatIsGoneIsLetGo(t *testing.T) {
-	a, b := newNode(t, 1, nil), newNode(t, 2, nil)
-	meet(a, b)
-	talk(t, a, b, "with it")
-	talk(t, b, a, "and back")
 	a.SetMembers([]Member{a.as()})
 	if a.Send(2, []byte("without it")) {
-		t.Error("a message was taken for a server that is gone")
+		t.Error("a message was accepted for a server that was removed")
 	}
-	await(t, "the connection ends", func() bool { return b.status(a).Connects > 1 || !b.status(a).Hears })
+	await(t, "the connection ends", func() bool { return c.status(a).Connects > 1 || !c.status(a).Hears })
 }
 
 // A follower that has just come back may not know the leader yet.
@@ -191,7 +173,7 @@ func TestStrangerOfTheClusterIsAnswered(t *testing.T) {
 	await(t, "it is forgotten", func() bool { return len(b.Status()) == 0 })
 }
 
-func TestSlowReaderHoldsUpNobody(t *testing.T) {
+func TestSlowReaderDelaysNoOtherServer(t *testing.T) {
 	slow := make(chan struct{})
 	a, c := newNode(t, 1, nil), newNode(t, 3, nil)
 	b := newNode(t, 2, func(x *Transport) {
@@ -240,7 +222,7 @@ func TestQueueOfSmallMessagesIsBounded(t *testing.T) {
 	}
 }
 
-// through has a reach b by way of a relay.
+// through connects a to b through a relay.
 func through(t *testing.T, a, b *node) *relay.Relay {
 	t.Helper()
 	r, err := relay.Listen("127.0.0.1:0", b.Addr().String())
@@ -274,7 +256,7 @@ func TestOneDirectionFailsByItself(t *testing.T) {
 	talk(t, a, b, "again")
 }
 
-// Both sides give up a connection with a dead end.
+// Both sides give up a connection when the other side is silent, or reads nothing any more.
 func TestSilentEndIsGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -285,10 +267,19 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 	meet(a, b)
 	talk(t, a, b, "there")
 	r.Hold()
-	await(t, "who hears nothing gives up", func() bool { return !b.status(a).Hears })
+	await(t, "the receiver gives up", func() bool { return !b.status(a).Hears })
 	b.wantLogged(t, "has broken")
 	r.Pass()
 	talk(t, a, b, "again")
+
+	c := newNode(t, 3, func(x *Transport) {
+		x.within.clock = 100 * time.Millisecond
+		x.o.Receive = func(uint64, []byte) { <-x.ctx.Done() }
+	})
+	meet(a, c)
+	m := bytes.Repeat([]byte("x"), 1<<20)
+	await(t, "the queue is full", func() bool { return a.status(c).ConnectedTo && !a.Send(3, m) })
+	await(t, "it is connected to anew", func() bool { return a.status(c).Connects > 1 })
 }
 
 func TestQuietConnectionStays(t *testing.T) {
@@ -311,7 +302,7 @@ func TestQuietConnectionStays(t *testing.T) {
 	}
 }
 
-func TestWhoTalksBackIsCutOff(t *testing.T) {
+func TestServerThatAnswersMessagesIsCutOff(t *testing.T) {
 	a := newNode(t, 1, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -334,10 +325,20 @@ func TestWhoTalksBackIsCutOff(t *testing.T) {
 	a.wantLogged(t, "where nothing is to be sent")
 }
 
-// selfConnected is a socket that is connected with itself, at a port that was free.
-func selfConnected(t *testing.T) (at net.Addr, c net.Conn) {
-	t.Helper()
-	await(t, "a socket is connected with itself", func() bool { // others take ports as well
+// A socket that is connected to itself is closed, and its port is free again.
+func TestSocketDoesNotTalkToItself(t *testing.T) {
+	a := newNode(t, 1, nil)
+	there, err := net.Dial("tcp", a.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if err := notItself(there); err != nil {
+		t.Errorf("two sockets: %v", err)
+	}
+	var at net.Addr
+	var c net.Conn
+	await(t, "a socket is connected to itself", func() bool { // others take ports as well
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return false
@@ -348,49 +349,12 @@ func selfConnected(t *testing.T) (at net.Addr, c net.Conn) {
 		c, err = d.Dial("tcp", at.String())
 		return err == nil
 	})
-	return at, c
-}
-
-func TestSocketDoesNotTalkToItself(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	there, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer there.Close()
-	if err := notItself(there); err != nil {
-		t.Errorf("two sockets: %v", err)
-	}
-	at, c := selfConnected(t)
 	if err := notItself(c); err == nil {
 		t.Error("a socket may talk to itself")
 	}
 	again, err := net.Listen("tcp", at.String())
 	if err != nil {
-		t.Fatalf("the port is taken: %v", err)
+		t.Fatalf("the port is in use: %v", err)
 	}
 	again.Close()
-}
-
-// A server that reads nothing any more is given up like a dead one.
-func TestStuckReaderIsGivenUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	a := newNode(t, 1, func(x *Transport) { x.within.silent = 2 * time.Second })
-	b := newNode(t, 2, func(x *Transport) {
-		x.within.clock = 100 * time.Millisecond
-		x.o.Receive = func(uint64, []byte) { <-x.ctx.Done() }
-	})
-	meet(a, b)
-	m := bytes.Repeat([]byte("x"), 1<<20)
-	await(t, "the queue is full", func() bool { return a.status(b).ConnectedTo && !a.Send(2, m) })
-	if node := <-a.lost; node != 2 {
-		t.Errorf("server %d is said to be unreachable, want 2", node)
-	}
-	await(t, "it is connected to anew", func() bool { return a.status(b).Connects > 1 })
 }

@@ -30,11 +30,11 @@ func TestMajorityIsLost(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	says(0, "", "backup", out, "--dir", last.dir)
-	says(1, "not empty", "backup", out, "--dir", last.dir)
+	says(10, "not empty", "backup", out, "--dir", last.dir)
 	expectJobs(t, out, 500)
 
 	awaitCopy(t, l, last.name, "voter")
-	says(1, "in use", "recover-alone", last.dir)
+	says(10, "in use", "recover-alone", last.dir)
 	last.Crash()
 	says(1, l.name+" at "+l.cluster, "recover-alone", last.dir)
 	says(1, "Start this server as it was", "recover-alone", last.dir)

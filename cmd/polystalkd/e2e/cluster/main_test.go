@@ -186,7 +186,7 @@ func (n *node) put(body string) bool {
 	return strings.HasPrefix(ask(n.queue, fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)), "INSERTED ")
 }
 
-// work puts jobs of a size in bytes, fifty at a time, and deletes them if it is to. It returns their
+// work puts jobs of a size in bytes, several small ones at a time, and deletes them if it is to. It returns their
 // IDs, at the first OUT_OF_MEMORY those so far.
 func (n *node) work(jobs, size int, remove bool) (ids []string) {
 	n.t.Helper()
@@ -196,7 +196,7 @@ func (n *node) work(jobs, size int, remove bool) (ids []string) {
 	put := fmt.Sprintf("put 9 0 60 %d\r\n%s\r\n", size, strings.Repeat("x", size))
 	for full := false; !full && len(ids) < jobs; {
 		c.SetDeadline(time.Now().Add(daemon.Hang))
-		batch := min(50, jobs-len(ids))
+		batch := min(max(1, 50_000/size), 50, jobs-len(ids))
 		fmt.Fprint(c, strings.Repeat(put, batch))
 		for range batch {
 			answer := in.next()

@@ -153,134 +153,76 @@ func TestVisitIsBounded(t *testing.T) {
 	}
 }
 
-// TestDue: the moment for Tick follows the earliest timer, and a nudge makes
-// it now.
-func TestDue(t *testing.T) {
+// run applies op for b, which waits for the shard.
+func run(s *Shard, b *Batch, op core.Op) (r core.Reply) {
+	s.OwnPatiently(b)
+	s.Apply(b, &op, &r)
+	s.Release(b)
+	return r
+}
+
+// TestDueFollowsTheEarliestTimer: an earlier one nudges the goroutine, a later one does not.
+func TestDueFollowsTheEarliestTimer(t *testing.T) {
 	s := newTestShard(t, nil)
 	b := &Batch{Now: 10 * core.Second, Home: newTestHome()}
-	if s.Due() != core.Never {
-		t.Errorf("an empty shard is due at %d", s.Due())
+	for _, step := range []struct {
+		what  string
+		do    func()
+		due   core.Time
+		ready uint64
+	}{
+		{"an empty shard", func() {}, core.Never, 0},
+		{"a delay of 5 s", func() { run(s, b, put(1, 5, 1)) }, 0, 0},
+		{"a round", func() { s.Tick(b) }, 15 * core.Second, 0},
+		{"a later one", func() { b.Now += core.Second; run(s, b, put(2, 7, 1)) }, 15 * core.Second, 0},
+		{"an earlier one", func() { b.Now += core.Second; run(s, b, put(3, 1, 1)) }, 0, 0},
+		{"another round", func() { s.Tick(b) }, 13 * core.Second, 0},
+		{"a late round", func() { b.Now = 20 * core.Second; s.Tick(b) }, core.Never, 3},
+	} {
+		if step.do(); s.Due() != step.due || s.Counts().Ready != step.ready {
+			t.Errorf("after %s it is due at %d, with %d jobs ready", step.what, s.Due(), s.Counts().Ready)
+		}
 	}
-	apply := func(op core.Op) {
-		var r core.Reply
-		s.Own(b)
-		s.Apply(b, &op, &r)
-		s.Release(b)
-	}
-	apply(put(1, 5, 1))
-	if s.Due() != 0 {
-		t.Errorf("due at %d, want a nudge", s.Due())
-	}
-	s.Tick(b)
-	if s.Due() != 15*core.Second {
-		t.Errorf("due at %d, want 15 s", s.Due())
-	}
-	b.Now += core.Second
-	apply(put(2, 7, 1)) // later: no nudge
-	if s.Due() != 15*core.Second {
-		t.Errorf("due at %d, want 15 s still", s.Due())
-	}
-	b.Now += core.Second
-	apply(put(3, 1, 1)) // earlier
-	s.Tick(b)
-	if s.Due() != 13*core.Second {
-		t.Errorf("due at %d, want 13 s", s.Due())
-	}
-	b.Now = 20 * core.Second
-	s.Tick(b)
-	if n := s.Counts(); s.Due() != core.Never || n.Ready != 3 {
-		t.Errorf("due at %d with %d jobs ready", s.Due(), n.Ready)
-	}
-	s.Own(b)
-	if s.Tick(b) {
+	if s.Own(b); s.Tick(b) {
 		t.Error("Tick took an owned shard")
 	}
 }
 
-// TestGoroutineRunsTimers lets a delay, a time to run and a wait end by
-// themselves, exactly when they are due.
+// TestGoroutineRunsTimers exactly when they are due, or once the shard is free; and Stop ends it.
 func TestGoroutineRunsTimers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the bubble fails if a goroutine is left
 		start := time.Now()
 		clock := func() core.Time { return core.Second + core.Time(time.Since(start)) }
 		s := newTestShard(t, clock)
 		s.Start()
-		defer s.Stop()
-		home := newTestHome()
-		b := &Batch{Home: home}
-		apply := func(op core.Op) (r core.Reply) {
-			for !s.Own(b) {
-				synctest.Wait()
-			}
-			b.Now = clock()
-			s.Apply(b, &op, &r)
-			s.Release(b)
-			return r
-		}
+		b, home := &Batch{Home: newTestHome()}, newTestHome()
 		w := &core.Waiter{}
-		w.Msg.Home = newTestHome()
-		woken := w.Msg.Home.(*testHome).posted
-		cl := apply(core.Op{Kind: core.OpJoin, Name: []byte("default"), Waiter: w}).Client
-		if st := apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()}).Status; st != core.StatusWaiting {
-			t.Fatalf("status %d", st)
-		}
-		apply(put(1, 3, 2))
-		m := <-woken
+		w.Msg.Home = home
+		b.Now = clock()
+		cl := run(s, b, core.Op{Kind: core.OpJoin, Name: []byte("default"), Waiter: w}).Client
+		run(s, b, core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: core.Never, Seq: w.Arm()})
+		run(s, b, put(1, 3, 2))
+		m := <-home.posted
 		if at := clock(); at != 4*core.Second || m.Reply.Status != core.StatusReserved || m.Reply.ID != 1 {
 			t.Errorf("at %d: status %d, job %d", at, m.Reply.Status, m.Reply.ID)
 		}
-		// The job runs out at 6 s; a wait hears of it a second before.
-		apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()})
-		m = <-woken
-		if at := clock(); at != 5*core.Second || m.Reply.Status != core.StatusDeadlineSoon {
-			t.Errorf("at %d: status %d", at, m.Reply.Status)
-		}
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		var st core.JobStats
-		apply(core.Op{Kind: core.OpStatsJob, ID: 1, Figures: core.Figures{JobStats: &st}})
-		if st.State != core.Ready || st.Timeouts != 1 {
-			t.Errorf("after its time to run: %v, %d timeouts", st.State, st.Timeouts)
-		}
-		apply(core.Op{Kind: core.OpDelete, ID: 1})
-		apply(core.Op{Kind: core.OpReserve, Client: cl, Bound: core.MaxKey, Wait: true, Until: 11 * core.Second, Seq: w.Arm()})
-		m = <-woken
-		if at := clock(); at != 11*core.Second || m.Reply.Status != core.StatusTimedOut {
-			t.Errorf("at %d: status %d", at, m.Reply.Status)
-		}
-	})
-}
-
-// TestGoroutineWaitsForTheOwner: a timer that comes due while the shard is
-// owned runs once it is free.
-func TestGoroutineWaitsForTheOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		clock := func() core.Time { return core.Time(time.Since(start)) }
-		s := newTestShard(t, clock)
-		s.Start()
-		b := &Batch{Home: newTestHome()}
-		op, r := put(1, 1, 1), core.Reply{}
-		synctest.Wait()
-		s.Own(b)
-		s.Apply(b, &op, &r)
-		s.Release(b)
 		synctest.Wait()
 		if !s.Own(b) {
 			t.Fatal("owned by a goroutine with nothing to do")
 		}
-		time.Sleep(3 * time.Second) // the owner is slow
-		if n := s.Counts(); n.Delayed != 1 {
+		time.Sleep(4 * time.Second) // the owner is slow
+		if n := s.Counts(); n.Reserved != 1 {
 			t.Errorf("the goroutine touched an owned shard: %+v", n)
 		}
 		s.Release(b)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		s.Own(b)
-		if n := s.Counts(); n.Ready != 1 {
-			t.Errorf("the timer did not run: %+v", n)
+		if n := s.Counts(); n.Ready != 1 || n.Timeouts != 1 {
+			t.Errorf("the time to run did not end: %+v", n)
 		}
 		s.Release(b)
+		s.Nudge()
 		s.Stop()
 	})
 }
@@ -407,106 +349,4 @@ func TestFullInboxMakesSendersHelp(t *testing.T) {
 	if n := s.Counts().Total; n != senders || !s.inbox.Empty() {
 		t.Errorf("%d of %d messages run", n, senders)
 	}
-}
-
-// TestWakeUpsAcrossShards lets clients wait in two shards at once while
-// producers feed both: each job is received once, and nobody waits at the end
-// while there is a job.
-func TestWakeUpsAcrossShards(t *testing.T) {
-	const jobs, clients = 4000, 4
-	start := time.Now()
-	clock := func() core.Time { return core.Time(time.Since(start)) }
-	all := []*Shard{newTestShard(t, clock), newTestShard(t, clock)}
-	for _, s := range all {
-		s.Start()
-	}
-	visit := func(s *Shard, b *Batch, op core.Op) (r core.Reply) {
-		for !s.Own(b) {
-			yield()
-		}
-		b.Now = clock()
-		s.Apply(b, &op, &r)
-		s.Release(b)
-		return r
-	}
-	var got sync.Map
-	var count atomic.Int64
-	var wg sync.WaitGroup
-	for range clients {
-		wg.Go(func() {
-			home := newTestHome()
-			b := &Batch{Home: nobody{}}
-			w := &core.Waiter{}
-			w.Msg.Home = home
-			ids := make([]core.ClientID, len(all))
-			for i, s := range all {
-				ids[i] = visit(s, b, core.Op{Kind: core.OpJoin, Name: []byte("default"), Waiter: w}).Client
-			}
-			take := func(id core.JobID) {
-				if _, twice := got.LoadOrStore(id, true); twice {
-					t.Errorf("job %d was given twice", id)
-				}
-				count.Add(1)
-			}
-			for {
-				seq := w.ArmClosed()
-				served := false
-			round:
-				for i, s := range all {
-					r := visit(s, b, core.Op{Kind: core.OpReserve, Client: ids[i], Bound: core.MaxKey, Wait: true, Multi: true, Until: core.Never, Seq: seq})
-					if r.Status == core.StatusReserved {
-						take(r.ID)
-						served = true
-					}
-					if r.Status != core.StatusWaiting {
-						break
-					}
-				}
-				if !served && !w.Open(seq) {
-					w.Reset(seq)
-					goto round
-				}
-				if !served {
-					m := <-home.posted
-					if m.Reply.Status != core.StatusReserved {
-						t.Errorf("woken with status %d", m.Reply.Status)
-					}
-					take(m.Reply.ID)
-					m.Done()
-				}
-				for i, s := range all {
-					visit(s, b, core.Op{Kind: core.OpCancel, Client: ids[i]})
-				}
-				if count.Load() > jobs-clients {
-					return // each client may be the last to get one
-				}
-			}
-		})
-	}
-	for g := range 2 {
-		wg.Go(func() {
-			b := &Batch{Home: nobody{}}
-			for i := g; i < jobs; i += 2 {
-				visit(all[i/2%2], b, put(core.JobID(i+1), 0, 1000))
-			}
-		})
-	}
-	wg.Wait()
-	left := uint64(0)
-	for _, s := range all {
-		s.Stop()
-		left += s.Counts().Ready
-	}
-	if int64(left)+count.Load() != jobs {
-		t.Errorf("%d jobs given, %d left, of %d", count.Load(), left, jobs)
-	}
-}
-
-func TestStopEndsTheGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newTestShard(t, func() core.Time { return 0 })
-		s.Start()
-		s.Nudge()
-		s.Stop() // the bubble fails if a goroutine is left
-	})
 }

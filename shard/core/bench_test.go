@@ -52,17 +52,65 @@ func (b *bench) cycle() {
 	b.do(&b.del, StatusOK)
 }
 
-func (b *bench) run(tb *testing.B) {
-	for range 1000 {
-		b.cycle()
-	}
-	tb.ReportAllocs()
-	for tb.Loop() {
-		b.cycle()
+// BenchmarkCycle puts, reserves and deletes a job.
+func BenchmarkCycle(tb *testing.B) {
+	random := func(b *bench) { b.put.Pri = b.put.Pri*1664525 + 1013904223 }
+	for _, tc := range []struct {
+		name    string
+		prepare func(b *bench)
+		each    func(b *bench) // before each put
+	}{
+		{name: "alone"},
+		{name: "idle-tubes", prepare: func(b *bench) { // with one delayed job each
+			for i := range 50_000 {
+				b.do(&Op{Kind: OpUse, Name: fmt.Appendf(nil, "idle%d", i)}, StatusOK)
+				b.last++
+				b.do(&Op{Kind: OpPut, Tube: b.reply.Tube, ID: b.last, Delay: 1 << 30, TTR: 60}, StatusOK)
+			}
+		}},
+		{name: "held-reservations", prepare: func(b *bench) { // by the client itself
+			b.put.TTR = 1 << 30
+			for range 40_000 {
+				b.putOne()
+				b.do(&b.take, StatusReserved)
+			}
+		}},
+		{name: "holding-clients", prepare: func(b *bench) { // with one job each
+			for range 40_000 {
+				b.putOne()
+				b.do(&Op{Kind: OpReserveJob, ID: b.last, Waiter: new(Waiter)}, StatusReserved)
+			}
+		}},
+		{name: "million-ready", prepare: func(b *bench) {
+			for range 1_000_000 {
+				b.putOne()
+			}
+		}},
+		{name: "million-scattered", each: random, prepare: func(b *bench) { // so that the heap is walked to its full depth
+			for range 1_000_000 {
+				random(b)
+				b.putOne()
+			}
+		}},
+	} {
+		tb.Run(tc.name, func(tb *testing.B) {
+			b := newBench(tb)
+			if tc.prepare != nil {
+				tc.prepare(b)
+			}
+			for range 1000 {
+				b.cycle()
+			}
+			tb.ReportAllocs()
+			for tb.Loop() {
+				if tc.each != nil {
+					tc.each(b)
+				}
+				b.cycle()
+			}
+		})
 	}
 }
-
-func BenchmarkCycle(tb *testing.B) { newBench(tb).run(tb) }
 
 // BenchmarkCycleMade is BenchmarkCycle with one Op for all, as a session has.
 func BenchmarkCycleMade(tb *testing.B) {
@@ -78,70 +126,6 @@ func BenchmarkCycleMade(tb *testing.B) {
 		b.do(op, StatusReserved)
 		op.Delete(b.client, b.reply.ID)
 		b.do(op, StatusOK)
-	}
-}
-
-// BenchmarkCycleIdleTubes: other tubes with one delayed job each cost nothing.
-func BenchmarkCycleIdleTubes(tb *testing.B) {
-	b := newBench(tb)
-	for i := range 50_000 {
-		b.do(&Op{Kind: OpUse, Name: fmt.Appendf(nil, "idle%d", i)}, StatusOK)
-		b.last++
-		b.do(&Op{Kind: OpPut, Tube: b.reply.Tube, ID: b.last, Delay: 1 << 30, TTR: 60}, StatusOK)
-	}
-	b.run(tb)
-}
-
-// BenchmarkCycleHeldReservations: the client itself holds many jobs.
-func BenchmarkCycleHeldReservations(tb *testing.B) {
-	b := newBench(tb)
-	b.put.TTR = 1 << 30
-	for range 40_000 {
-		b.putOne()
-		b.do(&b.take, StatusReserved)
-	}
-	b.run(tb)
-}
-
-// BenchmarkCycleHoldingClients: many clients hold one job each.
-func BenchmarkCycleHoldingClients(tb *testing.B) {
-	b := newBench(tb)
-	for range 40_000 {
-		b.putOne()
-		b.do(&Op{Kind: OpReserveJob, ID: b.last, Waiter: new(Waiter)}, StatusReserved)
-	}
-	b.run(tb)
-}
-
-func BenchmarkCycleReadyMillion(tb *testing.B) {
-	b := newBench(tb)
-	for range 1_000_000 {
-		b.putOne()
-	}
-	b.run(tb)
-}
-
-// BenchmarkCycleReadyMillionScattered has random priorities, so that the heap
-// is walked to its full depth.
-func BenchmarkCycleReadyMillionScattered(tb *testing.B) {
-	b := newBench(tb)
-	x := uint32(1)
-	next := func() {
-		x ^= x << 13
-		x ^= x >> 17
-		x ^= x << 5
-		b.put.Pri = x
-		b.putOne()
-	}
-	for range 1_000_000 {
-		next()
-	}
-	tb.ReportAllocs()
-	for tb.Loop() {
-		next()
-		b.do(&b.take, StatusReserved)
-		b.del.ID = b.reply.ID
-		b.do(&b.del, StatusOK)
 	}
 }
 

@@ -413,27 +413,29 @@ func TestSearchLeavesLargeBodies(t *testing.T) {
 	}
 }
 
-func benchmarkScan(b *testing.B, f Filter, body uint32) {
-	w := newBench(b)
-	for range 100_000 {
-		w.putOne()
-	}
-	x := &OperatorOp{Filter: f, Body: body}
-	op, r := new(Op), new(Reply)
-	for b.Loop() {
-		x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
-		op.ScanJobs(nil, x)
-		w.Apply(w.now, op, r)
-		if r.Status != StatusMore {
-			x.Cursor = Cursor{}
-		}
+// BenchmarkScan is the cost of one visit.
+func BenchmarkScan(b *testing.B) {
+	for name, x := range map[string]OperatorOp{
+		"none":   {Filter: Filter{States: StatesOf(Buried)}},
+		"rows":   {Body: 128},
+		"search": {Filter: Filter{Contains: []byte("zz")}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w := newBench(b)
+			for range 100_000 {
+				w.putOne()
+			}
+			op, r := new(Op), new(Reply)
+			for b.Loop() {
+				x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
+				op.ScanJobs(nil, &x)
+				if w.Apply(w.now, op, r); r.Status != StatusMore {
+					x.Cursor = Cursor{}
+				}
+			}
+		})
 	}
 }
-
-// The cost of one visit.
-func BenchmarkScanNone(b *testing.B)   { benchmarkScan(b, Filter{States: StatesOf(Buried)}, 0) }
-func BenchmarkScanRows(b *testing.B)   { benchmarkScan(b, Filter{}, 128) }
-func BenchmarkScanSearch(b *testing.B) { benchmarkScan(b, Filter{Contains: []byte("zz")}, 0) }
 
 // BenchmarkHead shows the first thousand of a million jobs.
 func BenchmarkHead(b *testing.B) {

@@ -385,6 +385,9 @@ func (d *driver) settle(cn *conn, op *Op, r *Reply) {
 			cn.waits = false
 			if op.Multi {
 				cn.word = waitClaimed
+				if got, want := cn.waiter.word.Load(), waitWord(op.Seq, waitClaimed); op.Seq != 0 && got != want {
+					panic(fmt.Sprintf("the word of the wait is %d after it has ended, want %d", got, want))
+				}
 			}
 		default:
 			cn.waits = cn.waits && op.Multi

@@ -119,15 +119,6 @@ func (w *functionWorld) isOver(ids ...JobID) {
 	}
 }
 
-func TestGrabTakesByPriorityThenByAge(t *testing.T) {
-	p := newFunctionWorld(t, SubmitOptions{}).session()
-	f := p.able("f", 0)
-	for i, pri := range []uint32{1<<32 - 1, 1<<32 - 1, 1024, 1024, 0, 0} {
-		p.submit("f", "", "x", pri, true, JobID(i+1))
-	}
-	p.grab(f, 5, 6, 3, 4, 1, 2, 0)
-}
-
 func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	p, q := w.session(), w.session()
@@ -145,21 +136,6 @@ func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
 	q.submit("f", "", "x", 0, true, 5)
 	q.able("f", 0)
 	q.grab(f, 5, 3, 1, 2, 4)
-}
-
-func TestJobFailsWhenItsWorkerIsLostTooOften(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{Retries: 2})
-	c, p := w.session(), w.session()
-	f := p.able("f", Second)
-	c.submit("f", "u", "x", 1024, false, 1)
-	p.grab(f, 1)
-	w.pass(Second)
-	c.hears()
-	p.grab(f, 1)
-	w.pass(Second)
-	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed))
-	p.grab(f, 0)
-	w.isOver(1)
 }
 
 func TestSubmissionsJoin(t *testing.T) {
@@ -420,36 +396,6 @@ func TestWakeupTellsInTurn(t *testing.T) {
 	all[3].close() // it was next
 	all = slices.Delete(all, 3, 4)
 	told(0, 4)
-}
-
-func TestFunctionsHaveLimits(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{})
-	p := w.session()
-	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusNotFound)
-	p.op(Op{Kind: opCreateFunction, Name: []byte("f")}, StatusOK)
-	p.function.Limits = [NumClasses]uint32{1, 0, 2}
-	p.op(Op{Kind: opLimitFunction, Name: []byte("f")}, StatusOK)
-	p.submit("f", "a", "x", 1024, true, 1)
-	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 0}, StatusOK) // joins
-	p.function.setUnique(nil)
-	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 0}, StatusFull)
-	p.submit("f", "b", "x", 1<<32-1, true, 2)
-	p.function.setUnique(nil)
-	p.op(Op{Kind: opSubmit, Name: []byte("f"), Pri: 1<<32 - 1}, StatusFull)
-	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusInUse)
-	p.op(Op{Kind: opListFunctions}, StatusOK)
-	list := p.function.Functions
-	p.function.Cursor = 0
-	if len(list) != 1 || list[0].Name != "f" || list[0].Waiting != [NumClasses]uint64{0, 1, 1} {
-		t.Errorf("%+v", list)
-	}
-	f := p.able("f", 0)
-	p.grab(f, 1, 2)
-	p.report(1, RelayDone, "", StatusOK)
-	p.report(2, RelayDone, "", StatusOK)
-	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusInUse)
-	p.op(Op{Kind: opUnregister, Tube: f}, StatusOK)
-	p.op(Op{Kind: opDropFunction, Name: []byte("f")}, StatusOK)
 }
 
 // With --gearman-wakeup, a worker that was told may leave before it asks: then others

@@ -174,38 +174,6 @@ func TestManyProducers(t *testing.T) {
 	}
 }
 
-// A consumer much slower than its producers: the ring is full nearly always,
-// refuses, and loses nothing.
-func TestSlowConsumer(t *testing.T) {
-	const producers, each = 4, 300
-	r := newAt[*message](8, math.MaxUint64-100)
-	var refused atomic.Int64
-	var wg sync.WaitGroup
-	for p := range producers {
-		wg.Go(func() {
-			for i := range each {
-				for m := (&message{p, i}); !r.Push(m); runtime.Gosched() {
-					refused.Add(1)
-				}
-			}
-		})
-	}
-	o := order{next: make([]int, producers)}
-	for o.seen < producers*each && !t.Failed() {
-		// While more is to come than fits, wait until a push was refused.
-		for last := refused.Load(); o.seen+8 < producers*each && refused.Load() == last; {
-			runtime.Gosched()
-		}
-		if m, ok := r.Pop(); ok {
-			o.take(t, m)
-		}
-	}
-	wg.Wait()
-	if n := refused.Load(); n < producers*each-8 {
-		t.Errorf("only %d pushes were refused", n)
-	}
-}
-
 // All goroutines push, and the one that gets the ownership word consumes; after the
 // release each looks once more. No wake-up may be lost: once all have
 // returned, nothing is left. The order and the count are plain variables, so
@@ -259,15 +227,6 @@ func BenchmarkPushPop(b *testing.B) {
 	for b.Loop() {
 		r.Push(m)
 		r.Pop()
-	}
-}
-
-func BenchmarkEmpty(b *testing.B) {
-	r := New[*message](1024)
-	for b.Loop() {
-		if !r.Empty() {
-			b.Fatal("not empty")
-		}
 	}
 }
 

@@ -155,18 +155,6 @@ func TestBytesAgainstMap(t *testing.T) {
 	}
 }
 
-func TestEmptyStringsNeedNothing(t *testing.T) {
-	b := NewBytes()
-	ref, ok := b.Put(nil)
-	if ref != 0 || !ok || len(b.Get(ref, 0)) != 0 {
-		t.Errorf("ref %d, %v", ref, ok)
-	}
-	b.Free(ref, 0)
-	if b.MappedBytes() != 0 {
-		t.Errorf("mapped %d", b.MappedBytes())
-	}
-}
-
 func TestRightToKeepMovesOn(t *testing.T) {
 	b := NewBytes()
 	defer b.Close()
@@ -186,25 +174,6 @@ func TestRightToKeepMovesOn(t *testing.T) {
 	newest := b.classes[classOf[50000/grain]]
 	if first.mapped != 0 || last.mapped != 0 || newest.mapped != 1 {
 		t.Errorf("the oldest two keep %d and %d regions, the newest %d", first.mapped, last.mapped, newest.mapped)
-	}
-}
-
-// TestAFewLargeStringsComeAndGoInPlace: mapping a region for each of them
-// costs more than the network does.
-func TestAFewLargeStringsComeAndGoInPlace(t *testing.T) {
-	b := NewBytes()
-	defer b.Close()
-	var refs [4]uint32
-	for range 3 {
-		for i := range refs {
-			refs[i], _ = b.Put(make([]byte, 60000))
-		}
-		for _, ref := range refs {
-			b.Free(ref, 60000)
-		}
-		if b.MappedBytes() == 0 {
-			t.Fatal("the emptied region was unmapped")
-		}
 	}
 }
 
@@ -253,24 +222,5 @@ func benchmarkBytes(b *testing.B, n int) {
 	for b.Loop() {
 		ref, _ := s.Put(data)
 		s.Free(ref, n)
-	}
-}
-
-// BenchmarkBytesBurst fills and drains 1 MiB, so that regions are mapped and
-// unmapped: the price of giving memory back at once, per string of 64 bytes.
-func BenchmarkBytesBurst(b *testing.B) {
-	s := NewBytes()
-	defer s.Close()
-	data := fill(make([]byte, 64), 1)
-	refs := make([]uint32, 0, 1<<14)
-	b.ReportAllocs()
-	for b.Loop() {
-		ref, _ := s.Put(data)
-		if refs = append(refs, ref); len(refs) == cap(refs) {
-			for _, ref := range refs {
-				s.Free(ref, 64)
-			}
-			refs = refs[:0]
-		}
 	}
 }

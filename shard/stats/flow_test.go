@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"unsafe"
 )
 
 // TestBucketBounds: a length of time is in the first bucket with a bound that it does not exceed,
@@ -107,13 +106,6 @@ func TestSumsAndDifferences(t *testing.T) {
 	sum.Sub(&other)
 	if sum != a.Wait() {
 		t.Errorf("%+v", sum)
-	}
-}
-
-// TestFootprint: every tube that was ever reserved from has one.
-func TestFootprint(t *testing.T) {
-	if n := unsafe.Sizeof(Flow{}); n > 320 {
-		t.Errorf("a Flow has %d bytes", n)
 	}
 }
 

@@ -100,7 +100,8 @@ func (c *Core) replyJob(r *Reply, s Status, j *Job) {
 	}
 }
 
-// countClass counts n ready jobs of a priority more.
+// countClass counts n ready jobs of a priority more. enterReady and leaveReady do the same in
+// place: a call, even an inlined one, costs them several nanoseconds.
 func (c *Core) countClass(t *tube, pri uint32, n int32) {
 	switch {
 	case pri < urgentBelow:

@@ -106,9 +106,7 @@ func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 		if j.State != Reserved {
 			return StatusUnfit
 		}
-		cl := c.clientAt(j.Client)
-		cl.due.Set(c.jobs, int(j.Pos), entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
-		c.timers.want(&cl.timer, c.dueAt(&cl.timer))
+		c.touch(t, i, j)
 	case VerbSet:
 		if !c.fits(j, a) || a.Changes&ChangeBody != 0 {
 			return StatusUnfit
@@ -145,12 +143,7 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 		return r.Status
 	}
 	c.leave(t, i, j)
-	c.enterBuried(t, i, j)
-	c.count(t, stats.Bury)
-	if j.isSubmitted() {
-		c.submissionBuried(t, j)
-	}
-	c.recordUpdate(t, j)
+	c.bury(t, i, j)
 	return StatusOK
 }
 

@@ -187,18 +187,6 @@ func (c *Core) submissionDeleted(j *Job) {
 	c.relay(j, c.submissionOf(j), k, nil, nil)
 }
 
-// submissionBuried tells the followers of a job that is buried that it has failed. From then on
-// the job is kept even if all followers leave, like a put job.
-func (c *Core) submissionBuried(t *tube, j *Job) {
-	x := c.submissionOf(j)
-	c.relay(j, x, RelayFailed, nil, nil)
-	c.conclude(j)
-	if !x.is(Background) {
-		x.Flags |= Background
-		c.recordNew(t, j)
-	}
-}
-
 // conclude ends a job for its followers while it still exists: a submission with the same
 // unique id starts a new job.
 func (c *Core) conclude(j *Job) {

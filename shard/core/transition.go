@@ -178,10 +178,22 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	j.Pri = op.Pri
+	c.bury(t, i, j)
+}
+
+// bury buries a job that is in no container. A submitted one is kept from then on, even if all
+// followers leave, and they hear that it has failed.
+func (c *Core) bury(t *tube, i uint32, j *Job) {
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
 	if j.isSubmitted() {
-		c.submissionBuried(t, j)
+		x := c.submissionOf(j)
+		c.relay(j, x, RelayFailed, nil, nil)
+		c.conclude(j)
+		if !x.is(Background) {
+			x.Flags |= Background
+			c.recordNew(t, j)
+		}
 	}
 	c.recordUpdate(t, j)
 }
@@ -193,6 +205,11 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
+	c.touch(t, i, j)
+}
+
+// touch begins the time of a reserved job anew.
+func (c *Core) touch(t *tube, i uint32, j *Job) {
 	cl := c.clientAt(j.Client)
 	cl.due.Set(c.jobs, int(j.Pos), entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))

@@ -589,7 +589,7 @@ var modelSeed = flag.Uint64("model.seed", 0, "play only this history of TestCore
 func TestCoreEqualsModel(t *testing.T) {
 	first, last, steps := uint64(1), uint64(160), 1000
 	if testing.Short() {
-		last = 10
+		last = 8
 	}
 	if *modelSeed != 0 {
 		first, last = *modelSeed, *modelSeed

@@ -118,7 +118,7 @@ func TestIDTableGrowsAndShrinks(t *testing.T) {
 	const most = 5*idChunk + 7
 	for _, newestFirst := range []bool{false, true} {
 		w := newTableTwin(t)
-		near := func(n int) bool { return n%idChunk < 3 || n%idChunk > idChunk-3 || n%97 == 0 }
+		near := func(n int) bool { return n%idChunk < 3 || n%idChunk > idChunk-3 || n%397 == 0 }
 		for n := range most {
 			w.insert(JobID(n + 1))
 			if near(n) {

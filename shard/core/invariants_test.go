@@ -391,7 +391,10 @@ func (k *checker) submissions() {
 			continue
 		}
 		jobs++
-		x, in := c.submissionOf(j), k.in(fmt.Sprintf("job %d", j.ID))
+		x := c.submissionOf(j)
+		in := func(ok bool, format string, args ...any) bool {
+			return ok || k.in(fmt.Sprintf("job %d", j.ID))(false, format, args...)
+		}
 		in(x.Job == i, "what was submitted belongs to record %d", x.Job)
 		in(j.State == Reserved || !c.unwanted(j) || c.isFlushed(j), "%s, and nobody wants it", j.State)
 		texts += int(min(x.UniqueLen, 1) + min(x.ReducerLen, 1))

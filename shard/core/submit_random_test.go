@@ -312,7 +312,7 @@ func (h *functionHistory) finish() {
 func TestRandomSubmissions(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 12
+		seeds = 8
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 7))

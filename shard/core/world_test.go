@@ -8,12 +8,12 @@ import (
 
 // world is a core under test; Check runs after what it does.
 type world struct {
-	t    *testing.T
-	core *Core
-	now  Time
-	last JobID
-	dir  []string
-	ops  int
+	t         *testing.T
+	core      *Core
+	now       Time
+	last      JobID
+	dir       []string
+	unchecked int // operations since the last Check
 }
 
 // peer is a connection.
@@ -52,7 +52,8 @@ func (w *world) do(op Op, want Status) Reply {
 		w.t.Fatalf("operation %d: status %d, want %d", op.Kind, r.Status, want)
 	}
 	// With thousands of jobs now and then is often enough.
-	if w.ops++; w.ops%max(1, len(w.core.tubes)/16, w.core.jobs.Len()/16) == 0 {
+	if w.unchecked++; w.unchecked >= max(len(w.core.tubes), w.core.jobs.Len())/4 {
+		w.unchecked = 0
 		w.check()
 	}
 	return r

@@ -43,7 +43,7 @@ type Cluster struct {
 	serves *leader            // what the World has
 	waited int                // number of times the leader's journal has got nothing committed
 	fault  clusterFault
-	clusterTally
+	seen   map[string]int
 }
 
 // A clusterFault is what servers do wrong.
@@ -56,9 +56,6 @@ const (
 	applyTwice              // or meets it twice
 	floorFirst              // the leader's copies go out behind the Floor that counts on them
 )
-
-// A clusterTally is what has happened.
-type clusterTally struct{ elections, stops, fetches, deposed, full, compared, created, done, changes, joined, removed, transfers int }
 
 // A parcel is a message on its way.
 type parcel struct {
@@ -90,8 +87,8 @@ type member struct {
 }
 
 // newCluster makes three servers that have nothing yet.
-func newCluster(seed uint64) *Cluster {
-	c := &Cluster{seed: seed, rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
+func newCluster(seed uint64, seen map[string]int) *Cluster {
+	c := &Cluster{seed: seed, seen: seen, rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
 	members := &cluster.Members{}
 	for id := range uint64(3) {
 		m := c.newMember(fmt.Sprint("n", id+1))
@@ -197,7 +194,7 @@ func (m *member) send(msg cluster.Message) {
 // stop ends the process: the power is cut, or only it is killed.
 func (m *member) stop() {
 	if m.up || m.d != nil {
-		m.c.stops++
+		m.c.seen["stops"]++
 	}
 	m.up = false
 	if m.d != nil && m.d != m.c.w.D {
@@ -222,10 +219,10 @@ func (m *member) after(err error) error {
 		return m.after(m.f.Journal().Tend())
 	case wal.IsFull(err): // it has not even started, and tries again
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
-		m.c.deposed++
+		m.c.seen["deposed"]++
 	case errors.Is(err, cluster.ErrRemoved):
 		m.gone = true
-		m.c.removed++
+		m.c.seen["removed"]++
 	case !errors.Is(err, fakedisk.ErrDead):
 		return fmt.Errorf("member %d: %w", m.id, err)
 	}
@@ -376,7 +373,7 @@ func (m *member) exchange() error {
 	case errors.Is(err, snapshot.ErrOlder):
 		err = nil
 	case err == nil:
-		m.c.fetches++
+		m.c.seen["fetches"]++
 	}
 	m.disk.CrashAt = 0
 	return m.after(err)
@@ -388,7 +385,7 @@ func (c *Cluster) lead() (*routertest.Driven, routertest.ByHand, error) {
 		for _, m := range c.all {
 			if m.up && m.led && m.hand.Leads() != 0 {
 				c.serves = &leader{m, m.hand}
-				c.elections++
+				c.seen["elections"]++
 				return m.d, c.serves, nil
 			}
 		}

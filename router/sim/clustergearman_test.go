@@ -10,14 +10,12 @@ import (
 // A clusterGear is a client of the other protocol: it submits background jobs whenever, and works
 // while the world is at rest.
 type clusterGear struct {
-	k       *sock // nil: it is not there
-	asked   []string
-	doubts  *chaosConn // all requests, for the check of jobs that may be there or gone
-	often   int        // percentage of steps that submit
-	large   int        // largest body in bytes
-	most    int        // a worker does fewer jobs than this
-	created int
-	done    int
+	k      *sock // nil: it is not there
+	asked  []string
+	doubts *chaosConn // all requests, for the check of jobs that may be there or gone
+	often  int        // percentage of steps that submit
+	large  int        // largest body in bytes
+	most   int        // a worker does fewer jobs than this
 }
 
 // submit asks for a job, or takes what has come.
@@ -65,7 +63,6 @@ func (k *clusterChaos) hearGear() error {
 		}
 		k.inserted[id] = g.asked[0]
 		g.asked = g.asked[1:]
-		g.created++
 		return nil
 	})
 }
@@ -114,7 +111,7 @@ func (k *clusterChaos) work() error {
 			if was, ok := k.inserted[id]; ok && was != p.data {
 				return fmt.Errorf("job %d is %.20q, was %.20q", id, p.data, was)
 			}
-			k.gear.done++
+			k.seen["done"]++
 			k.gear.doubts.asked = append(k.gear.doubts.asked, question{line: fmt.Sprint("delete ", id)})
 			worker.Send(packet(gearman.WorkComplete, p.args[0], ""))
 			return nil

@@ -40,7 +40,7 @@ func (c *Cluster) operate(m *member) error {
 	if c.rng.IntN(4) == 0 {
 		return l.after(l.hand.Do(func(x *cluster.Machine) {
 			if x.Transfer(m.id) == nil {
-				c.transfers++
+				c.seen["transfers"]++
 			}
 		}))
 	}
@@ -66,7 +66,7 @@ func (c *Cluster) operate(m *member) error {
 	change.Member = cluster.Member{ID: m.id, Name: m.name, Addr: "x"}
 	return l.after(l.hand.Do(func(x *cluster.Machine) {
 		if _, err := x.ProposeChange(change); err == nil {
-			c.changes++
+			c.seen["changes"]++
 		}
 	}))
 }
@@ -123,7 +123,7 @@ func (m *member) begin(from *member) error {
 	state, err := cluster.OpenState(m.disk)
 	if err == nil {
 		m.joins = false
-		m.c.joined++
+		m.c.seen["joined"]++
 		return state.Close()
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +150,7 @@ func (m *member) begin(from *member) error {
 		return err
 	}
 	m.joins = false
-	m.c.joined++
+	m.c.seen["joined"]++
 	m.disk.CrashAt = 0
 	return state.Close()
 }

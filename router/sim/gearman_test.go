@@ -17,25 +17,11 @@ import (
 func TestChaosOfBothProtocols(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 150, func(seed uint64) error {
-		c := newGearChaos(seed)
-		err := c.run(1500)
-		for what, n := range c.seen {
-			seen[what] += n
-		}
-		return err
+		return newGearChaos(seed, seen).run(1500)
 	})
-	if *seedFlag != 0 || testing.Short() {
-		return
-	}
-	for _, what := range []string{
-		"JOB_CREATED", "JOB_ASSIGN", "JOB_ASSIGN_UNIQ", "JOB_ASSIGN_ALL", "NO_JOB", "NOOP", "ERROR", "WORK_DATA", "WORK_WARNING",
+	wantSeen(t, seen, "JOB_CREATED", "JOB_ASSIGN", "JOB_ASSIGN_UNIQ", "JOB_ASSIGN_ALL", "NO_JOB", "NOOP", "ERROR", "WORK_DATA", "WORK_WARNING",
 		"WORK_STATUS", "WORK_COMPLETE", "WORK_FAIL", "WORK_EXCEPTION", "ECHO_RES", "STATUS_RES", "STATUS_RES_UNIQUE", "OPTION_RES", "TEXT",
-		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back", "floods",
-	} {
-		if seen[what] == 0 {
-			t.Errorf("%s was never seen", what)
-		}
-	}
+		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back", "floods")
 }
 
 // A gearChaos is a world with clients of both protocols. What chaos knows of
@@ -48,7 +34,6 @@ type gearChaos struct {
 	bury        bool
 	calm        bool // time passes in small steps, so that loops are busy
 	leavesEarly bool // clients leave with reports for them under way
-	seen        map[string]int
 
 	jobs           map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
 	home           map[string]string   // functions by body
@@ -145,10 +130,10 @@ type gearAsk struct {
 	at         int  // the step in which it was asked
 }
 
-func newGearChaos(seed uint64) *gearChaos {
+func newGearChaos(seed uint64, seen map[string]int) *gearChaos {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	c := &gearChaos{
-		seen: map[string]int{}, jobs: map[uint64]*gearJob{}, home: map[string]string{},
+		jobs: map[uint64]*gearJob{}, home: map[string]string{},
 		fates: map[uint64]*fate{}, shaky: map[uint64]bool{}, calm: rng.IntN(2) == 0, leavesEarly: rng.IntN(2) == 0,
 	}
 	if rng.IntN(4) == 0 {
@@ -158,27 +143,12 @@ func newGearChaos(seed uint64) *gearChaos {
 		c.wakeup = 1 + rng.IntN(2)
 	}
 	c.bury = rng.IntN(4) == 0
-	cfg := router.Config{Shards: []int{1, 2, 4, 16}[rng.IntN(4)], MaxJobSize: 200_000, Gearman: router.GearmanConfig{
+	c.chaos = *newChaos(seed, router.Config{Gearman: router.GearmanConfig{
 		Prefix: prefix, Retries: c.retries, Wakeup: c.wakeup, BuryFailed: c.bury,
-	}}
-	w, err := New(seed, 1+rng.IntN(3), cfg)
-	if err != nil {
-		panic(err)
-	}
-	c.chaos = chaos{
-		w: w, rng: rng, names: []string{"default"}, given: c.reservedOnce,
-		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{},
-		alike: map[string]bool{},
-	}
-	if rng.IntN(2) == 0 {
-		w.D.HoldAtMost(1000 + rng.IntN(2000))
-	}
-	for _, l := range w.loops {
+	}}, seen)
+	c.given = c.reservedOnce
+	for _, l := range c.w.loops {
 		l.slow = []int{0, 0, 4, 16}[rng.IntN(4)]
-	}
-	c.flood = rng.IntN(20) == 0
-	for i := range 1 + rng.IntN(5) {
-		c.names = append(c.names, fmt.Sprintf("tube-%d", i))
 	}
 	return c
 }
@@ -188,25 +158,12 @@ const prefix = "H:sim"
 
 func (c *gearChaos) run(n int) error {
 	defer c.w.Close()
-	for c.steps < n {
-		c.steps++
-		if err := c.step(); err != nil {
-			return fmt.Errorf("step %d, %d shards: %w", c.steps, len(c.w.D.Shards()), err)
+	err := c.play(n, c.step, c.rest, func() {
+		for _, cn := range c.gears {
+			c.part(cn)
 		}
-	}
-	if err := c.rest(); err != nil {
-		return fmt.Errorf("at rest after %d steps, %d shards: %w", n, len(c.w.D.Shards()), err)
-	}
-	for _, cn := range c.live {
-		c.vanish(cn)
-	}
-	for _, cn := range c.gears {
-		c.part(cn)
-	}
-	if err := c.rest(); err != nil {
-		return fmt.Errorf("after all have left: %w", err)
-	}
-	if err := empty(c.w); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	return c.dropAll()

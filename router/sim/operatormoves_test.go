@@ -188,3 +188,42 @@ func (b *operatorClient) flushPast(f *admin.Flush, in func(*core.JobView) bool) 
 	b.c.seen["flushed as of"] += int(n.All())
 	return nil
 }
+
+// sock returns a socket that has a session, which may be closing, or nil.
+func (b *operatorClient) sock() *sock {
+	var open []*sock
+	for _, k := range b.c.w.socks {
+		if !k.s.Gone() {
+			open = append(open, k)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return open[b.rng.IntN(len(open))]
+}
+
+// kill has a client go, whatever it is doing. That nothing is lost by that, and nobody keeps
+// what it held, is checked as for all that vanish.
+func (b *operatorClient) kill(*direct.Caller) error {
+	k := b.sock()
+	if k == nil || b.rng.IntN(3) > 0 {
+		return nil // not too many
+	}
+	if k.broken || k.Ended {
+		b.c.seen["killed while it closed"]++
+	}
+	number := k.doom()
+	err := b.o.Admin.KillConnection(context.Background(), number)
+	switch {
+	case err != nil: // it has gone by itself, or this machine is so busy that real time was up
+		return refusal(err, "not-found", "busy", "uncertain")
+	case !k.s.Gone() || !k.Ended && !k.broken:
+		return fmt.Errorf("connection %d is killed, and is not gone: %v, closed %v", number, k.s.Gone(), k.Ended)
+	}
+	b.c.seen["killed"]++
+	if err := b.o.Admin.KillConnection(context.Background(), number); refusal(err, "not-found", "busy") != nil || err == nil {
+		return fmt.Errorf("connection %d is killed twice: %v", number, err)
+	}
+	return nil
+}

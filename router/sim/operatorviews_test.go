@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 
 	"polystalk/router/admin"
 	"polystalk/router/direct"
@@ -215,79 +214,4 @@ func (b *operatorClient) untie(v *viewing) {
 			delete(v.present, id)
 		}
 	}
-}
-
-// head reads the first jobs in order. Submitted jobs of one priority are not in the order of
-// their ids; they have no time to run.
-func (b *operatorClient) head(*direct.Caller) error {
-	q := &admin.JobQuery{
-		Tube: b.name(), Order: admin.Next, Body: b.body(),
-		State: []core.State{core.Ready, core.Delayed, core.Buried}[b.rng.IntN(3)], Limit: 1 + b.rng.IntN(20),
-	}
-	var last *admin.JobRow
-	return b.look(q, func(r *admin.JobRow) error {
-		if l := last; l != nil {
-			switch {
-			case r.State == core.Ready && (r.Pri < l.Pri || r.Pri == l.Pri && r.ID <= l.ID && r.TTR != math.MaxUint32 && l.TTR != math.MaxUint32),
-				r.State == core.Delayed && r.TimeLeft < l.TimeLeft,
-				r.State == core.Buried && r.Since <= l.Since:
-				return fmt.Errorf("%+v is shown behind %+v", r.JobRow, l.JobRow)
-			}
-		}
-		last = r
-		return nil
-	})
-}
-
-// holders shows each job once that somebody has all the time, but as list does.
-func (b *operatorClient) holders(c *direct.Caller) error {
-	v := b.view(true, func(j *core.JobView) bool { return j.State == core.Reserved && j.Client != 0 })
-	defer b.unview(v)
-	x := core.OperatorOp{Limit: 1 + b.rng.IntN(4)}
-	shown := map[core.JobID]int{}
-	c.Each(func(op *core.Op, first bool) {
-		if first {
-			x.Cursor = core.Cursor{}
-		}
-		x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
-		op.ListHolders(&x)
-	}, func(*core.Reply) bool {
-		for i := range x.Jobs {
-			shown[x.Jobs[i].ID]++
-		}
-		b.o.turn()
-		return true
-	})
-	b.c.seen["held"] += len(shown)
-	b.untie(v)
-	return b.unshown(v, shown, nil)
-}
-
-// tubes shows each tube once that has jobs all the time.
-func (b *operatorClient) tubes(c *direct.Caller) error {
-	v := b.view(false, func(*core.JobView) bool { return true })
-	defer b.unview(v)
-	x := core.OperatorOp{Limit: 1 + b.rng.IntN(3)}
-	shown := map[string]int{}
-	c.Each(func(op *core.Op, first bool) {
-		if first {
-			x.Cursor = core.Cursor{}
-		}
-		x.Tubes = x.Tubes[:0]
-		op.ListTubes(&x)
-	}, func(*core.Reply) bool {
-		for i := range x.Tubes {
-			shown[x.Tubes[i].Name]++
-		}
-		b.o.turn()
-		return true
-	})
-	b.c.seen["tubes"] += len(shown)
-	b.observe()
-	for id, j := range v.present {
-		if shown[j.Tube] != 1 {
-			return fmt.Errorf("tube %q with job %d is shown %d times", j.Tube, id, shown[j.Tube])
-		}
-	}
-	return nil
 }

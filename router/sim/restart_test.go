@@ -18,28 +18,9 @@ import (
 // life, whatever was on its way; and jobs that nobody was told of are those that somebody had
 // asked for.
 func TestCrashesKeepWhatWasAcknowledged(t *testing.T) {
-	var all reboots
-	seeds(t, 60, func(seed uint64) error {
-		c := newKeptChaos(seed)
-		err := c.run(1500)
-		all.lives += c.lives
-		all.stops += c.stops
-		all.restarts += c.restarts
-		all.came += c.came
-		return err
-	})
-	t.Logf("%d lives, %d ended by the disk, %d of these while it was read; %d jobs came back", all.lives, all.stops, all.restarts, all.came)
-	if *seedFlag == 0 && (all.stops == 0 || all.restarts == 0 || all.came == 0) {
-		t.Errorf("of crashes, crashes of starts and jobs that come back, some are missing: %+v", all)
-	}
-}
-
-// reboots are how often a world has begun anew.
-type reboots struct {
-	lives    int
-	stops    int // the disk has stopped it
-	restarts int // meanwhile it was read
-	came     int // jobs that came back
+	seen := map[string]int{}
+	seeds(t, 60, func(seed uint64) error { return newKeptChaos(seed, seen).run(1500) })
+	wantSeen(t, seen, "stops by the disk", "stops of a start", "jobs that came back")
 }
 
 // A keptChaos is a chaos with a journal on a disk that stops.
@@ -47,17 +28,17 @@ type keptChaos struct {
 	*chaos
 	disk   *fakedisk.Disk
 	synced bool // what is acknowledged is on the disk; else it is with the kernel
-	reboots
+	lives  int
 }
 
-func newKeptChaos(seed uint64) *keptChaos {
+func newKeptChaos(seed uint64, seen map[string]int) *keptChaos {
 	d := fakedisk.New(seed)
 	k := &keptChaos{disk: d, synced: seed%4 > 0}
 	cfg := &router.Journal{Disk: d, SegmentSize: wal.SegmentMin}
 	if !k.synced {
 		cfg.Sync = wal.SyncNever
 	}
-	k.chaos = newChaosWith(seed, cfg)
+	k.chaos = newChaos(seed, router.Config{Journal: cfg}, seen)
 	k.kept = true
 	k.w.steady = k.rng.IntN(2) == 0
 	k.arm()
@@ -97,15 +78,11 @@ func (k *keptChaos) run(n int) error {
 // crash ends this life, and begins the next.
 func (k *keptChaos) crash() error {
 	if k.w.Down() != nil {
-		k.stops++
+		k.seen["stops by the disk"]++
 	}
-	for _, cn := range k.live {
-		if err := k.read(cn); err != nil { // it has left the server
-			return err
-		}
+	if err := k.cutOff(); err != nil {
+		return err
 	}
-	k.dead = append(k.dead, k.live...)
-	k.live = nil
 	for {
 		if k.synced && k.rng.IntN(3) > 0 {
 			k.disk.Cut()
@@ -120,11 +97,11 @@ func (k *keptChaos) crash() error {
 		if !errors.Is(err, errDown) || !k.disk.Dead {
 			return err
 		}
-		k.restarts++
+		k.seen["stops of a start"]++
 	}
 	k.lives++
 	for _, sh := range k.w.D.Shards() {
-		k.came += int(sh.Counts().Ready + sh.Counts().Delayed + sh.Counts().Buried)
+		k.seen["jobs that came back"] += int(sh.Counts().Ready + sh.Counts().Delayed + sh.Counts().Buried)
 	}
 	return k.conserved()
 }

@@ -18,13 +18,13 @@ var (
 	runsFlag = flag.Int("runs", 0, "how many seeds to run; zero: a few seconds' worth")
 )
 
-// seeds runs f for the seeds that the flags name, else for the first n. Short tests run an
-// eighth of them. A failure names the command that runs its seed again.
+// seeds runs f for the seeds that the flags name, else for the first n. Short tests run a
+// sixteenth of them. A failure names the command that runs its seed again.
 func seeds(t *testing.T, n int, f func(seed uint64) error) {
 	t.Helper()
 	first, last := uint64(1), uint64(n)
 	if testing.Short() {
-		last = uint64(n+7) / 8
+		last = uint64(n+15) / 16
 	}
 	if *runsFlag > 0 {
 		last = uint64(*runsFlag)
@@ -43,6 +43,20 @@ func seeds(t *testing.T, n int, f func(seed uint64) error) {
 		}()
 		if err != nil {
 			t.Fatalf("%v\nrun it again: go test ./router/sim -run '^%s$' -seed=%d", err, t.Name(), seed)
+		}
+	}
+}
+
+// wantSeen wants everything to have happened in the runs of a test, unless they were few.
+func wantSeen(t *testing.T, seen map[string]int, what ...string) {
+	t.Helper()
+	t.Log(seen)
+	if *seedFlag != 0 || testing.Short() {
+		return
+	}
+	for _, w := range what {
+		if seen[w] == 0 {
+			t.Errorf("%s was never seen", w)
 		}
 	}
 }
@@ -68,13 +82,11 @@ func TestSerialHistoriesMatchTheTwin(t *testing.T) {
 
 // A serial is a history of commands that do not overlap.
 type serial struct {
+	generator
 	w              *world
 	twin           *twin
-	rng            *rand.Rand
 	conns          []*serialConn
-	names          []string
 	trace          []string
-	puts           int
 	cmds           map[string]int
 	operatorClient *operator // nil: there is none
 }
@@ -87,7 +99,7 @@ type serialConn struct {
 
 func newSerial(seed uint64) *serial {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	cfg := router.Config{Shards: []int{1, 4, 16}[rng.IntN(3)]}
+	cfg := router.Config{Shards: []int{1, 4, 16}[rng.IntN(3)], MaxJobSize: 200_000}
 	w, err := New(seed, 1+rng.IntN(3), cfg)
 	if err != nil {
 		panic(err)
@@ -95,7 +107,7 @@ func newSerial(seed uint64) *serial {
 	if rng.IntN(2) == 0 {
 		w.D.HoldAtMost(1000 + rng.IntN(2000)) // above four lines, or half a line is never resumed
 	}
-	s := &serial{w: w, twin: newTwin(), rng: rng, names: []string{"default"}, cmds: map[string]int{}}
+	s := &serial{w: w, twin: newTwin(), generator: generator{rng: rng, names: []string{"default"}}, cmds: map[string]int{}}
 	for i := range rng.IntN(6) {
 		s.names = append(s.names, fmt.Sprintf("tube-%d", i))
 	}
@@ -126,8 +138,6 @@ func (s *serial) run(n int) error {
 	}
 	return nil
 }
-
-func (s *serial) pick(list ...string) string { return list[s.rng.IntN(len(list))] }
 
 func (s *serial) step() error {
 	// No two events at the same moment: which of two shards is first then is
@@ -161,18 +171,14 @@ func (s *serial) step() error {
 		}
 		return s.settle()
 	}
-	line, body := s.command(c)
-	s.note("%s> %s", c.name, line)
-	s.cmds[strings.Fields(line)[0]]++
-	if line == "stats" {
+	q := s.command(len(words)-oddWords, s.id(c))
+	s.note("%s> %s", c.name, q.line)
+	s.cmds[strings.Fields(q.line)[0]]++
+	if q.line == "stats" {
 		return s.stats(c)
 	}
-	if strings.HasPrefix(line, "put") {
-		c.k.Send([]byte(line + "\r\n" + body + "\r\n"))
-	} else {
-		c.k.Send([]byte(line + "\r\n"))
-	}
-	s.twin.Do(c.twin, line, body)
+	c.k.Send(q.bytes())
+	s.twin.Do(c.twin, q.line, q.body)
 	return s.settle()
 }
 
@@ -288,65 +294,6 @@ func (s *serial) id(c *serialConn) uint64 {
 		return uint64(s.rng.IntN(int(s.twin.last) + 2))
 	}
 	return list[s.rng.IntN(len(list))].id
-}
-
-func (s *serial) name() string { return s.names[s.rng.IntN(len(s.names))] }
-
-func (s *serial) command(c *serialConn) (line, body string) {
-	pri := s.pick("0", "1", "1", "1023", "1024", "4294967295")
-	delay := s.pick("0", "0", "0", "1", "2", "5")
-	ttr := s.pick("0", "1", "2", "3", "10", "60")
-	switch r := s.rng.IntN(100); {
-	case r < 22:
-		s.puts++
-		body := fmt.Sprintf("job-%d", s.puts)
-		switch s.rng.IntN(12) {
-		case 0:
-			body = ""
-		case 1:
-			body = strings.Repeat("x", 5000+s.rng.IntN(60_000))
-		case 2:
-			body += "\r\ndelete 1\r\n"
-		}
-		return fmt.Sprintf("put %s %s %s %d", pri, delay, ttr, len(body)), body
-	case r < 30:
-		return "reserve", ""
-	case r < 40:
-		return "reserve-with-timeout " + s.pick("0", "0", "1", "2", "4"), ""
-	case r < 50:
-		return "watch " + s.name(), ""
-	case r < 55:
-		return "ignore " + s.name(), ""
-	case r < 62:
-		return "use " + s.name(), ""
-	case r < 67:
-		return fmt.Sprintf("delete %d", s.id(c)), ""
-	case r < 72:
-		return fmt.Sprintf("release %d %s %s", s.id(c), pri, delay), ""
-	case r < 76:
-		return fmt.Sprintf("bury %d %s", s.id(c), pri), ""
-	case r < 78:
-		return fmt.Sprintf("touch %d", s.id(c)), ""
-	case r < 81:
-		return fmt.Sprintf("reserve-job %d", s.id(c)), ""
-	case r < 83:
-		return "kick " + s.pick("0", "1", "2", "100"), ""
-	case r < 85:
-		return fmt.Sprintf("kick-job %d", s.id(c)), ""
-	case r < 87:
-		return s.pick("peek-ready", "peek-delayed", "peek-buried"), ""
-	case r < 88:
-		return fmt.Sprintf("peek %d", s.id(c)), ""
-	case r < 91:
-		return "pause-tube " + s.name() + " " + s.pick("0", "1", "3"), ""
-	case r < 93:
-		return fmt.Sprintf("stats-job %d", s.id(c)), ""
-	case r < 95:
-		return "stats-tube " + s.name(), ""
-	case r < 97:
-		return s.pick("list-tubes", "list-tubes-watched", "list-tube-used"), ""
-	}
-	return "stats", ""
 }
 
 // leaveAll ends every client at once, in any order; then only jobs keep tubes.

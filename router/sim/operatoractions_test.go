@@ -35,7 +35,7 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 		tasks = append(tasks, what.name)
 	}
 	wantSeen(t, seen, append(tasks, "scanned", "listed", "deleted", "kicked", "buried", "released", "set", "edited", "changed", "found nothing", "killed", "moved",
-		"copied elsewhere", "moved or copied in bulk", "flushed", "flushed as of")...)
+		"copied elsewhere", "moved or copied in bulk", "flushed as of")...)
 }
 
 // A operatorClient is an operator, and what is known of what he looks at and does.

@@ -25,7 +25,7 @@ func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 		s.cmds = did
 		return s.run(150)
 	})
-	all := []string{"operator: lists", "operator: delete: job-reserved", "operator: set: job-moved"}
+	all := []string{"operator: lists", "operator: flushed", "operator: delete: job-reserved", "operator: set: job-moved"}
 	for _, what := range []string{"delete", "kick", "bury", "release", "touch", "set"} {
 		all = append(all, "operator: "+what+": ", "operator: "+what+": not-found")
 	}
@@ -34,8 +34,11 @@ func TestSerialHistoriesOfAnOperatorMatchTheTwin(t *testing.T) {
 
 // operate has the operator look at everything in a tube, or do something to a job.
 func (s *serial) operate() error {
-	if s.rng.IntN(4) == 0 {
+	switch s.rng.IntN(12) {
+	case 0, 1, 2:
 		return s.lookAt(s.name())
+	case 3:
+		return s.flush()
 	}
 	id := uint64(s.rng.IntN(int(s.twin.last) + 2))
 	if n := len(s.twin.jobs); n > 0 && s.rng.IntN(4) > 0 {
@@ -71,6 +74,42 @@ func (s *serial) operate() error {
 		return fmt.Errorf("operator: %s of job %d: %q, %v, want %q", word, id, got, wrong, want)
 	}
 	return nil
+}
+
+// flush deletes the jobs of a tube in some states.
+func (s *serial) flush() error {
+	f := &admin.Flush{Tube: s.name(), States: core.States(s.rng.IntN(32)) & core.StatesOf(core.Ready, core.Delayed, core.Buried)}
+	s.note("operator> flush of %s, %b", f.Tube, f.States)
+	var n core.Flushed
+	var wrong error
+	s.operatorClient.Begin(func(*direct.Caller) error {
+		n, wrong = s.operatorClient.Admin.Flush(context.Background(), f)
+		return nil
+	})
+	want, found := s.twin.flush(f)
+	if err := s.settle(); err != nil {
+		return err
+	}
+	if refusal(wrong, "not-found") != nil || found != (wrong == nil) || n.All() != uint64(want) {
+		return fmt.Errorf("operator: flush of %q: %+v, %v, want %d, found %v", f.Tube, n, wrong, want, found)
+	}
+	s.cmds["operator: flushed"] += want
+	return nil
+}
+
+// flush deletes jobs, and returns how many.
+func (t *twin) flush(f *admin.Flush) (n int, found bool) {
+	q := t.tube(f.Tube)
+	before, list := len(t.jobs), []core.State{core.Ready, core.Delayed, core.Buried}
+	t.jobs = slices.DeleteFunc(t.jobs, func(j *twinJob) bool {
+		i := slices.IndexFunc(list, func(s core.State) bool { return s.String() == j.state })
+		return j.tube == q && i >= 0 && f.States.Has(list[i])
+	})
+	if n = before - len(t.jobs); n > 0 {
+		q.deletes += n
+	}
+	t.sweep()
+	return n, q != nil
 }
 
 // act acts on a job, in one of the ways that there are for it. It returns the reason why not.

@@ -49,20 +49,6 @@ func dial(t *testing.T, r *Relay) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// wantReset connects and is reset, perhaps before it knows that it is connected.
-func wantReset(t *testing.T, r *Relay) {
-	t.Helper()
-	c, err := net.Dial("tcp", r.Addr())
-	if err == nil {
-		defer c.Close()
-		c.SetReadDeadline(time.Now().Add(ample))
-		_, err = c.Read(make([]byte, 1))
-	}
-	if !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("a connection ends by %v, want a reset", err)
-	}
-}
-
 func say(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
@@ -184,20 +170,6 @@ func TestHeldConnectionsAreMadeLater(t *testing.T) {
 	}
 	defer b.Close()
 	hear(t, b, "hello")
-}
-
-func TestTargetThatIsNotThereResets(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	r, err := Listen("127.0.0.1:0", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	wantReset(t, r)
 }
 
 func TestCloseEndsWhatIsHeld(t *testing.T) {

@@ -97,23 +97,6 @@ func TestCommandsBehindAWaitingReserveRunInOrder(t *testing.T) {
 	nothingLeft(t, s, 1)
 }
 
-func TestPipelineOfAHundredThousandCommands(t *testing.T) {
-	s := daemon.Start(t, daemon.ShardArgs(4)...)
-	c := daemon.Client(t, s)
-	const n = 100000
-	fed := daemon.Feed(c, bytes.Repeat([]byte("put 0 0 100 1\r\nx\r\n"), n), bytes.Repeat([]byte("reserve\r\n"), n))
-	for i := range n {
-		daemon.Expect(t, c, "", fmt.Sprintf("INSERTED %d\r\n", i+1))
-	}
-	served(t, daemon.Client(t, s))
-	for i := range n {
-		daemon.Expect(t, c, "", fmt.Sprintf("RESERVED %d 1\r\nx\r\n", i+1))
-	}
-	if err := <-fed; err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestBigBody(t *testing.T) {
 	size := daemon.Amount(t, "POLYSTALKD_BIG_BODY", 128<<20)
 	s := daemon.Start(t, append(daemon.ShardArgs(4), "-z", "1073741824")...)

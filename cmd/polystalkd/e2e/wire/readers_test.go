@@ -69,46 +69,6 @@ func TestSlowReaderGetsEveryReply(t *testing.T) {
 	}
 }
 
-// TestFloodHurtsNobody: a client sends without end and reads nothing, or waits for a reserve.
-// The server closes the connection or stops reading it.
-func TestFloodHurtsNobody(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for name, tt := range map[string]struct{ first, command string }{
-		"unread replies":   {"", "peek 1\r\n"},
-		"behind a reserve": {"watch none\r\nignore default\r\nreserve\r\n", "list-tubes\r\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := daemon.Start(t, daemon.ShardArgs(4)...)
-			other := daemon.Client(t, s)
-			putOne(t, other, 1, 1000)
-			was, open := daemon.Memory(s), len(openFiles(s))
-			deaf := daemon.Client(t, s)
-			_ = deaf.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			parts := [][]byte{[]byte(tt.first)}
-			for range 64 {
-				parts = append(parts, bytes.Repeat([]byte(tt.command), 1<<20/len(tt.command)))
-			}
-			fed := daemon.Feed(deaf, parts...)
-			served(t, other)
-			select {
-			case err := <-fed:
-				if err == nil {
-					t.Error("the server took all of it")
-				}
-			case <-time.After(3 * time.Second):
-				daemon.AwaitStat(t, s, "current-connections", 2)
-			}
-			daemon.ResetClient(deaf)
-			daemon.Bounded(t, s, was, 32<<20)
-			daemon.Expect(t, other, "delete 1\r\n", "DELETED\r\n")
-			nothingLeft(t, s, 1)
-			awaitDescriptors(t, s, open)
-		})
-	}
-}
-
 // TestConnectionsTogetherAreBounded: many clients send ahead, or leave their replies unread,
 // as much as each may for itself. The server's memory stays within the bound for all of them.
 func TestConnectionsTogetherAreBounded(t *testing.T) {

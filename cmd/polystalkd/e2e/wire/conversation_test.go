@@ -134,13 +134,9 @@ func TestConversationsHandedOn(t *testing.T) {
 	for _, c := range all {
 		byName[c.Name] = c
 	}
-	for i, group := range handedOn {
+	for _, group := range handedOn {
 		t.Run(group[0], func(t *testing.T) {
-			start := standBy
-			if i == 0 {
-				start = follower // which takes longer to start
-			}
-			address := start(t).beanstalk
+			address := standBy(t).beanstalk
 			for _, name := range group {
 				d := &conversation.NetDriver{Address: address}
 				if err := byName[name].Play(d, conversation.Options{Journaled: true}); err != nil {

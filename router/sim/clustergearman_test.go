@@ -72,7 +72,7 @@ func gearPackets(k *sock, take func(*gearPacket) error) error {
 	var m gearman.Message
 	for len(k.Got) > 0 {
 		n, fault := gearman.ParseReply(&m, k.Got, 1<<30)
-		if fault != nil {
+		if fault != nil || !m.Type.HasData() && m.Size > 0 {
 			return fmt.Errorf("no packet: %.60q", k.Got)
 		}
 		if n == 0 || len(k.Got) < n+m.Size {

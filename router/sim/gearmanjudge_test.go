@@ -19,24 +19,17 @@ type gearPacket struct {
 
 // listen takes what cn got, and judges each packet.
 func (c *gearChaos) listen(cn *gearConn) error {
-	var m gearman.Message
-	for len(cn.k.Got) > 0 {
-		got := cn.k.Got
-		n, fault := gearman.ParseReply(&m, got, 1<<30)
-		if fault != nil || n == 0 || len(got) < n+m.Size || !m.Type.HasData() && m.Size > 0 {
-			return fmt.Errorf("no packet: %.60q and %d bytes, of %d: %v", got, m.Size, len(got), fault)
-		}
-		p := &gearPacket{t: m.Type, data: string(got[n : n+m.Size])}
-		for _, a := range m.Args[:m.N] {
-			p.args = append(p.args, string(a))
-		}
-		cn.k.Got = got[n+m.Size:]
+	err := gearPackets(cn.k, func(p *gearPacket) error {
 		c.seen[p.t.String()]++
 		if err := c.hear(cn, p); err != nil {
 			return fmt.Errorf("%v %q %.40q: %w", p.t, p.args, p.data, err)
 		}
+		return nil
+	})
+	if err == nil && len(cn.k.Got) > 0 {
+		err = fmt.Errorf("no packet: %.60q of %d bytes", cn.k.Got, len(cn.k.Got))
 	}
-	return nil
+	return err
 }
 
 func (c *gearChaos) hear(cn *gearConn, p *gearPacket) error {

@@ -106,7 +106,9 @@ func (b *operatorClient) isGone(id uint64) error {
 // later. The twin judges a flush of all that are there.
 func (b *operatorClient) flush(*direct.Caller) error {
 	f := &admin.Flush{Tube: b.name(), States: core.States(b.rng.IntN(32)) & core.StatesOf(core.Ready, core.Delayed, core.Buried)}
-	in := func(j *core.JobView) bool { return j.Tube == f.Tube && j.State != core.Reserved && f.States.Has(j.State) }
+	in := func(j *core.JobView) bool {
+		return j.Tube == f.Tube && j.State != core.Reserved && f.States.Has(j.State)
+	}
 	dry := *f
 	dry.DryRun = true
 	n, err := b.o.Admin.Flush(context.Background(), &dry)

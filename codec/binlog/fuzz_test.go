@@ -3,10 +3,8 @@ package binlog
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -64,22 +62,4 @@ func FuzzReadDir(f *testing.F) {
 		_, again := mustJobs(t, out)
 		checkJobs(t, again, seen...)
 	})
-}
-
-// A claimed gigabyte is not reserved: the claim is compared with the file.
-func TestLengthsAreNotBelieved(t *testing.T) {
-	h := full(1, 1, "one")
-	h.bodySize = bodySizeMax
-	b := log(7, h)
-	if n := binary.LittleEndian.Uint32(b[4+4+4+32:]); n != bodySizeMax {
-		t.Fatal(n)
-	}
-	dir := dirOf(t, b)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := ReadDir(dir, Options{})
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 1<<20 {
-		t.Errorf("%d bytes to read a file of %d: %v", n, len(b), err)
-	}
 }

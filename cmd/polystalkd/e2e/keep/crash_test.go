@@ -16,7 +16,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// Kill rounds with a judge of whole histories are the fault harness's (make faults). These are
+// The fault harness (make faults) has the kill rounds with a judge of whole histories. These are
 // the smoke tests of a crash.
 
 // A traffic is what clients were told between two kills.
@@ -75,9 +75,10 @@ func (r *traffic) work(c, producer *conversation.Client, prefix string) {
 	}
 }
 
-// TestKillKeepsWhatWasAcknowledged kills the server under load, with each policy of syncing. Jobs
-// in each state come back as they were, what was acknowledged is there, nothing deleted is back,
-// and a worker was only given jobs that cannot vanish.
+// TestKillKeepsWhatWasAcknowledged ends the server under load, with each policy of syncing: by
+// kill -9, and once by SIGTERM. Jobs in each state come back as they were, and so does the pause.
+// What was acknowledged is there, nothing deleted is back, and each job that a worker reserved is
+// in the journal.
 func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -111,7 +112,11 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 				worker, producer := daemon.Client(t, s), daemon.Client(t, s)
 				wg.Go(func() { r.work(worker, producer, fmt.Sprint(round)) })
 				time.Sleep(time.Duration(20+rng.IntN(150)) * time.Millisecond)
-				daemon.Kill(s)
+				if round == 2 {
+					s.Stop()
+				} else {
+					daemon.Kill(s)
+				}
 				wg.Wait()
 				s = startKept(t, dir, append(args, "--shards", []string{"1", "2", "4", "16"}[rng.IntN(4)])...)
 				c = daemon.Client(t, s)

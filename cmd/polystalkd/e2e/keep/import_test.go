@@ -119,9 +119,8 @@ const (
 	startOver = "were being taken over when the server ended: starting again"
 )
 
-// TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are had,
-// once, whatever happens afterwards; its files stay as they are. Of its faults
-// this has "body of 65534–65535 bytes" in the next test.
+// TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are taken over, once,
+// whatever happens afterwards; its files stay as they are.
 func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 	for _, shards := range []string{"1", "16"} {
 		t.Run("shards="+shards, func(t *testing.T) {

@@ -30,10 +30,8 @@ func strace(t *testing.T, options []string, dir string, args []string) *daemon.S
 	return daemon.Launch(t, cmd)
 }
 
-// TestDiskErrorsEndTheServer: an error of a write or a sync is never passed
-// over. Whoever waits is not answered, the exit code tells, and a restart shows
-// all that was acknowledged. Of beanstalkd's faults these are "write error on
-// the log" and "fsync error".
+// TestDiskErrorsEndTheServer: an error of a write or a sync is never passed over. A client that
+// waits gets no reply, the exit code tells, and a restart shows all that was acknowledged.
 func TestDiskErrorsEndTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -102,7 +100,6 @@ func TestDiskErrorsEndTheServer(t *testing.T) {
 }
 
 // TestTimerSyncsTheLastBurst: with -f a change is synced though none follows.
-// Of beanstalkd's faults this is "50 ms".
 func TestTimerSyncsTheLastBurst(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
 	s := strace(t, []string{"-o", calls, "-e", "trace=fdatasync"}, t.TempDir(), []string{"-s", "1000000", "-f", "10", "--loops", "1"})

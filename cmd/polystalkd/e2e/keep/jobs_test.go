@@ -110,7 +110,7 @@ func upTo(n uint64) (ids []uint64) {
 	return ids
 }
 
-// sameJobs compares two looks at the same jobs, none of which was due between.
+// sameJobs compares two looks at the same jobs. No job became due in between.
 func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 	t.Helper()
 	for id, w := range want {
@@ -149,7 +149,7 @@ func segments(t *testing.T, dir string) []string {
 	return names
 }
 
-// contents are the files of dir whose names start with prefix.
+// contents returns the files of dir with a prefix: bytes by name.
 func contents(t *testing.T, dir, prefix string) map[string]string {
 	t.Helper()
 	m := make(map[string]string)

@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,65 +12,51 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/binlog"
 	"polystalk/codec/conversation"
 )
 
-// TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with
-// 10 and changes nothing.
+// TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with 10 and changes
+// nothing.
 func TestOneServerForADirectory(t *testing.T) {
+	program, _ := daemon.Reference(t)
 	dir := t.TempDir()
 	s := startKept(t, dir, "-s", "300000")
 	c := daemon.Client(t, s)
 	putN(t, c, 10, "put 0 0 100 3\r\nabc\r\n")
 	files := slices.Sorted(maps.Keys(contents(t, dir, "")))
-
 	second := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", dir)
 	pid := fmt.Sprint(s.Cmd.Process.Pid)
-	if second.Code != 10 || !strings.Contains(second.Stderr, "in use by another server") || !strings.Contains(second.Stderr, pid) {
-		t.Errorf("exit code %d and %q, want 10 and our process %s named", second.Code, second.Stderr, pid)
+	if second.Code != 10 || !strings.Contains(second.Stderr, "in use by another server") || !strings.Contains(second.Stderr, pid) || strings.Count(second.Stderr, "\n") != 1 {
+		t.Errorf("exit code %d and %q, want 10 and our process %s named in one line", second.Code, second.Stderr, pid)
 	}
-	if lines := strings.Count(second.Stderr, "\n"); lines != 1 {
-		t.Errorf("%d lines: %s", lines, second.Stderr)
+	port, err := conversation.FreePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if program, _ := daemon.Reference(t); program != "" {
-		port, err := conversation.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		other := daemon.RunToEnd(t, program, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", fmt.Sprint(port), "-b", dir)
-		if other.Code != 10 {
-			t.Errorf("beanstalkd: exit code %d and %q, want 10", other.Code, other.Stderr)
-		}
+	if other := daemon.RunToEnd(t, program, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", fmt.Sprint(port), "-b", dir); other.Code != 10 {
+		t.Errorf("beanstalkd: exit code %d and %q, want 10", other.Code, other.Stderr)
 	}
 	if now := slices.Sorted(maps.Keys(contents(t, dir, ""))); !slices.Equal(now, files) {
 		t.Errorf("the directory has %q, had %q", now, files)
 	}
 	daemon.Expect(t, c, "put 0 0 100 3\r\nabc\r\n", "INSERTED 11\r\n")
 	daemon.Kill(s)
-	// The lock ends with the process.
-	s = startKept(t, dir)
+	s = startKept(t, dir) // the lock ends with the process
 	daemon.AwaitStat(t, s, "current-jobs-ready", 11)
 
-	// And the other way round.
-	program, _ := daemon.Reference(t)
 	theirs := t.TempDir()
 	r := startOther(t, []string{program, "-b", theirs})
 	refused := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", theirs)
-	if refused.Code != 10 {
-		t.Errorf("with beanstalkd in the directory: exit code %d and %q, want 10", refused.Code, refused.Stderr)
-	}
-	if found := segments(t, theirs); len(found) > 0 {
-		t.Errorf("it left %q in beanstalkd's directory", found)
+	if found := segments(t, theirs); refused.Code != 10 || len(found) > 0 {
+		t.Errorf("with beanstalkd in the directory: exit code %d and %q, and it left %q", refused.Code, refused.Stderr, found)
 	}
 	daemon.Kill(r)
 }
 
-// TestLockedToTheEnd: a signal during a long start ends the server while the
-// journal is still being read, and written. The directory is another server's
-// only when nothing of this one is left.
+// TestLockedToTheEnd: a signal during a long start ends the server while it reads and writes the
+// journal. The directory stays locked until the process is dead.
 func TestLockedToTheEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -107,26 +94,21 @@ func TestLockedToTheEnd(t *testing.T) {
 	}
 }
 
-// lockedBy is the process that has the lock of dir, or 0.
+// lockedBy returns the process that has the lock of dir, or 0.
 func lockedBy(t *testing.T, dir string) int {
 	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	l, err := binlog.Lock(dir)
+	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
+		return locked.PID
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	lock := unix.Flock_t{Type: unix.F_WRLCK}
-	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil {
-		t.Fatal(err)
-	}
-	if lock.Type == unix.F_UNLCK {
-		return 0
-	}
-	return int(lock.Pid)
+	l.Unlock()
+	return 0
 }
 
-// alive reports whether there is such a process, and not only what it leaves to
-// its parent.
+// alive reports whether a process runs, and is no zombie.
 func alive(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(b), ") ")

@@ -10,8 +10,8 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestLeavingGetsAllAnswers: who says quit, or shuts down its sending side,
-// right after puts hears of each.
+// TestLeavingGetsAllAnswers: a client that says quit, or shuts down its sending side, right after
+// puts gets a reply to each.
 func TestLeavingGetsAllAnswers(t *testing.T) {
 	s := startKept(t, t.TempDir(), "-s", "1000000")
 	const n = 3000
@@ -39,8 +39,8 @@ func TestLeavingGetsAllAnswers(t *testing.T) {
 	daemon.AwaitStat(t, s, "current-jobs-ready", 2*n)
 	daemon.AwaitStat(t, s, "current-connections", 0)
 
-	// Who shuts down its side while a reserve waits: what stands behind that is
-	// run in the same turn as the end.
+	// A client shuts down its side while a reserve waits: the commands behind that run in the same
+	// turn as the end, and their replies keep the order.
 	for range 20 {
 		waits := daemon.Client(t, s)
 		daemon.Expect(t, waits, "watch empty\r\n", "WATCHING 2\r\n")

@@ -98,9 +98,9 @@ func newCommitter(o committerOptions) *committer {
 	return c
 }
 
-// Resume continues the numbers of commits behind n, which counts as acknowledged. It is called
+// resume continues the numbers of commits behind n, which counts as acknowledged. It is called
 // before anything else.
-func (c *committer) Resume(n uint64) {
+func (c *committer) resume(n uint64) {
 	c.begun.Store(n)
 	c.acked.Store(n)
 }
@@ -160,9 +160,9 @@ func (c *committer) Wake() {
 	}
 }
 
-// Run makes commits whenever Wake is called, until quit is closed or one fails: it is the
+// serve makes commits whenever Wake is called, until quit is closed or one fails: it is the
 // committer's goroutine.
-func (c *committer) Run(quit <-chan struct{}) {
+func (c *committer) serve(quit <-chan struct{}) {
 	for {
 		select {
 		case <-quit:

@@ -85,7 +85,7 @@ func (m *memory) expect(t *testing.T, kept string, calls ...string) {
 // any record is a commit too.
 func TestCommit(t *testing.T) {
 	c, m := newMemory(2, nil)
-	c.Resume(41)
+	c.resume(41)
 	if n := add(c.logs[0], "a"); n != 42 {
 		t.Errorf("waited for under %d", n)
 	}
@@ -392,7 +392,7 @@ func TestManyAppend(t *testing.T) {
 	c, m := newMemory(shards, nil)
 	quit := make(chan struct{})
 	var running, shardsDone sync.WaitGroup
-	running.Go(func() { c.Run(quit) })
+	running.Go(func() { c.serve(quit) })
 	for i := range shards {
 		shardsDone.Go(func() {
 			l := c.logs[i]

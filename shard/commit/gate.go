@@ -102,9 +102,9 @@ func (j *Journal) FullHere() bool { return j.ledger.FullHere() }
 func (j *Journal) SetRoomElsewhere(n int64) (full bool) {
 	before := j.ledger.FullElsewhere()
 	j.ledger.SetElsewhere(n)
-	j.gate.UpdatePressure()
+	j.UpdatePressure()
 	if full = j.ledger.FullElsewhere(); before != full {
-		j.gate.Notify() // sessions that wait are refused, or let in
+		j.Notify() // sessions that wait are refused, or let in
 		j.WakeKeeper()
 	}
 	return full

@@ -35,11 +35,11 @@ type Options struct {
 //	WAL        stores batches, and gives up old ones
 type Journal struct {
 	*wal.WAL
-	opts      Options
-	ledger    *space.Ledger
-	committer *committer
-	gate      *gate
-	stager    *stager
+	*committer
+	*gate
+	opts   Options
+	ledger *space.Ledger
+	stager *stager
 
 	leading bool
 	quit    chan struct{} // closed to end the committer's goroutine
@@ -48,20 +48,14 @@ type Journal struct {
 
 var _ Storage = (*Journal)(nil)
 
-// below is what the WAL sees of a Journal.
-type below struct {
-	*committer
-	*gate
-	*stager
-}
+// ProposeFloor has the next commit carry a Floor at index. The WAL calls it.
+func (j *Journal) ProposeFloor(index uint64) { j.stager.floor.Store(index) }
 
-// ProposeFloor implements wal.Committer.
-func (b *below) ProposeFloor(index uint64) { b.stager.floor.Store(index) }
-
-// Learn implements wal.Committer.
-func (b *below) Learn(f *record.Floor) {
-	b.stager.raise(&f.Globals)
-	b.stager.count(b.committer.logs)
+// Learn takes in a Floor that another server wrote, and counts what lives by now. The WAL calls
+// it.
+func (j *Journal) Learn(f *record.Floor) {
+	j.stager.raise(&f.Globals)
+	j.stager.count(j.logs)
 }
 
 // New returns a Journal. Call Recover next, then Open and Lead, or Start.
@@ -74,7 +68,7 @@ func New(o Options) *Journal {
 		here: !o.Replicated && o.Sync != wal.SyncAlways && !o.Manual, prompt: j.prompt,
 		appended: j.appended, acked: j.acked, failed: j.failed,
 	})
-	j.WAL = wal.New(o.Options, &below{j.committer, j.gate, j.stager})
+	j.WAL = wal.New(o.Options, j)
 	j.ledger = j.Ledger()
 	j.gate.ledger, j.gate.committer, j.stager.ledger = j.ledger, j.committer, j.ledger
 	j.stager.to = j.Writer()
@@ -104,13 +98,13 @@ func (j *Journal) prompt() bool {
 // appended implements committerOptions.appended.
 func (j *Journal) appended(n int64) {
 	j.ledger.Append(n)
-	j.gate.tightenPressure()
+	j.tightenPressure()
 }
 
 // acked implements committerOptions.acked.
 func (j *Journal) acked() {
-	j.gate.UpdatePressure()
-	j.gate.notifyAcked()
+	j.UpdatePressure()
+	j.notifyAcked()
 	j.WakeIfTight()
 }
 
@@ -123,35 +117,13 @@ func (j *Journal) failed(f *Failure) {
 }
 
 // Log returns the log of shard i.
-func (j *Journal) Log(i int) *Log { return j.committer.logs[i] }
-
-// Acked implements Storage.
-func (j *Journal) Acked() uint64 { return j.committer.Acked() }
-
-// Pressure implements Storage.
-func (j *Journal) Pressure() Pressure { return j.committer.Pressure() }
+func (j *Journal) Log(i int) *Log { return j.logs[i] }
 
 // Notified implements Storage.
-func (j *Journal) Notified() uint64 { return j.gate.notified.Load() }
+func (j *Journal) Notified() uint64 { return j.notified.Load() }
 
 // Here implements Storage.
 func (j *Journal) Here() bool { return j.committer.opts.here }
-
-// CommitHere implements Storage.
-func (j *Journal) CommitHere() { j.committer.CommitHere() }
-
-// Begun returns the number of the last commit that has begun. Records appended from now on, and
-// the commit that Wake asks for, have a higher number.
-func (j *Journal) Begun() uint64 { return j.committer.Begun() }
-
-// Wake has the committer's goroutine make a commit.
-func (j *Journal) Wake() { j.committer.Wake() }
-
-// Commit makes a commit, in a Manual Journal.
-func (j *Journal) Commit() error { return j.committer.Commit() }
-
-// Requested reports whether a commit is wanted that has not begun.
-func (j *Journal) Requested() bool { return j.committer.Requested() }
 
 // HighID returns the highest id that a job has had.
 func (j *Journal) HighID() uint64 { return j.stager.highestID() }
@@ -168,7 +140,7 @@ func (j *Journal) SetImported(n uint64) error {
 	if e := j.Entries(); e != nil {
 		first = max(1, e.First())
 	}
-	j.committer.exclude(func() { j.stager.setImported(n, first) })
+	j.exclude(func() { j.stager.setImported(n, first) })
 	return j.Durable()
 }
 
@@ -187,7 +159,7 @@ func (j *Journal) Recover(p wal.Replayer) (*wal.Recovered, error) {
 // resume has commits and batches go on behind the last ones.
 func (j *Journal) resume(batch, commit uint64) {
 	j.stager.resume(batch)
-	j.committer.Resume(commit)
+	j.committer.resume(commit)
 }
 
 // Start is Open and Lead, for a server that follows no other. After an error the Journal is
@@ -206,7 +178,7 @@ func (j *Journal) Start() error {
 // Lead begins to commit the Logs, and to give up old segments. The cores must have been
 // replayed.
 func (j *Journal) Lead() error {
-	j.stager.count(j.committer.logs)
+	j.stager.count(j.logs)
 	switch {
 	case j.Entries() != nil:
 		j.leadEntries()
@@ -220,7 +192,7 @@ func (j *Journal) Lead() error {
 	if !j.opts.Manual {
 		go func() {
 			defer close(j.ended)
-			j.committer.Run(j.quit)
+			j.committer.serve(j.quit)
 		}()
 	}
 	return nil
@@ -237,9 +209,9 @@ func (j *Journal) Close() error {
 	if j.leading && !j.opts.Manual {
 		<-j.ended
 	}
-	err := j.committer.Err()
+	err := j.Err()
 	if err == nil && j.leading && j.Entries() == nil {
-		err = j.committer.Commit()
+		err = j.Commit()
 	}
 	return errors.Join(err, j.WAL.Close(err == nil))
 }

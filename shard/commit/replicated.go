@@ -57,13 +57,13 @@ func (p *replicated) End(n uint64) (safe bool, err error) {
 // The owner of the Proposer calls it for each commit, or for the last of several. The error is
 // the one that has ended the storage.
 func (j *Journal) Committed(n uint64) error {
-	if n <= j.committer.Acked() {
-		return j.committer.Err()
+	if n <= j.Acked() {
+		return j.Err()
 	}
 	if err := j.committer.Committed(n); err != nil {
 		return err
 	}
-	j.WAL.Reached(n)
+	j.Reached(n)
 	return nil
 }
 
@@ -71,9 +71,9 @@ func (j *Journal) Committed(n uint64) error {
 // bodies that are in part there never become whole. A Floor repeats what older records said.
 func (j *Journal) leadEntries() {
 	e := j.Entries()
-	k := max(e.Last(), j.committer.Begun())
-	j.committer.Resume(k)
+	k := max(e.Last(), j.Begun())
+	j.committer.resume(k)
 	e.Lead(k)
 	j.stager.stageEpoch(&record.Epoch{Node: j.opts.Node, Time: j.opts.Now().UnixNano(), Format: record.Format}, e.First())
-	j.committer.request()
+	j.request()
 }

@@ -49,14 +49,14 @@ func (r *recovery) cutOff() error {
 	s := r.segments[r.last]
 	s.at = r.cut.offset
 	if r.cut.torn || r.behind > 0 {
-		r.out.Cut = fmt.Sprintf("%s at offset %d", segmentName(s.number), s.at)
+		r.out.Cut = fmt.Sprintf("%s at offset %d", SegmentName(s.number), s.at)
 	}
 	if r.behind == 0 {
 		return nil
 	}
 	// From the end, so that a crash meanwhile leaves no gap.
 	for _, s := range slices.Backward(r.segments[r.last+1:]) {
-		if err := r.j.disk.Remove(segmentName(s.number)); err != nil {
+		if err := r.j.disk.Remove(SegmentName(s.number)); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 		list.spares = append(list.spares, s)
 		return buf, nil
 	}
-	f, err := r.j.disk.Open(segmentName(s.number))
+	f, err := r.j.disk.Open(SegmentName(s.number))
 	if err != nil {
 		return buf, err
 	}
@@ -110,7 +110,7 @@ func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 // what a process before us could not write back counts as written, and so do
 // the zeros with which it did the same. It returns buf, perhaps a larger one.
 func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
-	name := segmentName(s.number)
+	name := SegmentName(s.number)
 	from := int64(headerSize)
 	if s.lastBatch > 0 {
 		if int64(cap(buf)) < s.size {
@@ -122,11 +122,7 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 		}
 		// Memory may have forgotten since it was replayed what the disk never had.
 		at, last := from, uint64(0)
-		for at < s.at {
-			b, ok := batchAt(buf, at, r.j.segments.id, s.number)
-			if !ok {
-				break
-			}
+		for b := range batches(buf, at, r.j.segments.id, s.number) {
 			at, last = at+int64(b.size), b.number
 			if last <= r.synced {
 				from = at

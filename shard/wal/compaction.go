@@ -1,7 +1,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -114,10 +116,11 @@ type compaction struct {
 	k       *keeper
 	segment *segment
 	urgent  bool
+	batches iter.Seq[batch]
 	ids     map[uint16][]uint64 // to be copied, by slot
 	paused  map[string]bool     // tubes that were seen already
-	room    copyRoom
-	worked  time.Time // when it last rested
+	room    map[uint64]int64    // promised for large bodies, by job; see makeRoom
+	worked  time.Time           // when it last rested
 }
 
 // run has everything copied that lives in the segment.
@@ -126,18 +129,19 @@ func (c *compaction) run() error {
 	if err != nil {
 		return err
 	}
-	if err := c.room.take(c, data); err != nil {
+	c.batches = batches(data[:min(c.segment.at, int64(len(data)))], headerSize, c.k.segments.id, c.segment.number)
+	if err := c.makeRoom(); err != nil {
 		return err
 	}
-	defer c.room.end(c.k.ledger)
-	c.worked = time.Now()
-	n := 0
-	for at := int64(headerSize); at < c.segment.at; {
-		b, ok := batchAt(data, at, c.k.segments.id, c.segment.number)
-		if !ok {
-			return fmt.Errorf("%s cannot be read any more at offset %d", segmentName(c.segment.number), at)
+	defer func() {
+		for id := range c.room {
+			c.copied(id)
 		}
-		at += int64(b.size)
+	}()
+	c.worked = time.Now()
+	n, end := 0, int64(headerSize)
+	for b := range c.batches {
+		end += int64(b.size)
 		if err := c.batch(&b); err != nil {
 			return err
 		}
@@ -148,29 +152,88 @@ func (c *compaction) run() error {
 			}
 		}
 	}
+	if end != c.segment.at {
+		return fmt.Errorf("%s cannot be read any more at offset %d", SegmentName(c.segment.number), end)
+	}
 	for _, slot := range slices.Sorted(maps.Keys(c.ids)) {
 		c.visit(slot)
 	}
 	return nil
 }
 
+// errNoCopy is why a segment is not given up now.
+var errNoCopy = errors.New("there is no room to copy the large bodies that begin in a segment")
+
+// makeRoom promises room for each large body that begins in the segment and lives, and prepares
+// segments for it. Its error is errNoCopy if the disk has no room for that.
+//
+// Live jobs of one segment fit into the reserve, except large bodies that go on in other segments:
+// a job is copied whole. A compaction without room for all of them would use up the reserve
+// half-way, and then nothing, not even a delete, could go on until space came from outside.
+func (c *compaction) makeRoom() error {
+	k, need := c.k, int64(0)
+	sums, lives := k.ledger.Sums(), k.opts.Lives
+	c.room = make(map[uint64]int64)
+	for b := range c.batches {
+		for rec := range b.each {
+			if kind := record.KindOf(rec); kind != record.KindPut && kind != record.KindCopy {
+				continue
+			}
+			n, id := largeOf(rec), record.IDOf(rec)
+			if n == 0 || c.room[id] > 0 || lives != nil && !lives(record.SlotOf(rec), id, c.segment.lastCommit) {
+				continue
+			}
+			c.room[id] = sums.Footprint(n)
+			need += c.room[id]
+		}
+	}
+	for !k.ledger.Promise(need) {
+		if err := k.preparer.add(); err != nil {
+			c.room = nil
+			if errors.Is(err, errNoSpace) {
+				return errNoCopy
+			}
+			return err // what passes says nothing of the disk: the next try is soon
+		}
+	}
+	return nil
+}
+
+// largeOf returns the length of the body that follows a record in Chunks, or zero.
+func largeOf(rec []byte) int64 {
+	var r record.Record
+	if rec[5]&record.FlagChunked == 0 {
+		return 0
+	}
+	if _, err := record.Parse(&r, rec); err != nil {
+		return 0 // it was replayed, or is ours
+	}
+	return int64(r.Chunked)
+}
+
+// copied gives back what was promised for a job: it is in a Log, or gone.
+func (c *compaction) copied(id uint64) {
+	if n := c.room[id]; n > 0 {
+		c.k.ledger.GiveBack(n)
+		delete(c.room, id)
+	}
+}
+
 // batch has copied what lives of one batch, or notes it to be copied with what follows.
 func (c *compaction) batch(b *batch) error {
-	for recs := b.records; len(recs) > 0; {
-		rec := recs
-		recs = recs[record.Len(recs):]
+	for rec := range b.each {
 		switch record.KindOf(rec) {
 		case record.KindPut, record.KindCopy:
 			slot, id := record.SlotOf(rec), record.IDOf(rec)
 			c.ids[slot] = append(c.ids[slot], id)
-			if len(c.ids[slot]) == copyJobs || c.room.bytes[id] > 0 {
+			if len(c.ids[slot]) == copyJobs || c.room[id] > 0 {
 				c.visit(slot)
-				c.room.copied(c.k.ledger, id)
+				c.copied(id)
 			}
 		case record.KindPause:
 			var r record.Record
 			if _, err := record.Parse(&r, rec); err != nil {
-				return fmt.Errorf("%s at offset %d: %w", segmentName(c.segment.number), b.offset, err)
+				return fmt.Errorf("%s at offset %d: %w", SegmentName(c.segment.number), b.offset, err)
 			}
 			// Once for each tube: else what is paused again and again would
 			// be copied as often, for ever.
@@ -201,10 +264,8 @@ func (c *compaction) rest() error {
 			return err
 		}
 	}
-	if k.segments.anotherWanted() && k.segments.anotherAllowed() && k.preparer.add() != nil {
-		if err := k.committer.Err(); err != nil {
-			return err
-		}
+	if _, err := k.addIf(k.segments.anotherWanted() && k.segments.anotherAllowed()); err != nil {
+		return err
 	}
 	if c.urgent || k.opts.Manual || k.segments.anotherWanted() {
 		c.urgent = true

@@ -109,10 +109,11 @@ func TestConcurrent(t *testing.T) {
 		s := &server{disk: Dir(t.TempDir()), policy: policy, size: SegmentMin}
 		must(t, s.open(3))
 		list := s.customers(1, 12, 150)
-		if s.j.Stats().Migrated == 0 {
-			t.Errorf("policy %d: nothing was ever compacted: %+v", policy, s.j.Stats())
-		}
+		j := s.j
 		must(t, s.restart(2))
+		if j.Stats().Migrated == 0 {
+			t.Errorf("policy %d: nothing was ever compacted: %+v", policy, j.Stats())
+		}
 		if err := holds(s.bodies(), list); err != nil {
 			t.Errorf("policy %d: %v", policy, err)
 		}

@@ -20,14 +20,10 @@ func (j *WAL) End() (segment uint64, at int64) { return j.segments.cur.number, j
 // the padding.
 func Batches(number uint64, data []byte) (at [][2]int64) {
 	h, _ := parseHeader(data)
-	for off := int64(headerSize); ; {
-		b, ok := batchAt(data, off, h.id, number)
-		if !ok {
-			return at
-		}
-		at = append(at, [2]int64{off, off + BatchHead + int64(len(b.records))})
-		off += int64(b.size)
+	for b := range batches(data, headerSize, h.id, number) {
+		at = append(at, [2]int64{b.offset, b.offset + BatchHead + int64(len(b.records))})
 	}
+	return at
 }
 
 // Redress gives the bytes of one segment the header of another.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"strconv"
 	"strings"
+
+	"polystalk/shard/record"
 )
 
 // A segment is a file of fixed size, zero-filled before it is used, so that
@@ -67,8 +70,8 @@ func (id identity) seed(number uint64) uint32 {
 // mark starts every batch of a segment.
 func (id identity) mark(number uint64) uint32 { return ^id.seed(number) | 1 }
 
-// segmentName is the name of a segment's file; numberOf reads it.
-func segmentName(number uint64) string { return fmt.Sprintf("%s%010d", prefix, number) }
+// SegmentName returns the name of a segment's file. numberOf reads it.
+func SegmentName(number uint64) string { return fmt.Sprintf("%s%010d", prefix, number) }
 
 func numberOf(name string) (n uint64, ok bool) {
 	digits, found := strings.CutPrefix(name, prefix)
@@ -76,11 +79,8 @@ func numberOf(name string) (n uint64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
-	return n, err == nil && n > 0 && segmentName(n) == name
+	return n, err == nil && n > 0 && SegmentName(n) == name
 }
-
-// SegmentName is the name of the file of segment number.
-func SegmentName(number uint64) string { return segmentName(number) }
 
 // A header is a segment's.
 type header struct {
@@ -194,6 +194,31 @@ func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bo
 	}, true
 }
 
+// batches yields the batches of a segment's bytes from an offset on, up to the first that is not
+// whole.
+func batches(data []byte, at int64, id identity, segment uint64) iter.Seq[batch] {
+	return func(yield func(batch) bool) {
+		for at := at; ; {
+			b, ok := batchAt(data, at, id, segment)
+			if !ok || !yield(b) {
+				return
+			}
+			at += int64(b.size)
+		}
+	}
+}
+
+// each yields each record of a batch. A checksum vouches for their lengths.
+func (b *batch) each(yield func(rec []byte) bool) {
+	for recs := b.records; len(recs) > 0; {
+		n := record.Len(recs)
+		if !yield(recs[:n]) {
+			return
+		}
+		recs = recs[n:]
+	}
+}
+
 // sealed reports whether a batch starts b, whatever its mark is.
 func sealed(b []byte, id identity, segment uint64) bool {
 	if len(b) < BatchHead {
@@ -205,7 +230,7 @@ func sealed(b []byte, id identity, segment uint64) bool {
 
 // readInto is the bytes of a segment's file, in buf if that is large enough.
 func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
-	name := segmentName(number)
+	name := SegmentName(number)
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (h *history) alone(b *batch) {
 // enter takes in one with an Entry, behind which there are the records of rest.
 func (h *history) enter(s *scan, b *batch, head *record.Entry, rest []byte) error {
 	damaged := func(reason string, args ...any) error {
-		return &Damage{segmentName(s.number), b.offset, fmt.Sprintf(reason, args...)}
+		return &Damage{SegmentName(s.number), b.offset, fmt.Sprintf(reason, args...)}
 	}
 	switch {
 	case h.first != 0 && head.Index > h.last+1:

@@ -122,13 +122,8 @@ func (k *keeper) stepAside() (again bool, err error) {
 	}
 	wanted, _ := k.look()
 	bound := k.entries != nil && k.entries.learned.Load()
-	if wanted && (!bound || k.segments.anotherAllowed()) {
-		if k.preparer.add() == nil {
-			return true, nil
-		}
-		if err := k.committer.Err(); err != nil {
-			return false, err
-		}
+	if added, err := k.addIf(wanted && (!bound || k.segments.anotherAllowed())); added || err != nil {
+		return added, err
 	}
 	_, err = k.preparer.openNext()
 	return false, err
@@ -148,19 +143,22 @@ func (k *keeper) step() (again bool, err error) {
 	}
 	// Too much on disk is better than clients that wait for ever.
 	stuck := !compactable && k.committer.Pressure() != space.Open
-	if wanted && (stuck || k.segments.anotherAllowed()) {
-		if k.preparer.add() == nil {
-			return true, nil
-		}
-		if err := k.committer.Err(); err != nil {
-			return false, err
-		}
+	if added, err := k.addIf(wanted && (stuck || k.segments.anotherAllowed())); added || err != nil {
+		return added, err
 	}
 	if !compactable {
 		k.round.End()
 		return false, nil
 	}
 	return k.tryCompact(urgent)
+}
+
+// addIf prepares a segment if one is wanted and allowed. Its error has ended the journal.
+func (k *keeper) addIf(wanted bool) (added bool, err error) {
+	if !wanted {
+		return false, nil
+	}
+	return k.preparer.add() == nil, k.committer.Err()
 }
 
 // look says whether another segment is wanted, and whether giving up an old one is urgent. It

@@ -47,13 +47,8 @@ func (k *keeper) stepLog() (again bool, err error) {
 	}
 	wanted, urgent := k.look()
 	compactable := k.lowering.stage == idle && k.compactable(urgent)
-	if wanted && (k.stuck(compactable) || k.segments.anotherAllowed()) {
-		if k.preparer.add() == nil {
-			return true, nil
-		}
-		if err := k.committer.Err(); err != nil {
-			return false, err
-		}
+	if added, err := k.addIf(wanted && (k.stuck(compactable) || k.segments.anotherAllowed())); added || err != nil {
+		return added, err
 	}
 	if !compactable {
 		if k.lowering.stage == idle {

@@ -145,7 +145,7 @@ const crumbsMax = 64
 
 // open begins to read a segment, into a buffer.
 func (p *Pin) open(number uint64, buf []byte) (*pinReader, error) {
-	f, err := p.j.disk.Open(segmentName(number))
+	f, err := p.j.disk.Open(SegmentName(number))
 	if err != nil {
 		if p.Lost() {
 			err = ErrPinLost
@@ -173,7 +173,7 @@ func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error
 		case err != nil:
 			return false, err
 		case len(piece) == 0 && (closed || r.pin.last < written):
-			return false, &Damage{segmentName(r.number), r.at, "a batch that was written cannot be read any more"}
+			return false, &Damage{SegmentName(r.number), r.at, "a batch that was written cannot be read any more"}
 		case len(piece) == 0:
 			return true, nil
 		}
@@ -219,7 +219,7 @@ func (r *pinReader) read() (int, error) {
 	}
 	n, err := r.file.ReadAt(r.buf[:min(int64(len(r.buf)), r.size-r.at)], r.at)
 	if err != nil && err != io.EOF {
-		return 0, fmt.Errorf("reading %s: %w", segmentName(r.number), err)
+		return 0, fmt.Errorf("reading %s: %w", SegmentName(r.number), err)
 	}
 	return n, nil
 }

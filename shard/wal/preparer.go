@@ -84,7 +84,7 @@ func (p *preparer) prepare(number uint64) (*segment, error) {
 	if err := p.quota.Closed(p.opts.Now(), free); err != nil {
 		return nil, err
 	}
-	tmp := segmentName(number) + tmpSuffix
+	tmp := SegmentName(number) + tmpSuffix
 	if err := p.disk.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -128,13 +128,13 @@ func (p *preparer) giveHeader(f File, tmp string, number uint64) (*segment, erro
 	}
 	f.Close()
 	if err == nil {
-		err = p.disk.Rename(tmp, segmentName(number))
+		err = p.disk.Rename(tmp, SegmentName(number))
 	}
 	if err == nil {
 		err = p.disk.Sync()
 	}
 	if err != nil {
-		return nil, spaceError("preparing "+segmentName(number), err)
+		return nil, spaceError("preparing "+SegmentName(number), err)
 	}
 	return s, nil
 }
@@ -144,8 +144,8 @@ func (p *preparer) reuse(old *segment) error {
 	p.segments.mu.Lock()
 	number := p.segments.nextNumber()
 	p.segments.mu.Unlock()
-	tmp := segmentName(number) + tmpSuffix
-	if err := p.disk.Rename(segmentName(old.number), tmp); err != nil {
+	tmp := SegmentName(number) + tmpSuffix
+	if err := p.disk.Rename(SegmentName(old.number), tmp); err != nil {
 		return err
 	}
 	// Under its new number none of its old batches is valid, but first the old
@@ -167,7 +167,7 @@ func (p *preparer) reuse(old *segment) error {
 
 // remove removes the file of a segment that nobody needs.
 func (p *preparer) remove(s *segment) error {
-	if err := p.disk.Remove(segmentName(s.number)); err != nil {
+	if err := p.disk.Remove(SegmentName(s.number)); err != nil {
 		return err
 	}
 	p.quota.Moved()
@@ -187,7 +187,7 @@ func (p *preparer) openNext() (bool, error) {
 		}
 		next := s.spares[0]
 		s.mu.Unlock()
-		f, err := p.disk.Open(segmentName(next.number))
+		f, err := p.disk.Open(SegmentName(next.number))
 		if passing(err) {
 			p.report.warn("the journal's next segment cannot be opened now; trying again", err)
 		}
@@ -196,7 +196,7 @@ func (p *preparer) openNext() (bool, error) {
 		case passing(err):
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("opening %s: %w", segmentName(next.number), err)
+			return false, fmt.Errorf("opening %s: %w", SegmentName(next.number), err)
 		case next.file == nil:
 			next.file = f
 			s.changed.Broadcast()

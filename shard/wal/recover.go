@@ -164,7 +164,7 @@ const windowMax = 256 << 20
 
 // firstSize is the size of the first segment's file, zero if it cannot be had.
 func (r *recovery) firstSize() int64 {
-	f, err := r.j.disk.Open(segmentName(r.numbers[0]))
+	f, err := r.j.disk.Open(SegmentName(r.numbers[0]))
 	if err != nil {
 		return 0
 	}
@@ -181,7 +181,7 @@ func (r *recovery) progress() func(n int64) {
 	}
 	all := int64(0)
 	for _, n := range r.numbers {
-		if f, err := r.j.disk.Open(segmentName(n)); err == nil { // else to read it fails
+		if f, err := r.j.disk.Open(SegmentName(n)); err == nil { // else to read it fails
 			size, _ := f.Size()
 			all += size
 			f.Close()
@@ -257,13 +257,13 @@ func (r *recovery) run() error {
 // scan reads a segment and checks its batches.
 func (r *recovery) scan(number uint64, buf []byte) *scan {
 	s := &scan{header: header{number: number}}
-	name := segmentName(number)
+	name := SegmentName(number)
 	if s.data, s.err = readInto(r.j.disk, number, buf); s.err != nil {
 		return s
 	}
 	h, err := parseHeader(s.data)
 	if err == nil && h.number != number {
-		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
+		err = fmt.Errorf("its header says that it is %s", SegmentName(h.number))
 	}
 	if err != nil {
 		s.err = &Damage{name, 0, err.Error()}
@@ -277,11 +277,7 @@ func (r *recovery) scan(number uint64, buf []byte) *scan {
 // scan finds the batches.
 func (s *scan) scan(id identity) {
 	at := int64(headerSize)
-	for {
-		b, ok := batchAt(s.data, at, id, s.number)
-		if !ok {
-			break
-		}
+	for b := range batches(s.data, at, id, s.number) {
 		s.batches = append(s.batches, b)
 		at += int64(b.size)
 	}
@@ -299,7 +295,7 @@ func (s *scan) scan(id identity) {
 
 // take takes the next segment.
 func (r *recovery) take(i int, s *scan, w *workers) error {
-	name := segmentName(s.number)
+	name := SegmentName(s.number)
 	if i == 0 {
 		r.j.segments.id = s.id
 		r.expect = s.begins()
@@ -310,12 +306,12 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 	case i > 0 && s.first != 0:
 		return &Damage{name, firstAt, laterBeginning}
 	case i > 0 && s.number != r.numbers[i-1]+1:
-		return &Damage{segmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
+		return &Damage{SegmentName(r.numbers[i-1] + 1), 0, "the file is missing"}
 	}
 	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
 	if i > 0 && r.expect == 0 && len(s.batches) > 0 {
 		// The first segment has a batch if there is a second one with any.
-		return &Damage{segmentName(r.numbers[0]), headerSize, "its batches are gone"}
+		return &Damage{SegmentName(r.numbers[0]), headerSize, "its batches are gone"}
 	}
 	good := 0
 	for k := range s.batches {
@@ -401,14 +397,14 @@ func (r *recovery) verdict() error {
 	switch {
 	case r.expect == 0:
 		// A segment is given up only once a batch behind it is durable.
-		return &Damage{segmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
+		return &Damage{SegmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
 	case r.cut != nil && r.later >= r.expect:
 		s := r.segments[r.cut.index]
-		return &Damage{segmentName(s.number), r.cut.offset,
+		return &Damage{SegmentName(s.number), r.cut.offset,
 			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
 	// After that: what is behind a cut may say that the file is not needed.
 	case r.oldest != 0 && r.numbers[0] > r.oldest && r.history.first > r.history.floor:
-		return &Damage{segmentName(r.oldest), 0, "the file is missing"}
+		return &Damage{SegmentName(r.oldest), 0, "the file is missing"}
 	}
 	return nil
 }

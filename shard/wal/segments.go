@@ -147,7 +147,7 @@ func (s *segments) begin(first *segment) {
 func (s *segments) advance() (old *segment) {
 	old, next := s.cur, s.spares[0]
 	if next.number != old.number+1 || next.file == nil || next.at != headerSize {
-		panic(fmt.Sprintf("%s, written up to %d, open %v, is to follow %s", segmentName(next.number), next.at, next.file != nil, segmentName(old.number)))
+		panic(fmt.Sprintf("%s, written up to %d, open %v, is to follow %s", SegmentName(next.number), next.at, next.file != nil, SegmentName(old.number)))
 	}
 	s.spares = append(s.spares[:0], s.spares[1:]...)
 	s.closed = append(s.closed, old)

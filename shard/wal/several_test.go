@@ -100,7 +100,7 @@ func TestOneOfSeveralInGoroutines(t *testing.T) {
 			Disk: fakedisk.New(1), SegmentSize: SegmentMin, Now: time.Now,
 			Copy: func(uint16, []uint64, uint64) {}, CopyPause: func(uint16, []byte) {},
 		},
-		Shards: shards, Proposer: b, Node: 1,
+		Shards: shards, Proposer: b, Node: 1, Fail: func(f *commit.Failure) { panic(f) },
 	}
 	seen, high := map[uint64]int{}, uint64(0)
 	note := func(r *record.Record) {

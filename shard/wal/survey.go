@@ -133,7 +133,9 @@ func Look(d Disk) (*Survey, error) {
 		return nil, err
 	}
 	s.Segments = w.segments
-	if l := &s.log; l.headed {
+	l := &s.log
+	s.LastIndex, s.LastTerm = l.last, l.term
+	if l.headed {
 		s.Log = &Log{l.first, l.last, len(l.replaced)}
 	}
 	s.judge(w, synced)
@@ -148,7 +150,6 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 	}
 	seg.Batches++
 	s.log.see(b)
-	s.enter(b)
 	seg.Last, seg.To, seg.Used = b.number, moment, b.offset+int64(b.size)
 	for r, err := range (&Batch{records: b.records}).Records() {
 		if err != nil {
@@ -164,23 +165,11 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 	}
 }
 
-// enter takes a batch in as an entry of a log; see history.
-func (s *Survey) enter(b *batch) {
-	var head record.Entry
-	if _, ok := record.ParseEntry(&head, b.records); ok {
-		s.LastIndex, s.LastTerm = head.Index, head.Term
-		return
-	}
-	if s.LastTerm == 0 {
-		s.LastIndex, s.LastTerm = b.number-1, 1
-	}
-	s.LastIndex++
-}
-
 // sightings are what a survey knows of a journal as the log of several servers: which batches were
 // replaced. Unlike a recovery it goes on where something is missing.
 type sightings struct {
 	first, last uint64            // entries; zero: none yet
+	term        uint64            // of the last entry
 	floor       uint64            // the highest index of a Floor
 	headed      bool              // there are Entries
 	replaced    map[uint64]uint64 // batches, and by which
@@ -196,7 +185,7 @@ func (l *sightings) see(b *batch) {
 	rest, ok := record.ParseEntry(&head, b.records)
 	if !ok {
 		if l.last++; l.first == 0 {
-			l.first, l.last = b.number, b.number
+			l.first, l.last, l.term = b.number, b.number, 1
 		}
 		l.open = l.open[:0]
 		return
@@ -211,7 +200,7 @@ func (l *sightings) see(b *batch) {
 	if l.first == 0 || head.Index < l.first {
 		l.first = head.Index
 	}
-	l.last, l.headed = head.Index, true
+	l.last, l.term, l.headed = head.Index, head.Term, true
 	l.open = append(l.open, sighting{head.Index, b.number})
 	settled := 0
 	for settled < len(l.open) && l.open[settled].index <= head.Commit {
@@ -268,9 +257,9 @@ func (l *loss) which() string {
 func missingFiles(first, next uint64) Damage {
 	reason := "the file is missing"
 	if next > first+1 {
-		reason = "the files from it up to " + segmentName(next-1) + " are missing"
+		reason = "the files from it up to " + SegmentName(next-1) + " are missing"
 	}
-	return Damage{segmentName(first), 0, reason}
+	return Damage{SegmentName(first), 0, reason}
 }
 
 // Each hands out all batches in order that can be read; those that a start

@@ -224,7 +224,7 @@ func (j *WAL) begin() error {
 	first, err := j.preparer.prepare(s.nextNumber())
 	s.first = 0
 	if err == nil {
-		first.file, err = j.disk.Open(segmentName(first.number))
+		first.file, err = j.disk.Open(SegmentName(first.number))
 	}
 	if err != nil {
 		return fmt.Errorf("preparing the first segment: %w", err)

@@ -38,7 +38,7 @@ func newWalk(s *Survey) *walk {
 func (w *walk) run() error {
 	var buf []byte
 	for i, n := range w.s.numbers {
-		name := segmentName(n)
+		name := SegmentName(n)
 		if i > 0 && n != w.s.numbers[i-1]+1 {
 			w.hide(loss{Damage: missingFiles(w.s.numbers[i-1]+1, n)})
 		}
@@ -137,7 +137,7 @@ func (w *walk) header(i int, data []byte) bool {
 		w.hide(loss{Damage: Damage{seg.File, 16, "it belongs to another journal"}, End: seg.Size})
 		return false
 	case err == nil && h.number != seg.Number:
-		err = fmt.Errorf("its header says that it is %s", segmentName(h.number))
+		err = fmt.Errorf("its header says that it is %s", SegmentName(h.number))
 	case err == nil && i > 0 && h.first != 0:
 		w.hide(loss{Damage: Damage{seg.File, firstAt, laterBeginning}, End: headerSize})
 		return true
@@ -230,7 +230,7 @@ func commonIdentity(d Disk, numbers []uint64) (identity, error) {
 	var best, rough identity
 	good, claimed := make(map[identity]int), make(map[identity]int)
 	for _, n := range numbers {
-		f, err := d.Open(segmentName(n))
+		f, err := d.Open(SegmentName(n))
 		if err != nil {
 			return best, err
 		}

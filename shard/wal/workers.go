@@ -83,14 +83,13 @@ func (w *workers) replay(i int, p piece) error {
 	var r record.Record
 	for k := range p.batches {
 		b := &p.batches[k]
-		for recs := b.records; len(recs) > 0; {
-			// What is of no slot is for nobody, but an Epoch for all.
-			kind := record.KindOf(recs)
-			if kind < record.KindState && w.p.Worker(record.SlotOf(recs)) != i || kind >= record.KindState && kind != record.KindEpoch {
-				recs = recs[record.Len(recs):]
+		for rec := range b.each {
+			// A record of no slot is for no worker, but an Epoch for all.
+			kind := record.KindOf(rec)
+			if kind < record.KindState && w.p.Worker(record.SlotOf(rec)) != i || kind >= record.KindState && kind != record.KindEpoch {
 				continue
 			}
-			n, err := record.Parse(&r, recs)
+			_, err := record.Parse(&r, rec)
 			r.Commit = b.index
 			switch r.Kind {
 			case record.KindPut, record.KindCopy, record.KindDelete: // the last also of what never was
@@ -100,9 +99,8 @@ func (w *workers) replay(i int, p piece) error {
 				err = w.p.Apply(i, &r)
 			}
 			if err != nil {
-				return fmt.Errorf("%s, the batch at offset %d: %w", segmentName(p.s.number), b.offset, err)
+				return fmt.Errorf("%s, the batch at offset %d: %w", SegmentName(p.s.number), b.offset, err)
 			}
-			recs = recs[n:]
 		}
 	}
 	return nil

@@ -83,14 +83,14 @@ func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 	})
 	k, err := cur.file.WriteAt(out, cur.at)
 	if err != nil {
-		return nil, fmt.Errorf("writing %s: %w", segmentName(cur.number), err)
+		return nil, fmt.Errorf("writing %s: %w", SegmentName(cur.number), err)
 	}
 	if k < len(out) {
-		return nil, fmt.Errorf("writing %s: only %d of %d bytes were taken", segmentName(cur.number), k, len(out))
+		return nil, fmt.Errorf("writing %s: only %d of %d bytes were taken", SegmentName(cur.number), k, len(out))
 	}
 	cur.at += int64(k)
 	if cur.at > cur.size {
-		panic(fmt.Sprintf("%s is written up to %d of %d bytes", segmentName(cur.number), cur.at, cur.size))
+		panic(fmt.Sprintf("%s is written up to %d of %d bytes", SegmentName(cur.number), cur.at, cur.size))
 	}
 	w.figures.bytes.Add(uint64(k))
 	w.written.Store(number)
@@ -225,7 +225,7 @@ func (w *writer) sync() error {
 	begun := w.opts.Now()
 	for _, f := range files {
 		if err := f.file.Sync(); err != nil {
-			err = fmt.Errorf("syncing %s: %w", segmentName(f.number), err)
+			err = fmt.Errorf("syncing %s: %w", SegmentName(f.number), err)
 			w.committer.Fail(err)
 			return err
 		}

@@ -1,11 +1,8 @@
 package router_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"polystalk/router"
@@ -91,58 +88,6 @@ func TestIDsOfPutsThatDidNotRun(t *testing.T) {
 			a.wants(strings.ReplaceAll(tc.a, "other", f.tubeIn((f.d.ShardOf("default")+2)%4, 0)))
 			f.check()
 		})
-	}
-}
-
-// TestIDsHaveNoGaps: many clients on many loops put many jobs at once; every id is given
-// out once, in the order of each one's lines, and none is left out.
-func TestIDsHaveNoGaps(t *testing.T) {
-	s, addrs := serve(t, router.Config{Loops: 4, Shards: 8})
-	defer s.Shutdown(t.Context())
-	const clients, rounds, depth = 16, 200, 20
-	var mu sync.Mutex
-	seen := make(map[uint64]bool)
-	var wait sync.WaitGroup
-	for i := range clients {
-		wait.Go(func() {
-			c, err := net.Dial(addrs[0].Network(), addrs[0].String())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			r := bufio.NewReader(c)
-			last := uint64(0)
-			for range rounds {
-				send := strings.Repeat(fmt.Sprintf("use t%d\r\nput 0 0 9 1\r\nx\r\n", i%5), depth)
-				if _, err := c.Write([]byte(send)); err != nil {
-					t.Error(err)
-					return
-				}
-				for range 2 * depth {
-					line, err := r.ReadString('\n')
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					var id uint64
-					if _, err := fmt.Sscanf(line, "INSERTED %d", &id); err != nil {
-						continue // USING
-					}
-					mu.Lock()
-					if id <= last || seen[id] {
-						t.Errorf("id %d after %d, given out before: %t", id, last, seen[id])
-					}
-					seen[id] = true
-					last = id
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wait.Wait()
-	if n := uint64(len(seen)); n != clients*rounds*depth || !seen[1] || !seen[n] {
-		t.Errorf("%d ids for %d jobs, with the first: %t, and the last: %t", n, clients*rounds*depth, seen[1], seen[n])
 	}
 }
 

@@ -138,25 +138,3 @@ func TestBodyThatComesInTheLastMoment(t *testing.T) {
 	next.says(body[:200_000]+"\n", "INSERTED 3\n")
 	f.check()
 }
-
-// TestSuspendedBodies: a suspend is no time in which a body could have come.
-func TestSuspendedBodies(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
-	f.d.Server.Host().LimitBodies(100_000)
-	slow, next := f.open(), f.open()
-	slow.send("put 0 0 60 600000\r\nb")
-	next.send("put 0 0 60 70000\r\n")
-	f.slept += 10 * bodyGrace
-	f.open().says("list-tube-used\n", "USING default\n") // by which it is noticed
-	f.d.Server.Host().EvictLate()
-	f.rest()
-	if slow.closed {
-		t.Error("closed after a suspend")
-	}
-	f.pass(2 * bodyGrace)
-	f.d.Server.Host().EvictLate()
-	f.rest()
-	if !slow.closed {
-		t.Error("it keeps others waiting")
-	}
-}

@@ -159,38 +159,6 @@ func TestSuspend(t *testing.T) {
 	f.check()
 }
 
-// TestWaitAfterSuspend: a wait that begins long after a suspend is as long as was asked, in one
-// shard and over several.
-func TestWaitAfterSuspend(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	alone, both := f.open(), f.open()
-	tubes := apartTubes(f, 2)
-	f.slept += 8 * hour
-	f.pass(hour)
-	alone.says("watch "+tubes[0]+"\nignore default\nreserve-with-timeout 5\n", "WATCHING 2\nWATCHING 1\n")
-	both.says("watch "+tubes[0]+"\nwatch "+tubes[1]+"\nreserve-with-timeout 5\n", "WATCHING 2\nWATCHING 3\n")
-	f.pass(4 * core.Second)
-	alone.wants("")
-	both.wants("")
-	f.pass(core.Second)
-	alone.wants("TIMED_OUT\n")
-	both.wants("TIMED_OUT\n")
-	f.check()
-}
-
-// TestDelayRightAfterSuspend: a delay that begins in the first turn after a suspend does
-// not count it.
-func TestDelayRightAfterSuspend(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 1})
-	c := f.open()
-	f.slept += 8 * hour
-	c.says("put 0 3600 1 1\na\n", "INSERTED 1\n")
-	f.pass(3599 * core.Second)
-	c.says("peek-ready\n", "NOT_FOUND\n")
-	f.pass(core.Second)
-	c.says("peek-ready\n", "FOUND 1 1\na\n")
-}
-
 // TestWarningsAfterClockIsSetBack: warnings go on. It is the fault of holding them back
 // until a time of day.
 func TestWarningsAfterClockIsSetBack(t *testing.T) {

@@ -1,14 +1,8 @@
 package router_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,66 +14,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A watched server lets an operator list its connections.
-type watched struct {
-	*router.Server
-	t            *testing.T
-	beans, gears net.Addr
-}
-
-func watch(t *testing.T, cfg router.Config) *watched {
-	t.Helper()
-	w := &watched{Server: operated(t, cfg), t: t}
-	for _, at := range []struct {
-		addr  *net.Addr
-		serve func(net.Listener) error
-	}{{&w.beans, w.Serve}, {&w.gears, w.ServeGearman}} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		go at.serve(l)
-		*at.addr = l.Addr()
-	}
-	return w
-}
-
-// A remote is a client that blocks.
-type remote struct {
-	net.Conn
-	t *testing.T
-	r *bufio.Reader
-}
-
-func (w *watched) dial(addr net.Addr) *remote {
-	w.t.Helper()
-	c, err := net.Dial("tcp", addr.String())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(time.Minute)) // patience, not a measurement
-	return &remote{c, w.t, bufio.NewReader(c)}
-}
-
-func (k *remote) say(text string) {
-	k.t.Helper()
-	if _, err := io.WriteString(k, text); err != nil {
-		k.t.Fatal(err)
-	}
-}
-
-// hears wants text to come next.
-func (k *remote) hears(text string) {
-	k.t.Helper()
-	b := make([]byte, len(text))
-	if n, err := io.ReadFull(k.r, b); err != nil || string(b) != text {
-		k.t.Fatalf("hears %q, %v, want %q", b[:n], err, text)
-	}
-}
-
 // of is the connection of a client, as the operator sees it; nil: it is not listed.
-func (w *watched) of(k *remote) *admin.Connection {
+func (w *liveServer) of(k *remote) *admin.Connection {
 	w.t.Helper()
 	for _, c := range w.list(&admin.ConnectionQuery{Limit: 1000}) {
 		if session.PeerName(c.Peer) == k.LocalAddr().String() {
@@ -90,7 +26,7 @@ func (w *watched) of(k *remote) *admin.Connection {
 }
 
 // list is all that are wanted.
-func (w *watched) list(q *admin.ConnectionQuery) (all []admin.Connection) {
+func (w *liveServer) list(q *admin.ConnectionQuery) (all []admin.Connection) {
 	w.t.Helper()
 	for above := uint64(0); ; {
 		p, err := w.Operator().Connections(w.t.Context(), q, above)
@@ -105,7 +41,7 @@ func (w *watched) list(q *admin.ConnectionQuery) (all []admin.Connection) {
 }
 
 // becomes waits for a client's connection to be as ok says.
-func (w *watched) becomes(k *remote, what string, ok func(c *admin.Connection) bool) *admin.Connection {
+func (w *liveServer) becomes(k *remote, what string, ok func(c *admin.Connection) bool) *admin.Connection {
 	w.t.Helper()
 	var c *admin.Connection
 	eventually(w.t, func() bool {
@@ -119,7 +55,7 @@ func (w *watched) becomes(k *remote, what string, ok func(c *admin.Connection) b
 }
 
 // unknown fails the test if a connection has the number.
-func (w *watched) unknown(number uint64) {
+func (w *liveServer) unknown(number uint64) {
 	w.t.Helper()
 	_, _, err := w.Operator().Connection(w.t.Context(), number)
 	for _, err := range []error{err, w.Operator().KillConnection(w.t.Context(), number)} {
@@ -130,7 +66,7 @@ func (w *watched) unknown(number uint64) {
 }
 
 func TestConnectionsTellWhatTheyAre(t *testing.T) {
-	w := watch(t, router.Config{Loops: 2, Shards: 4})
+	w := serve(t, router.Config{Loops: 2, Shards: 4})
 	start := time.Now()
 	put := "use mail\r\nput 0 0 60 5\r\nhello\r\nput 0 0 60 5\r\nhello\r\n"
 	p := w.dial(w.beans)
@@ -230,85 +166,9 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestJobsThatRanOutAreNotHeld: though nobody has told the connection.
-func TestJobsThatRanOutAreNotHeld(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	w := watch(t, router.Config{Loops: 1, Shards: 2})
-	k := w.dial(w.beans)
-	k.say("put 0 0 1 1\r\nx\r\nreserve\r\n")
-	k.hears("INSERTED 1\r\nRESERVED 1 1\r\nx\r\n")
-	if n := len(w.list(&admin.ConnectionQuery{Holding: true, Limit: 10})); n != 1 {
-		t.Fatalf("%d hold jobs", n)
-	}
-	w.ready("default", 1)
-	if n := len(w.list(&admin.ConnectionQuery{Holding: true, Limit: 10})); n != 0 {
-		t.Errorf("%d hold jobs", n)
-	}
-	if c := w.of(k); c.Holds != 0 || c.HeldFor != 0 {
-		t.Errorf("%+v", c)
-	}
-}
-
-// TestListShowsWhoStaysOnce: each connection that is there throughout is in exactly one part
-// of every list, in the order in which they came, while others come and go.
-func TestListShowsWhoStaysOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	w := watch(t, router.Config{Loops: 3, Shards: 2})
-	ctx, stop := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	for i := range 8 {
-		others.Go(func() {
-			rng := rand.New(rand.NewPCG(2, uint64(i)))
-			var open []net.Conn
-			for ctx.Err() == nil {
-				if k := rng.IntN(60); k < len(open) {
-					open[k].Close()
-					open = slices.Delete(open, k, k+1)
-				} else if c, err := net.Dial("tcp", []net.Addr{w.beans, w.gears}[rng.IntN(2)].String()); err == nil {
-					open = append(open, c)
-				}
-			}
-			for _, c := range open {
-				c.Close()
-			}
-		})
-	}
-	var stay []*remote
-	for range 300 {
-		k := w.dial(w.beans)
-		k.say("use staying\r\n")
-		k.hears("USING staying\r\n")
-		stay = append(stay, k)
-	}
-	for _, q := range []admin.ConnectionQuery{{Limit: 7}, {Limit: 1000}, {Limit: 1, Tube: []byte("staying")}, {Limit: 50, Protocol: "beanstalkd"}} {
-		seen := make(map[string]int)
-		last := uint64(0)
-		for _, c := range w.list(&q) {
-			if c.Number <= last {
-				t.Errorf("%d is behind %d", c.Number, last)
-			}
-			last = c.Number
-			if c.Front == w.Fronts()[0] { // the other's clients may have the same ports
-				seen[session.PeerName(c.Peer)]++
-			}
-		}
-		for _, k := range stay {
-			if n := seen[k.LocalAddr().String()]; n != 1 {
-				t.Errorf("%+v: one that stays is shown %d times", q, n)
-			}
-		}
-	}
-	stop()
-	others.Wait()
-}
-
 // TestRefusedConnectionsAreCounted: by why.
 func TestRefusedConnectionsAreCounted(t *testing.T) {
-	w := watch(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 2})
+	w := serve(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 2})
 	w.dial(w.gears).say("GET / HTTP/1.1\r\n\r\n")
 	eventually(t, func() bool {
 		return w.Host().Sums().Rejected[session.RejectedForeign] == 1 && connections(w.Server) == 0

@@ -14,7 +14,7 @@ import (
 // TestActionsAreCounted: an operation counts once, by its result, and so do the jobs that it
 // was done to. Reads are not counted.
 func TestActionsAreCounted(t *testing.T) {
-	op, ctx := operated(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
+	op, ctx := serve(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
 	before := op.Steps()
 	var ids []core.JobID
 	for range 3 {

@@ -196,6 +196,14 @@ func (c *testConn) says(text, want string) {
 	c.wants(want)
 }
 
+// put puts a job into a tube, with the given priority, delay and time to run.
+func (f *fixture) put(c *testConn, tube, line, body string) {
+	f.t.Helper()
+	c.send(fmt.Sprintf("use %s\r\nput %s %d\r\n%s\r\n", tube, line, len(body), body))
+	f.rest()
+	c.take()
+}
+
 // check walks all invariants at rest.
 func (f *fixture) check() {
 	f.t.Helper()

@@ -8,32 +8,6 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// status tells of every function once, in parts with other connections between.
-func TestStatusIsListedInParts(t *testing.T) {
-	f := newGearFixture(t)
-	w, a := f.openGear(), f.openGear()
-	const functions = 9000
-	for i := range functions {
-		w.send(packet(gearman.CanDo, fmt.Sprintf("f%d", i)))
-	}
-	f.rest()
-	before := f.later()
-	a.send("status\n")
-	f.rest()
-	if f.later() == before {
-		t.Error("no other connection had a turn")
-	}
-	lines := strings.Split(a.take(), "\n")
-	seen := map[string]bool{}
-	for _, line := range lines {
-		seen[line] = true
-	}
-	if len(lines) != functions+2 || len(seen) != functions+2 || !seen["f17\t0\t0\t1"] || lines[functions] != "." {
-		t.Fatalf("%d lines, %d different", len(lines), len(seen))
-	}
-	f.check()
-}
-
 // A list that nobody reads is not made.
 func TestListsWaitForTheirReader(t *testing.T) {
 	for _, command := range []string{"show jobs\n", "show unique jobs\n", "status\n"} {

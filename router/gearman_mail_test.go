@@ -5,53 +5,8 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
-	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
-
-// secondLoop adds a loop to a fixture; the returned function drains it.
-func (f *fixture) secondLoop() (l *routertest.Loop, rest func()) {
-	asked := false
-	run := func() { asked = true }
-	l = f.d.NewLoop(run)
-	return l, func() {
-		for asked {
-			asked = false
-			l.GoOn()
-		}
-	}
-}
-
-// A connection ends while mail for it is under way, and more mail is posted
-// before every shard knows: what other sessions are waiting for is not lost.
-func TestMailOfAConnectionThatEnds(t *testing.T) {
-	f := newGearFixture(t)
-	c, d := f.openGear(), f.openGear()
-	l2, rest2 := f.secondLoop()
-	w := &testConn{f: f}
-	w.s = l2.OpenGearman(w)
-	one, two, three := f.tubeIn(0, 0), f.tubeIn(1, 0), f.tubeIn(2, 0)
-	c.asks(packet(gearman.SubmitJob, one, "", "x"), answer(gearman.JobCreated, "H:x:1"))
-	c.asks(packet(gearman.SubmitJob, two, "", "x"), answer(gearman.JobCreated, "H:x:2"))
-	w.asks(packet(gearman.CanDo, one)+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", one, "x"))
-	w.asks(packet(gearman.CanDo, two)+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", two, "x"))
-
-	release := f.own(2)
-	d.send(packet(gearman.SubmitJobBG, three, "", "x"))
-	release() // the answer for d is under way
-	w.send(packet(gearman.WorkData, "H:x:1", "mail for c"))
-	release = f.own(1)
-	w.send(packet(gearman.WorkData, "H:x:2", "more mail for c"))
-	c.s.Abort()
-	release()
-	rest2()
-	f.rest()
-	d.hears(answer(gearman.JobCreated, "H:x:3"))
-	if !c.s.Gone() {
-		t.Fatal("it does not end")
-	}
-	f.check()
-}
 
 // A hoarder is a client that reads nothing.
 type hoarder struct {
@@ -109,26 +64,5 @@ func TestWhatManyDoNotReadIsShared(t *testing.T) {
 			t.Errorf("client %d: %d bytes kept, %d of them copied, want at most %d", i, c.unsent, c.copied, most)
 		}
 	}
-	f.check()
-}
-
-// A worker that is told of a job, but asks before it hears of it, has its answer:
-// a NOOP behind that would have it ask again while it works.
-func TestGrabTakesTheNoopBack(t *testing.T) {
-	f := newGearFixture(t)
-	w := f.openGear()
-	l2, rest2 := f.secondLoop()
-	c := &testConn{f: f}
-	c.s = l2.OpenGearman(c)
-	w.asks(packet(gearman.CanDo, "f") + packet(gearman.PreSleep))
-	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
-	w.send(packet(gearman.GrabJob))
-	rest2()
-	f.rest()
-	w.hears(answer(gearman.JobAssign, "H:x:1", "f", "x"))
-	w.asks(packet(gearman.WorkComplete, "H:x:1", "") + packet(gearman.PreSleep))
-	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
-	f.rest()
-	w.hears(answer(gearman.Noop))
 	f.check()
 }

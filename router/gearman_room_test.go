@@ -2,20 +2,11 @@ package router_test
 
 import (
 	"log/slog"
-	"strings"
-	"testing"
 	"time"
 
-	"polystalk/codec/gearman"
 	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
-
-// keep gives the fixture a journal that is looked after by hand.
-func (f *fixture) keep() *commit.Journal {
-	f.t.Helper()
-	return f.keepOn(wal.Dir(f.t.TempDir()))
-}
 
 // keepOn is keep on a disk.
 func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
@@ -40,33 +31,4 @@ func (f *fixture) keepWith(o commit.Options) *commit.Journal {
 		}
 	})
 	return j
-}
-
-// A background job that is larger than what the journal has room for now waits,
-// and its loop does nothing meanwhile.
-func TestLargeSubmissionWaitsForRoom(t *testing.T) {
-	f := newGearFixture(t)
-	j := f.keep()
-	c := f.openGear()
-	c.canPause = true
-	body := strings.Repeat("x", 5<<20)
-	c.send(packet(gearman.SubmitJobBG, "f", "", body))
-	f.rest()
-	c.hears()
-	for range 100 {
-		if err := j.Tend(); err != nil {
-			t.Fatal(err)
-		}
-		f.rest()
-		if err := j.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		f.rest()
-		if c.got.Len() > 0 {
-			c.hears(answer(gearman.JobCreated, "H:x:1"))
-			f.check()
-			return
-		}
-	}
-	t.Fatal("it is never let in")
 }

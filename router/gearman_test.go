@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"bytes"
 	"fmt"
 	"polystalk/router"
 	"polystalk/router/gearmand"
@@ -106,84 +105,6 @@ func TestPausedTubeHoldsGrabs(t *testing.T) {
 	f.check()
 }
 
-// A grab over several shards takes the job of the highest priority of all functions.
-// Functions with jobs of the same priority take turns.
-func TestGrabOverShards(t *testing.T) {
-	f := newGearFixture(t)
-	c, w := f.openGear(), f.openGear()
-	var names []string
-	for i := range 4 {
-		names = append(names, f.tubeIn(i, 0))
-		w.asks(packet(gearman.CanDo, names[i]))
-	}
-	id := 0
-	for range 3 {
-		for _, name := range names {
-			id++
-			c.asks(packet(gearman.SubmitJobBG, name, "", "x"), answer(gearman.JobCreated, fmt.Sprintf("H:x:%d", id)))
-		}
-	}
-	c.asks(packet(gearman.SubmitJobHighBG, names[0], "", "x"), answer(gearman.JobCreated, "H:x:13"))
-	grab := func(id int, name string) {
-		t.Helper()
-		w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, fmt.Sprintf("H:x:%d", id), name, "x"))
-	}
-	grab(13, names[0])
-	for round := range 3 {
-		for i := 3; i >= 0; i-- {
-			grab(4*round+i+1, names[i])
-		}
-	}
-	w.asks(packet(gearman.GrabJob), answer(gearman.NoJob))
-	w.asks(packet(gearman.ResetAbilities))
-	f.check()
-	w.s.Abort()
-	f.check()
-}
-
-// A report may be delivered before the answer to the submission, when a shard is
-// busy: the client hears JOB_CREATED first.
-func TestReportsDoNotOvertakeTheSubmission(t *testing.T) {
-	f := newGearFixture(t)
-	c := f.openGear()
-	mail := c.s.Session.Protocol().(interface{ Mail() *core.Mail }).Mail()
-	release := f.own(f.d.ShardOf("f"))
-	c.send(packet(gearman.SubmitJob, "f", "u", "x"))
-	// As if another owner had posted its mail before the one that ran the
-	// submission posts the answer.
-	b := c.s.Session.Loop().Batch()
-	b.Local = append(b.Local, &mail.Msg)
-	mail.Add(&core.Relay{Job: 1, Kind: core.RelayData, Copies: 1, Body: []byte("d")})
-	f.l.GoOn()
-	c.hears()
-	release()
-	f.rest()
-	c.hears(answer(gearman.JobCreated, "H:x:1"), answer(gearman.WorkData, "H:x:1", "d"))
-}
-
-func TestGearmanConnectionEnds(t *testing.T) {
-	f := newGearFixture(t)
-	c, d, w := f.openGear(), f.openGear(), f.openGear()
-	w.asks(packet(gearman.CanDo, "f") + packet(gearman.CanDo, "g"))
-	c.asks(packet(gearman.SubmitJob, "f", "a", "x"), answer(gearman.JobCreated, "H:x:1"))
-	c.asks(packet(gearman.SubmitJob, "g", "b", "x"), answer(gearman.JobCreated, "H:x:2"))
-	d.asks(packet(gearman.SubmitJob, "g", "b", "x"), answer(gearman.JobCreated, "H:x:2"))
-	c.s.HalfClose()
-	f.check()
-	if !c.closed || !c.s.Gone() {
-		t.Fatal("it does not end")
-	}
-	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
-	w.s.Abort()
-	f.check()
-	v := f.openGear()
-	v.asks(packet(gearman.CanDo, "g")+packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
-	v.asks(packet(gearman.WorkComplete, "H:x:2", "r"))
-	d.hears(answer(gearman.WorkComplete, "H:x:2", "r"))
-	v.asks("status\n", "f\t0\t0\t1\ng\t0\t0\t1\n.\n")
-	f.check()
-}
-
 func TestListTubesQuotesFunctions(t *testing.T) {
 	f := newGearFixture(t)
 	c, b := f.openGear(), f.open()
@@ -211,22 +132,6 @@ func TestStatsJobQuotesFunctions(t *testing.T) {
 			t.Errorf("%q: got %q, want %s", name, lines, want)
 		}
 	}
-	f.check()
-}
-
-// One byte at a time, with everything in one stream.
-func TestGearmanBytewise(t *testing.T) {
-	f := newGearFixture(t)
-	c := f.openGear()
-	long := string(bytes.Repeat([]byte("z"), 300_000))
-	in := packet(gearman.CanDo, "f") + "version\n" + packet(gearman.SubmitJob, "f", "u", "data") + packet(gearman.GrabJobAll) +
-		packet(gearman.EchoReq, "") + packet(gearman.EchoReq, "e") + packet(gearman.GrabJob, "junk") + packet(gearman.WorkComplete, "H:x:1", long)
-	for i := range len(in) {
-		c.s.Input([]byte{in[i]})
-	}
-	f.rest()
-	c.hears("OK 2.0.0\n", answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobAssignUniq, "H:x:1", "f", "u", "data"),
-		answer(gearman.EchoRes, ""), answer(gearman.EchoRes, "e"), answer(gearman.NoJob), answer(gearman.WorkComplete, "H:x:1", long))
 	f.check()
 }
 

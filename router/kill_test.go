@@ -1,16 +1,10 @@
 package router_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,18 +14,9 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
-	"polystalk/shard/wal"
 )
 
-// gone wants the connection to be closed.
-func (k *remote) gone() {
-	k.t.Helper()
-	if b, err := io.ReadAll(k.r); err != nil && !strings.Contains(err.Error(), "reset") || len(b) > 0 {
-		k.t.Errorf("hears %q, %v, want the end", b, err)
-	}
-}
-
-func (w *watched) kill(c *admin.Connection) {
+func (w *liveServer) kill(c *admin.Connection) {
 	w.t.Helper()
 	if err := w.Operator().KillConnection(w.t.Context(), c.Number); err != nil {
 		w.t.Fatal(err)
@@ -40,7 +25,7 @@ func (w *watched) kill(c *admin.Connection) {
 }
 
 // ready waits until that many jobs are.
-func (w *watched) ready(tube string, want uint64) {
+func (w *liveServer) ready(tube string, want uint64) {
 	w.t.Helper()
 	var got uint64
 	eventually(w.t, func() bool {
@@ -57,7 +42,7 @@ func (w *watched) ready(tube string, want uint64) {
 
 // TestKilledInEveryState: its jobs are ready, its client sees the end, and it is unknown.
 func TestKilledInEveryState(t *testing.T) {
-	w := watch(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
+	w := serve(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
 	is := func(state string) func(*admin.Connection) bool {
 		return func(c *admin.Connection) bool { return c.State() == state }
 	}
@@ -196,7 +181,7 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 }
 
 // jobs is how many a tube has.
-func (w *watched) jobs(tube string) (n int) {
+func (w *liveServer) jobs(tube string) (n int) {
 	w.t.Helper()
 	p, err := w.Operator().Jobs(w.t.Context(), &admin.JobQuery{Tube: tube, Limit: 1000}, nil)
 	if err != nil {
@@ -205,126 +190,10 @@ func (w *watched) jobs(tube string) (n int) {
 	return len(p.Rows)
 }
 
-// TestKilledWhileItWaitsForTheJournal: replies that wait for the disk end with their client.
-func TestKilledWhileItWaitsForTheJournal(t *testing.T) {
-	w := watch(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncAlways}})
-	for range 50 {
-		k := w.dial(w.beans)
-		k.say("put 0 0 60 1\r\nx\r\nreserve\r\nput 0 0 60 1\r\ny\r\n")
-		if c := w.of(k); c != nil {
-			w.kill(c)
-		}
-		k.Close()
-	}
-	awaitNothing(t, w.Server)
-	for _, l := range w.Host().Loops() {
-		eventually(t, func() bool {
-			l.Enter()
-			defer l.Exit()
-			return l.CheckAtRest(nil) == nil
-		})
-	}
-}
-
-// TestKilledUnderLoad: several operators at once kill a thousand workers that hold, wait and
-// put. An operator may find that another one has already killed a worker. Afterwards no job
-// is lost, and every job can be reserved.
-func TestKilledUnderLoad(t *testing.T) {
-	const clients, jobs = 1000, 3000
-	w := watch(t, router.Config{Loops: 2, Shards: 4})
-	p := w.dial(w.beans)
-	p.say("use q\r\n")
-	p.hears("USING q\r\n")
-	for i := range jobs {
-		p.say("put 0 0 600 1\r\nx\r\n")
-		p.hears(fmt.Sprintf("INSERTED %d\r\n", i+1))
-	}
-	var running sync.WaitGroup
-	var cut atomic.Int64
-	for i := range clients {
-		running.Go(func() {
-			c, err := net.Dial("tcp", w.beans.String())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			c.SetDeadline(time.Now().Add(time.Minute))
-			r := bufio.NewReader(c)
-			rng := rand.New(rand.NewPCG(1, uint64(i)))
-			io.WriteString(c, "watch q\r\nignore default\r\n")
-			for {
-				io.WriteString(c, "reserve-with-timeout 1\r\n")
-				for {
-					line, err := r.ReadString('\n')
-					if err != nil {
-						cut.Add(1)
-						return
-					}
-					var id int
-					if n, _ := fmt.Sscanf(line, "RESERVED %d 1\r\n", &id); n == 1 {
-						r.ReadString('\n')
-						if rng.IntN(2) == 0 {
-							io.WriteString(c, "release "+strconv.Itoa(id)+" 0 0\r\n")
-							continue
-						}
-						break
-					}
-					if strings.HasPrefix(line, "RELEASED") || strings.HasPrefix(line, "TIMED_OUT") || strings.HasPrefix(line, "DEADLINE") {
-						break
-					}
-				}
-			}
-		})
-	}
-	eventually(t, func() bool { return w.Host().Sums().Connections == clients+1 })
-	mine := w.of(p).Number
-	var operators sync.WaitGroup
-	var killed atomic.Int64
-	for range 4 {
-		operators.Go(func() {
-			for left := true; left; {
-				left = false
-				part, err := w.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 100}, 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for _, c := range part.Rows {
-					if c.Number == mine {
-						continue
-					}
-					left = true
-					switch p, _ := w.Operator().KillConnection(t.Context(), c.Number).(*wire.Problem); {
-					case p == nil:
-						killed.Add(1)
-					case p.Status != 404:
-						t.Error(p)
-						return
-					}
-				}
-			}
-		})
-	}
-	operators.Wait()
-	running.Wait()
-	if cut.Load() != clients || killed.Load() < clients {
-		t.Errorf("%d clients saw the end, %d were killed, of %d", cut.Load(), killed.Load(), clients)
-	}
-	p.say("stats-tube q\r\n")
-	stats := make([]byte, 4000)
-	n, _ := p.r.Read(stats)
-	for _, line := range []string{fmt.Sprintf("current-jobs-ready: %d\n", jobs), "current-jobs-reserved: 0\n", "current-watching: 0\n", "current-waiting: 0\n"} {
-		if !strings.Contains(string(stats[:n]), line) {
-			t.Errorf("no %q in %s", line, stats[:n])
-		}
-	}
-}
-
 // TestKillThatWasGivenUpKillsNobody: an operator that is told to try again, because the
 // event loops are late, has not closed the connection.
 func TestKillThatWasGivenUpKillsNobody(t *testing.T) {
-	w := watch(t, router.Config{Loops: 1, Shards: 1})
+	w := serve(t, router.Config{Loops: 1, Shards: 1})
 	k := w.dial(w.beans)
 	k.say("use a\r\n")
 	k.hears("USING a\r\n")

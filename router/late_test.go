@@ -1,7 +1,6 @@
 package router_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -92,62 +91,9 @@ func TestWhoGoesOnIsAnsweredAtOnce(t *testing.T) {
 	e.asks(packet(gearman.SubmitJobBG, "f", "u3", ""), answer(gearman.JobCreated, "H:x:3"))
 }
 
-// What is as long as a JOB_CREATED that had to wait for the disk is not taken for one:
-// kept back, the head of a large job came behind its body.
-func TestHeldJobCreatedIsForgotten(t *testing.T) {
-	f, _ := newLateFixture(t, router.Config{Loops: 1, Shards: 1, Gearman: router.GearmanConfig{Prefix: "H:x"}})
-	j := f.keep()
-	commit := func() {
-		t.Helper()
-		for range 2 {
-			if err := j.Tend(); err != nil {
-				t.Fatal(err)
-			}
-			if err := j.Commit(); err != nil {
-				t.Fatal(err)
-			}
-			f.rest()
-		}
-	}
-	c := f.openGear()
-	body := strings.Repeat("x", 100_000)
-	c.asks(packet(gearman.CanDo, "f"))
-	c.send(packet(gearman.SubmitJobBG, "f", "", body))
-	f.rest()
-	commit()
-	c.hears(answer(gearman.JobCreated, "H:x:1"))
-	f.d.Server.Host().Map.IDs().Resume(1233)
-	c.asks(packet(gearman.SubmitJob, "other", "", ""))
-	commit()
-	created := answer(gearman.JobCreated, "H:x:1234")
-	c.hears(created)
-	assign := answer(gearman.JobAssign, "H:x:1", "f", body)
-	if len(assign)-len(body) != len(created) {
-		t.Fatal("the head of the job is not as long as the answer before")
-	}
-	c.asks(packet(gearman.GrabJob), assign)
-}
-
 func TestIdleLoopKeepsNothingBack(t *testing.T) {
 	f, _ := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
 	f.now += core.Second
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
-}
-
-func TestWhatIsKeptBackIsSentBeforeTheEnd(t *testing.T) {
-	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
-	c := f.openGear()
-	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))
-	c.s.HalfClose()
-	f.rest()
-	c.hears(answer(gearman.JobCreated, "H:x:1"))
-	if !c.closed {
-		t.Fatal("the connection was not closed")
-	}
-	d := f.openGear()
-	d.asks(packet(gearman.SubmitJob, "f", "u1", ""))
-	d.s.Abort()
-	tick() // it is still on the list
-	f.check()
 }

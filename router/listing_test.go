@@ -131,18 +131,3 @@ func TestWorkersComesInParts(t *testing.T) {
 	a.asks("workers\n", "4 - - :\n3 - - : g\n"+strings.Replace(line, ":", ": last", 1)+"\n.\n")
 	f.check()
 }
-
-// drop function takes a name of other case for a function's, unless there is one of
-// its own.
-func TestDropFunctionByAnotherCase(t *testing.T) {
-	f := newGearFixture(t)
-	a := f.openGear()
-	a.asks("create function Mail\ncreate function mail\ncreate function MAIL\ncreate function Other\n", "OK\r\nOK\r\nOK\r\nOK\r\n")
-	a.asks("drop function MAIL\ndrop function MAIL\ndrop function MAIL\ndrop function MAIL\n",
-		"OK\r\nOK\r\nOK\r\nERR function not found\r\n")
-	a.asks("drop function oTHER\ndrop function Other\n", "OK\r\nERR function not found\r\n")
-	if err := f.d.Server.Host().Map.Tubes().Check(); err != nil {
-		t.Errorf("something of them is left: %v", err)
-	}
-	f.check()
-}

@@ -27,22 +27,6 @@ func apartTubes(f *fixture, n int) (names []string) {
 	return names
 }
 
-// TestProbeSeesWhatIsDue: a job with a delay that has just ended is chosen across
-// shards although no shard's timer has run since.
-func TestProbeSeesWhatIsDue(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c := f.open()
-	tubes := apartTubes(f, 2)
-	for i, name := range tubes {
-		c.says("watch "+name+"\n", fmt.Sprintf("WATCHING %d\n", i+2))
-	}
-	c.says("use "+tubes[1]+"\n", "USING "+tubes[1]+"\n")
-	c.says("put 0 1 60 1\nx\n", "INSERTED 1\n")
-	c.says("reserve-with-timeout 0\n", "TIMED_OUT\n")
-	f.now += 2 * core.Second
-	c.says("reserve-with-timeout 0\n", "RESERVED 1 1\nx\n")
-}
-
 // TestDeathIsOneStep: a client that is woken by a job of a dying client finds all of
 // its jobs released, also jobs in other shards.
 func TestDeathIsOneStep(t *testing.T) {

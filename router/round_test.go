@@ -1,15 +1,11 @@
 package router_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"net"
 	"polystalk/router"
 	"polystalk/router/session"
 	"strings"
 	"testing"
-	"time"
 
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
@@ -231,12 +227,7 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 // A loop that finds more to do whenever it has done what there was hears its sockets
 // all the same: gnet's Execute would have it go on for ever.
 func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
-	srv, addrs := serve(t, router.Config{Loops: 2, Shards: 2})
-	defer func() {
-		if err := srv.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}()
+	srv := serve(t, router.Config{Loops: 2, Shards: 2})
 	stop := make(chan struct{})
 	stopped := make(chan int, 2)
 	for _, l := range srv.Host().Loops() {
@@ -256,18 +247,10 @@ func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
 		l.Signal(s, again)
 	}
 	for range 4 {
-		c, err := net.Dial("tcp", addrs[0].String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		r := bufio.NewReader(c)
+		c := srv.dial(srv.beans)
 		for range 100 {
-			io.WriteString(c, "use x\r\n")
-			if got, err := r.ReadString('\n'); got != "USING x\r\n" {
-				t.Fatal(got, err)
-			}
+			c.say("use x\r\n")
+			c.hears("USING x\r\n")
 		}
 	}
 	close(stop)

@@ -167,29 +167,6 @@ func TestBodyMemoryFollowsArrival(t *testing.T) {
 	}
 }
 
-func TestTooBigBodyIsSkipped(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 10})
-	c := f.open()
-	c.send("put 0 0 60 11\r\n01234")
-	c.wants("")
-	c.says("56789a\nlist-tube-used\n", "JOB_TOO_BIG\nUSING default\n")
-	c.says("put 0 0 60 10\n0123456789\n", "INSERTED 1\n")
-	f.check()
-}
-
-func TestDrainingRefusesPutsAndUsesUpTheirIDs(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c := f.open()
-	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
-	f.d.Server.Drain()
-	c.says("put 0 0 60 1\nx\n", "DRAINING\n")
-	c.says("reserve\n", "RESERVED 1 1\nx\n")
-	if got := f.d.Server.Host().Map.IDs().Last(); got != 2 {
-		t.Errorf("%d ids given out, want 2", got)
-	}
-	f.check()
-}
-
 // TestHeldInputIsBounded: a client that sends on while its reserve waits is
 // served in order up to the limit, and closed beyond it.
 func TestHeldInputIsBounded(t *testing.T) {
@@ -246,66 +223,6 @@ func TestUnreadRepliesStopTheSession(t *testing.T) {
 	f.check()
 }
 
-// TestDrainedWhileNotStalledIsNothing: news that comes late harms nobody.
-func TestDrainedWhileNotStalledIsNothing(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c := f.open()
-	c.says("reserve\n", "")
-	c.s.AllSent()
-	f.rest()
-	c.wants("")
-	if !c.s.Waiting() {
-		t.Error("the wait has ended")
-	}
-	f.check()
-	c.s.Abort()
-	c.s.AllSent()
-	f.check()
-}
-
-// TestTurnsAreFair: a pipeline longer than a turn does not keep others from
-// theirs, and is answered whole.
-func TestTurnsAreFair(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	long, short := f.open(), f.open()
-	const n = 3 * roundUnits
-	long.send(strings.Repeat("use default\r\n", n))
-	turns, answered := 0, 0
-	for ; ; turns++ {
-		got := strings.Count(long.take(), "\n")
-		if got == 0 || got > roundUnits {
-			t.Errorf("%d commands in turn %d, want 1 to %d", got, turns, roundUnits)
-		}
-		if answered += got; answered >= n || t.Failed() {
-			break
-		}
-		short.send("list-tube-used\r\n")
-		short.wants("USING default\n")
-		f.round()
-	}
-	if answered != n || turns < 3 || f.later() < 3 {
-		t.Errorf("%d commands in %d turns, %d put off; want %d in more than 3", answered, turns, f.later(), n)
-	}
-	f.check()
-}
-
-// TestHalfCloseWaitsForALongPipeline: also what is put off is answered.
-func TestHalfCloseWaitsForALongPipeline(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c := f.open()
-	n := 2*roundUnits + 1
-	c.send(strings.Repeat("use default\r\n", n))
-	c.s.HalfClose()
-	if c.closed {
-		t.Fatal("closed with commands unanswered")
-	}
-	f.rest()
-	if got := strings.Count(c.take(), "\n"); got != n || !c.closed {
-		t.Errorf("%d of %d answered, closed %v", got, n, c.closed)
-	}
-	f.check()
-}
-
 // puts adds n jobs to the used tube.
 func (c *testConn) puts(n int, line string) {
 	c.f.t.Helper()
@@ -314,27 +231,6 @@ func (c *testConn) puts(n int, line string) {
 		c.f.rest()
 	}
 	c.take()
-}
-
-// TestKickInParts: others have their turn while many jobs are kicked.
-func TestKickInParts(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c, other := f.open(), f.open()
-	c.puts(5000, "put 0 100 60 1")
-	c.send("kick 4500\r\nlist-tube-used\r\n")
-	c.wants("")
-	other.send("list-tube-used\r\n")
-	other.wants("USING default\n")
-	rounds := 0
-	for c.got.Len() == 0 && f.round() {
-		rounds++
-	}
-	c.wants("KICKED 4500\nUSING default\n")
-	if rounds < 2 {
-		t.Errorf("all in %d more rounds, want at least 2", rounds)
-	}
-	c.says("kick 4500\n", "KICKED 500\n")
-	f.check()
 }
 
 // TestClosingReturnsJobsInParts: a client that held many jobs stops nobody,
@@ -380,67 +276,5 @@ func TestClosingReturnsJobsInParts(t *testing.T) {
 			t.Errorf("%+v, want %d jobs ready and one client", sum, n)
 		}
 		f.check()
-	}
-}
-
-// TestAbortInEveryPhase: whatever a session is doing, it ends and leaves
-// nothing behind.
-func TestAbortInEveryPhase(t *testing.T) {
-	phases := map[string]func(f *fixture, c *testConn) (late func()){
-		"idle":      func(f *fixture, c *testConn) func() { return nil },
-		"half line": func(f *fixture, c *testConn) func() { c.send("put 0 0"); return nil },
-		"skip line": func(f *fixture, c *testConn) func() { c.send(strings.Repeat("x", 1000)); return nil },
-		"skip body": func(f *fixture, c *testConn) func() { c.send("put 0 0 60 70000\r\nxx"); return nil },
-		"body":      func(f *fixture, c *testConn) func() { c.send("put 0 0 60 7000\r\nxx"); return nil },
-		"waiting":   func(f *fixture, c *testConn) func() { c.send("reserve\r\n"); return nil },
-		"waiting in several shards": func(f *fixture, c *testConn) func() {
-			c.send("watch " + f.tubeIn(0, 0) + "\r\nwatch " + f.tubeIn(1, 0) + "\r\nreserve\r\n")
-			return nil
-		},
-		"busy": func(f *fixture, c *testConn) func() {
-			late := f.own(f.d.ShardOf("default"))
-			c.send("put 0 0 60 2\r\nxx\r\nuse a\r\n")
-			return late
-		},
-		"registering": func(f *fixture, c *testConn) func() {
-			c.send("watch " + f.tubeIn(0, 0) + "\r\nwatch " + f.tubeIn(1, 0) + "\r\n")
-			late := f.own(1)
-			c.send("reserve\r\n")
-			return late
-		},
-		"kicking": func(f *fixture, c *testConn) func() {
-			c.puts(3000, "put 0 100 60 1")
-			c.send("kick 3000\r\n")
-			return nil
-		},
-	}
-	for name, get := range phases {
-		for _, half := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, half-close %v", name, half), func(t *testing.T) {
-				f := newFixture(t, router.Config{Shards: 4})
-				c := f.open()
-				late := get(f, c)
-				if half {
-					c.s.HalfClose()
-				} else {
-					c.s.Abort()
-				}
-				if late != nil {
-					late()
-				}
-				f.check()
-				if !c.s.Gone() || !c.closed {
-					t.Errorf("gone %v, closed %v", c.s.Gone(), c.closed)
-				}
-				if s := c.s.Session; s.View().Usage != 0 || s.HeldInput() != nil || s.HasBody() {
-					t.Error("buffers are kept")
-				}
-				for _, sh := range f.d.Shards() {
-					if n := sh.Counts().Clients; n != 0 {
-						t.Errorf("shard %d: %d clients left", sh.Index, n)
-					}
-				}
-			})
-		}
 	}
 }

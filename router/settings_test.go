@@ -1,13 +1,9 @@
 package router_test
 
 import (
-	"context"
 	"io"
-	"net"
 	"reflect"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,115 +123,15 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 	srv.Host().Account.Add(-3 << 20)
 }
 
-// serving is a started server with a listener, until the end of the test.
-func serving(t *testing.T, cfg router.Config) (*router.Server, net.Addr) {
-	t.Helper()
-	srv, err := router.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := srv.Alive(); err != nil {
-		t.Errorf("before the start: %v", err)
-	}
-	if err := applied(srv, router.Settings{}); err == nil {
-		t.Error("settings are changed before the start")
-	}
-	if err := srv.Start(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return srv, l.Addr()
-}
-
-// TestSettingsChangeUnderLoad: whatever the settings are, a client within them is served.
-func TestSettingsChangeUnderLoad(t *testing.T) {
-	srv, addr := serving(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 6})
-	gear, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go srv.ServeGearman(gear) // until the server ends
-	var stop atomic.Bool
-	var clients sync.WaitGroup
-	// A connection that was not accepted before the first change may be one too many.
-	var connected sync.WaitGroup
-	play := func(addr net.Addr, say, hear string) {
-		c, err := net.Dial("tcp", addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		connected.Add(1)
-		once := sync.OnceFunc(connected.Done)
-		clients.Go(func() {
-			defer c.Close()
-			defer once()
-			got := make([]byte, len(hear))
-			for !stop.Load() {
-				c.SetDeadline(time.Now().Add(20 * time.Second))
-				if _, err := io.WriteString(c, say); err != nil {
-					t.Error(err)
-					return
-				}
-				if _, err := io.ReadFull(c, got); err != nil || string(got) != hear {
-					t.Errorf("%q %v, want %q", got, err, hear)
-					return
-				}
-				once()
-			}
-		})
-	}
-	for range 4 {
-		play(addr, "use default\r\n", "USING default\r\n")
-		play(addr, "put 0 0 9 100\r\n"+strings.Repeat("x", 100)+"\r\n", "JOB_TOO_BIG\r\n")
-		play(gear.Addr(), packet(gearman.EchoReq, "123456"), answer(gearman.EchoRes, "123456"))
-	}
-	connected.Wait()
-	for n := range 200 {
-		to := router.Settings{
-			MaxJobSize: uint32(6 + n%90), MaxConnections: 1 + n%50, ConnectionMemory: 1<<20 + int64(n),
-			Gearman: router.GearmanConfig{MaxBody: uint32(6 + n), MaxUnread: 100 + n, Retries: uint32(n % 3), Wakeup: n % 2, BuryFailed: n%2 == 0, Exceptions: n%3 == 0},
-		}
-		if err := applied(srv, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop.Store(true)
-	clients.Wait()
-}
-
 // TestMaxConnectionsChange: a connection too many is closed, the connected ones stay.
 func TestMaxConnectionsChange(t *testing.T) {
-	srv, addr := serving(t, router.Config{Loops: 1, Shards: 1})
-	dial := func() net.Conn {
-		t.Helper()
-		c, err := net.Dial("tcp", addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(20 * time.Second))
-		return c
-	}
-	served := func(c net.Conn) bool {
+	srv := serve(t, router.Config{Loops: 1, Shards: 1})
+	dial := func() *remote { return srv.dial(srv.beans) }
+	served := func(c *remote) bool {
 		t.Helper()
 		_, err := io.WriteString(c, "list-tube-used\r\n")
 		if err == nil {
-			_, err = io.ReadFull(c, make([]byte, len("USING default\r\n")))
+			_, err = io.ReadFull(c.r, make([]byte, len("USING default\r\n")))
 		}
 		return err == nil
 	}
@@ -244,7 +140,7 @@ func TestMaxConnectionsChange(t *testing.T) {
 		t.Fatal("two clients are not served")
 	}
 	for _, most := range []int{1, 3} {
-		if err := applied(srv, router.Settings{MaxConnections: most}); err != nil {
+		if err := applied(srv.Server, router.Settings{MaxConnections: most}); err != nil {
 			t.Fatal(err)
 		}
 		if n, from := srv.ConnectionLimit(); n != most || from != "--max-connections" {
@@ -264,7 +160,7 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	srv, _ := serving(t, router.Config{Loops: 2, Shards: 4})
+	srv := serve(t, router.Config{Loops: 2, Shards: 4})
 	alive := func() error {
 		time.Sleep(600 * time.Millisecond) // an answer holds for half a second
 		return srv.Alive()
@@ -295,18 +191,18 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 // TestConnectionsOfSeveralDescriptors: an explicit number is what there may be as long as there are
 // the descriptors; without one there are as many descriptors as for those that are served.
 func TestConnectionsOfSeveralDescriptors(t *testing.T) {
-	srv, _ := serving(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 9})
+	srv := serve(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 9})
 	if n := srv.ConnectionLimitOf(2); n != 9 {
 		t.Errorf("at most 9, there may be %d of two descriptors each", n)
 	}
-	if err := applied(srv, router.Settings{}); err != nil {
+	if err := applied(srv.Server, router.Settings{}); err != nil {
 		t.Fatal(err)
 	}
 	all, _ := srv.ConnectionLimit()
 	if n := srv.ConnectionLimitOf(2); n != all/2 {
 		t.Errorf("with descriptors for %d, there may be %d of two each", all, n)
 	}
-	if err := applied(srv, router.Settings{MaxConnections: all - 1}); err != nil {
+	if err := applied(srv.Server, router.Settings{MaxConnections: all - 1}); err != nil {
 		t.Fatal(err)
 	}
 	if n := srv.ConnectionLimitOf(2); n != all/2 {

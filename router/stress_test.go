@@ -3,44 +3,27 @@ package router_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"polystalk/codec/gearman"
 	"polystalk/router"
+	"polystalk/router/direct"
+	"polystalk/router/history"
+	"polystalk/router/session"
 )
-
-// serve starts a server on TCP and on a unix socket.
-func serve(t *testing.T, cfg router.Config) (s *router.Server, addrs []net.Addr) {
-	t.Helper()
-	s, err := router.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for _, at := range []struct{ network, address string }{
-		{"tcp", "127.0.0.1:0"}, {"unix", filepath.Join(t.TempDir(), "s")},
-	} {
-		l, err := net.Listen(at.network, at.address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go s.Serve(l)
-		addrs = append(addrs, l.Addr())
-	}
-	return s, addrs
-}
 
 // openDescriptors counts this process's, listing excluded.
 func openDescriptors(t *testing.T) int {
@@ -87,22 +70,16 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		t.Skip("long")
 	}
 	routines, files := runtime.NumGoroutine(), openDescriptors(t)
-	s, addrs := serve(t, router.Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
+	s := serve(t, router.Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
 	const size = 50_000
-	first, err := net.Dial(addrs[0].Network(), addrs[0].String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Fprintf(first, "put 0 0 60 %d\r\n%s\r\n", size, strings.Repeat("b", size))
-	if _, err := io.ReadFull(first, make([]byte, len("INSERTED 1\r\n"))); err != nil {
-		t.Fatal(err)
-	}
+	first := s.dial(s.beans)
+	first.ask("put 0 0 60 %d\r\n%s", size, strings.Repeat("b", size))
 	first.Close()
-	eventually(t, func() bool { return connections(s) == 0 })
+	eventually(t, func() bool { return connections(s.Server) == 0 })
 	served := openDescriptors(t)
 
 	var clients sync.WaitGroup
-	for i, addr := range addrs {
+	for i, addr := range []net.Addr{s.beans, s.unix} {
 		for j := range 3 {
 			clients.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
@@ -118,23 +95,16 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		}
 	}
 	clients.Wait()
-	awaitNothing(t, s)
+	awaitNothing(t, s.Server)
 	eventually(t, func() bool { return s.Host().Sums().Connections == 0 })
 	eventually(t, func() bool { return openDescriptors(t) <= served })
 
-	pauses := counted(s, "pauses")
+	before := pauses(s.Server)
 	// A paused connection does not hold up the end, nor outlive it.
-	paused, err := net.Dial(addrs[0].Network(), addrs[0].String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	go io.WriteString(paused, bursts(size)[3].commands)
-	eventually(t, func() bool { return connections(s) == 1 && counted(s, "pauses") > pauses })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := s.Shutdown(ctx); err != nil || ctx.Err() != nil {
-		t.Errorf("shutdown: %v, %v", err, ctx.Err())
-	}
+	paused := s.dial(s.beans)
+	go io.WriteString(paused.Conn, bursts(size)[3].commands)
+	eventually(t, func() bool { return connections(s.Server) == 1 && pauses(s.Server) > before })
+	s.end()
 	paused.Close()
 	eventually(t, func() bool { return openDescriptors(t) <= files })
 	// gnet and its pool of goroutines leave a few of their own.
@@ -186,15 +156,8 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 	return nil
 }
 
-// counted is the server's counter of that name.
-func counted(s *router.Server, name string) uint64 {
-	for _, c := range counters(s) {
-		if c.Name == name {
-			return c.Value
-		}
-	}
-	return 0
-}
+// pauses returns how often the server has paused a connection.
+func pauses(s *router.Server) uint64 { return s.Host().Sums().Counters[session.CountPauses] }
 
 // connections is how many clients the server has, or is about to have.
 func connections(s *router.Server) int {
@@ -211,5 +174,268 @@ func awaitNothing(t *testing.T, s *router.Server) {
 	})
 	if open, behind := s.Reactor().Connections(); open != 0 || behind != 0 {
 		t.Errorf("%d connections and %d behind are counted", open, behind)
+	}
+}
+
+// receive returns the next packet's type and arguments.
+func (k *remote) receive() (t gearman.Type, args []string, err error) {
+	head := make([]byte, gearman.HeaderSize)
+	if _, err := io.ReadFull(k.r, head); err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[8:]))
+	_, err = io.ReadFull(k.r, body)
+	return gearman.Type(binary.BigEndian.Uint32(head[4:])), strings.Split(string(body), "\x00"), err
+}
+
+// submitAll submits n foreground jobs, at most eight at a time. Each must be answered by
+// JOB_CREATED, at least one DATA, and one COMPLETE with its own workload.
+func submitAll(k *remote, id, n, functions int) error {
+	const window = 8
+	want := map[string]string{} // by handle
+	var asked []string
+	for sent, done := 0, 0; done < n; {
+		for ; sent < n && sent-done < window; sent++ {
+			work := fmt.Sprintf("%d-%d", id, sent)
+			k.say(packet(gearman.SubmitJob, fmt.Sprintf("f%d", sent%functions), work, work))
+			asked = append(asked, work)
+		}
+		t, args, err := k.receive()
+		switch {
+		case err != nil:
+			return fmt.Errorf("%d of %d done: %w", done, n, err)
+		case t == gearman.JobCreated:
+			want[args[0]] = asked[0]
+			asked = asked[1:]
+		case t != gearman.WorkData && t != gearman.WorkComplete:
+			return fmt.Errorf("%v %q", t, args)
+		case want[args[0]] != args[1]:
+			return fmt.Errorf("%v of %q says %q, want %q", t, args[0], args[1], want[args[0]])
+		case t == gearman.WorkComplete:
+			delete(want, args[0])
+			done++
+		}
+	}
+	return nil
+}
+
+// workUntilLost works until the connection ends, or leaves with a job in progress.
+func workUntilLost(k *remote, rng *rand.Rand, functions int) error {
+	for i := range functions {
+		io.WriteString(k, packet(gearman.CanDo, fmt.Sprintf("f%d", i)))
+	}
+	next := packet(gearman.GrabJob)
+	for {
+		if _, err := io.WriteString(k, next); err != nil {
+			return err
+		}
+		t, args, err := k.receive()
+		for err == nil && t == gearman.Noop && next == packet(gearman.GrabJob) {
+			t, args, err = k.receive()
+		}
+		switch {
+		case err != nil:
+			return err
+		case t == gearman.NoJob:
+			next = packet(gearman.PreSleep)
+		case t == gearman.Noop:
+			next = packet(gearman.GrabJob)
+		case t != gearman.JobAssign:
+			return fmt.Errorf("%v %q", t, args)
+		case rng.IntN(20) == 0:
+			return nil
+		default:
+			next = packet(gearman.WorkData, args[0], args[2]) + packet(gearman.WorkComplete, args[0], args[2]) + packet(gearman.GrabJob)
+		}
+	}
+}
+
+// desert submits foreground jobs and leaves before all replies have come.
+func desert(k *remote, rng *rand.Rand, functions int) error {
+	for range 16 {
+		io.WriteString(k, packet(gearman.SubmitJob, fmt.Sprintf("f%d", rng.IntN(functions)), "", "left behind"))
+	}
+	for range rng.IntN(40) {
+		if _, _, err := k.receive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestGearmanUnderLoad: over real connections, with clients and workers that vanish, and workers
+// that sleep and wake up, every client that stays gets the results of all its jobs.
+func TestGearmanUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, functions := range []int{1, 5} {
+		s := serve(t, router.Config{Loops: 2, Shards: 8})
+		ctx, cancel := context.WithCancel(t.Context())
+		var clients, others sync.WaitGroup
+		for i := range 9 {
+			others.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(i), 3))
+				play := workUntilLost
+				if i >= 6 {
+					play = desert
+				}
+				for ctx.Err() == nil {
+					k := s.dial(s.gears)
+					stop := context.AfterFunc(ctx, func() { k.Close() })
+					if err := play(k, rng, functions); err != nil && ctx.Err() == nil {
+						t.Errorf("client %d: %v", i, err)
+						return
+					}
+					stop()
+					k.Close()
+				}
+			})
+		}
+		for i := range 8 {
+			clients.Go(func() {
+				if err := submitAll(s.dial(s.gears), i, 300, functions); err != nil {
+					t.Errorf("client %d: %v", i, err)
+				}
+			})
+		}
+		clients.Wait()
+		cancel()
+		others.Wait()
+		caller := direct.New(s.Host().Map, s.Host().Clock)
+		eventually(t, func() bool { return !router.HasJobs(caller) })
+		s.end()
+		for _, sh := range s.Host().Map.Shards() {
+			if err := sh.Check(); err != nil {
+				t.Error(err)
+			}
+			if n := sh.Counts(); n.Ready+n.Reserved+n.Delayed+n.Buried > 0 {
+				t.Errorf("jobs are left: %+v", n)
+			}
+		}
+	}
+}
+
+// watchSome watches some of the tubes w0 to w<n>.
+func (k *remote) watchSome(n int, which func(i int) bool) (watch []bool) {
+	var b strings.Builder
+	watch = make([]bool, n)
+	want := 1
+	for i := range n {
+		if watch[i] = which(i); watch[i] {
+			fmt.Fprintf(&b, "watch w%d\r\n", i)
+			want++
+		}
+	}
+	sent := make(chan bool)
+	go func() {
+		k.say(b.String())
+		close(sent)
+	}()
+	for range want - 1 {
+		k.line()
+	}
+	<-sent
+	if got := k.ask("ignore default"); got != fmt.Sprintf("WATCHING %d", want-1) {
+		k.t.Errorf("watches: %s", got)
+	}
+	return watch
+}
+
+// TestHistoriesOfManyTubesAreLinearizable: producers and consumers with wide and narrow
+// lists on real connections, on loops and shards that really run at once.
+func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
+	s := serve(t, router.Config{Shards: 16, Loops: 2})
+	const manyTubes = 10_000
+	const producers, puts, most = 3, 400, 20
+	start := time.Now()
+	var mu sync.Mutex
+	var ops []history.Op
+	// do asks and notes; the answer fills the rest of o.
+	do := func(c *remote, o history.Op, line string, fill func(o *history.Op, words []string)) {
+		o.Call = int64(time.Since(start))
+		c.say(line + "\r\n")
+		words := strings.Fields(c.line())
+		if len(words) > 0 && words[0] == "RESERVED" {
+			c.line()
+		}
+		o.Return = int64(time.Since(start))
+		o.Found = words[0] != "NOT_FOUND"
+		fill(&o, words)
+		mu.Lock()
+		ops = append(ops, o)
+		mu.Unlock()
+	}
+	job := func(o *history.Op, words []string) {
+		o.Job, _ = strconv.ParseUint(words[1], 10, 64)
+	}
+	nothing := func(*history.Op, []string) {}
+	var out, left atomic.Int64
+	left.Store(producers * puts)
+	var wg sync.WaitGroup
+	for i := range producers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 4))
+			c := s.dial(s.unix)
+			for range puts {
+				for out.Load() > most && !t.Failed() {
+					time.Sleep(20 * time.Microsecond)
+				}
+				out.Add(1)
+				o := history.Op{Kind: history.Put, Pri: rng.Uint32N(4), Tube: rng.IntN(manyTubes)}
+				c.ask("use w%d", o.Tube)
+				do(c, o, fmt.Sprintf("put %d 0 600 1\r\nx", o.Pri), job)
+				left.Add(-1)
+			}
+		})
+	}
+	for i := range 5 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(i), 5))
+			c := s.dial(s.unix)
+			sparse := []int{1, 1, 2, 300, 3000}[i]
+			watch := c.watchSome(manyTubes, func(at int) bool { return at%sparse == 0 })
+			for left.Load() > 0 || out.Load() > 0 && sparse == 1 {
+				if t.Failed() {
+					return
+				}
+				if rng.IntN(2) == 0 {
+					c.ask("watch other")
+					c.ask("ignore other")
+				}
+				o := history.Op{Kind: history.Reserve, Client: i + 1, Watch: watch}
+				got := uint64(0)
+				do(c, o, []string{"reserve-with-timeout 0", "reserve-with-timeout 0", "reserve-with-timeout 1"}[rng.IntN(3)],
+					func(o *history.Op, words []string) {
+						if words[0] == "RESERVED" {
+							job(o, words)
+						}
+						got = o.Job
+					})
+				switch {
+				case got == 0:
+				case rng.IntN(3) == 0:
+					o := history.Op{Kind: history.Release, Client: i + 1, Job: got, Pri: rng.Uint32N(4)}
+					do(c, o, fmt.Sprintf("release %d %d 0", got, o.Pri), nothing)
+				default:
+					do(c, history.Op{Kind: history.Delete, Client: i + 1, Job: got}, fmt.Sprintf("delete %d", got), nothing)
+					out.Add(-1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	none := 0
+	for _, o := range ops {
+		if o.Kind == history.Reserve && o.Job == 0 {
+			none++
+		}
+	}
+	t.Logf("%d commands in %v, %d of them found nothing", len(ops), time.Since(start), none)
+	if err := history.Check(ops); err != nil {
+		t.Error(err)
 	}
 }

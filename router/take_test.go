@@ -1,11 +1,9 @@
 package router_test
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"polystalk/router"
 	"polystalk/router/admin"
@@ -14,20 +12,15 @@ import (
 // TestTakenClientsAreServed: a connection that another server has handed on is served in the
 // protocol that it says, as its client's.
 func TestTakenClientsAreServed(t *testing.T) {
-	s := operated(t, router.Config{Loops: 1})
+	s := serve(t, router.Config{Loops: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	take := func(protocol string, client net.Addr) (net.Conn, error) {
+	take := func(protocol string, client net.Addr) (*remote, error) {
 		t.Helper()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c := s.dial(l.Addr())
 		other, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
@@ -43,10 +36,8 @@ func TestTakenClientsAreServed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(c, says.ask)
-		if got, err := bufio.NewReader(c).ReadString('\n'); err != nil || got != says.want {
-			t.Errorf("%s: answered %q, %v, want %q", protocol, got, err, says.want)
-		}
+		c.say(says.ask)
+		c.hears(says.want)
 	}
 	list, err := s.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 5}, 0)
 	if err != nil || len(list.Rows) != 2 {

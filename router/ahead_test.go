@@ -7,6 +7,7 @@ import (
 
 	"polystalk/router"
 	"polystalk/router/ops"
+	"polystalk/router/session"
 )
 
 // TestSharedWordsOncePerTurn: however many commands come at once, the words that all
@@ -23,31 +24,18 @@ func TestSharedWordsOncePerTurn(t *testing.T) {
 	}
 	const n = 16
 	for turn := range 100 {
-		before := f.counters()
+		before, ends := f.counter(session.CountIDAdds), f.l.Loop.Ended.Adds()
 		first := turn*n + 1
 		c.says(strings.Repeat("put 0 0 9 1\nx\n", n), lines("INSERTED %d\n", first, n))
-		if got := f.counters()["id-adds"] - before["id-adds"]; got != 1 {
+		if got := f.counter(session.CountIDAdds) - before; got != 1 {
 			t.Fatalf("%d puts at once wrote the counter %d times", n, got)
 		}
 		c.says(lines("delete %d\n", first, n), strings.Repeat("DELETED\n", n))
-		if got := f.counters()["end-adds"] - before["end-adds"]; got > 2 { // of two pages
+		if got := f.l.Loop.Ended.Adds() - ends; got > 2 { // of two pages
 			t.Fatalf("%d deletes at once wrote counts %d times", n, got)
 		}
 	}
-	// Nor does it matter what is between the puts.
-	before := f.counters()
-	first := 100*n + 1
-	var ask, want strings.Builder
-	for i := range 5 {
-		fmt.Fprintf(&ask, "put 0 0 9 1\nx\nreserve\ndelete %d\n", first+i)
-		fmt.Fprintf(&want, "INSERTED %d\nRESERVED %d 1\nx\nDELETED\n", first+i, first+i)
-	}
-	c.says(ask.String(), want.String())
-	if got := f.counters(); got["id-adds"]-before["id-adds"] != 1 || got["end-adds"]-before["end-adds"] > 1 {
-		t.Errorf("15 commands at once wrote the counter %d times, and counts %d times",
-			got["id-adds"]-before["id-adds"], got["end-adds"]-before["end-adds"])
-	}
-	if got := f.counters()["end-adds"]; got > 100*n/ops.PageIDs+1 {
+	if got := f.l.Loop.Ended.Adds(); got > 100*n/ops.PageIDs+1 {
 		t.Errorf("%d ids in pages of %d wrote their counts %d times", 100*n, ops.PageIDs, got)
 	}
 	f.check()

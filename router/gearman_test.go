@@ -202,3 +202,118 @@ func TestDrainingRefusesSubmissions(t *testing.T) {
 	c.asks(packet(gearman.WorkComplete, "H:x:1", "")+packet(gearman.GrabJob), answer(gearman.NoJob))
 	f.check()
 }
+
+// A parter is a client that can be parted from.
+type parter struct {
+	testConn
+	parted bool
+}
+
+func (c *parter) Part() { c.parted = true }
+
+// A large result comes to a client that is a worker as well, and has just been given a
+// large job that it was not told about yet: both arrive whole.
+func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
+	f := newGearFixture(t)
+	both, w := f.openGear(), f.openGear()
+	large := strings.Repeat("x", 100_000)
+	w.asks(packet(gearman.CanDo, "f"))
+	both.asks(packet(gearman.CanDo, "g")+packet(gearman.SubmitJobBG, "g", "", large), answer(gearman.JobCreated, "H:x:1"))
+	both.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "f", "x"))
+	release := f.own(f.d.ShardOf("g"))
+	both.send(packet(gearman.GrabJob))
+	release() // the job is on its way
+	w.send(packet(gearman.WorkComplete, "H:x:2", large))
+	f.rest()
+	both.hears(answer(gearman.WorkComplete, "H:x:2", large), answer(gearman.JobAssign, "H:x:1", "g", large))
+	f.check()
+}
+
+// A worker that sleeps registers at a shard that is busy, and a job comes before it hears
+// that it is registered: it is not counted as sleeping there, and it must look itself.
+func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
+	f := newGearFixture(t)
+	w, c := f.openGear(), f.openGear()
+	w.asks(packet(gearman.PreSleep))
+	release := f.own(f.d.ShardOf("f"))
+	w.send(packet(gearman.CanDo, "f"))
+	release() // it is registered, and its reply is on its way
+	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	w.hears(answer(gearman.Noop))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
+	// Of a job that was there before it is not told, whether it sleeps or not.
+	c.asks(packet(gearman.SubmitJobBG, "g", "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.asks(packet(gearman.PreSleep) + packet(gearman.CanDo, "g"))
+	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
+	f.check()
+}
+
+// A worker that registers in its sleep and is woken before it hears of that is not counted
+// as sleeping any more: a job for the function wakes no worker.
+func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
+	f := newGearFixture(t)
+	w, c := f.openGear(), f.openGear()
+	g, h := "g", "h"
+	for f.d.ShardOf(g) == f.d.ShardOf(h) {
+		h += "h"
+	}
+	w.asks(packet(gearman.CanDo, h) + packet(gearman.PreSleep))
+	release := f.own(f.d.ShardOf(g))
+	w.send(packet(gearman.CanDo, g))
+	c.send(packet(gearman.SubmitJobBG, h, "", "x"))
+	f.rest()
+	c.hears(answer(gearman.JobCreated, "H:x:1"))
+	w.hears(answer(gearman.Noop))
+	release()
+	f.rest()
+	c.asks(packet(gearman.SubmitJobBG, g, "", "x"), answer(gearman.JobCreated, "H:x:2"))
+	w.hears()
+	w.asks(packet(gearman.PreSleep), answer(gearman.Noop))
+	f.check()
+}
+
+// A client that has a handle of one server of a cluster may ask another one about the job.
+func TestServersOfAClusterShareHandles(t *testing.T) {
+	for _, tt := range []struct {
+		given  string
+		number uint64
+		want   string
+	}{
+		{"", 0xc1, "H:00000000000000c1"},
+		{"", 1<<64 - 1, "H:ffffffffffffffff"},
+		{"H:ours", 0xc1, "H:ours"},
+	} {
+		cfg := router.Config{Gearman: router.GearmanConfig{Prefix: tt.given}}
+		f := newFixture(t, cfg)
+		f.d.Server.ForCluster(tt.number)
+		c := f.openGear()
+		c.asks(packet(gearman.SubmitJobBG, "f", "", "x"), answer(gearman.JobCreated, tt.want+":1"))
+		if err := applied(f.d.Server, router.Settings{}); err != nil {
+			t.Errorf("other settings cannot be changed: %v", err)
+		}
+	}
+}
+
+// A client that sends what is no packet is parted from, since more of it may be under way;
+// one that has half-closed is not.
+func TestWhoIsRefusedIsPartedFrom(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		f := newGearFixture(t)
+		c := &parter{testConn: testConn{f: f}}
+		c.s = f.l.OpenGearman(c)
+		release := f.own(f.d.ShardOf("f"))
+		c.send(packet(gearman.CanDo, "f") + packet(gearman.NumTypes, ""))
+		if ends {
+			c.s.HalfClose()
+		}
+		release()
+		f.rest()
+		if !c.s.Gone() || c.parted == ends || c.closed != ends {
+			t.Errorf("at its end %t: gone %t, parted %t, closed %t", ends, c.s.Gone(), c.parted, c.closed)
+		}
+		f.check()
+	}
+}

@@ -22,15 +22,11 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := write(dir, "2026-11-22", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(dir, "2026-11-22", nil))
 	texts := make(map[string]string)
 	for _, m := range makers {
 		text, err := os.ReadFile(filepath.Join(dir, m.file+"."+m.section))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[m.file] = string(text)
 	}
 	return texts
@@ -49,9 +45,7 @@ func TestPagesSayWhichReleaseAndDay(t *testing.T) {
 func TestPagesHaveEveryOption(t *testing.T) {
 	all := pages(t)
 	options, err := config.Options()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	theirs, own, unused := config.GearmandOptions()
 	shown := 0
 	for _, list := range [][]config.Option{options, theirs, own, unused} {
@@ -110,9 +104,7 @@ func TestFormattersFindNoFault(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range pages(t) {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		if out, err := exec.Command(mandoc, "-T", "lint", file).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
@@ -135,13 +127,9 @@ func TestTextMeansNothingToTheFormatter(t *testing.T) {
 	}
 	p.paragraphs("filled\nin\n  kept   as\n  .it is\nand filled")
 	file := filepath.Join(t.TempDir(), "test.1")
-	if err := os.WriteFile(file, p.text(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, p.text(), 0o600))
 	out, err := exec.Command(mandoc, "-T", "utf8", "-O", "width=200", file).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := string(bytes.ReplaceAll(out, []byte("\n"), []byte(" ")))
 	// A bold letter is struck twice.
 	for i := strings.IndexByte(shown, '\b'); i >= 0; i = strings.IndexByte(shown, '\b') {
@@ -177,5 +165,13 @@ func TestManualCannotBeWritten(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != len(makers) {
 		t.Error(fmt.Sprint("the directory holds ", left, err))
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

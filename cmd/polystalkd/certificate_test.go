@@ -13,9 +13,7 @@ import (
 // with it SIGTERM, for ever.
 func TestCertificateIsNotWaitedFor(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	c := &config.Config{}
 	c.HTTP.Cert, c.HTTP.Key = pipe, pipe
 	if _, err := openCertificate(c); err == nil || !strings.Contains(err.Error(), "give two files in PEM") {

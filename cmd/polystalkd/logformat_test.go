@@ -12,9 +12,7 @@ import (
 func TestLogFormatChanges(t *testing.T) {
 	var b strings.Builder
 	l, err := openLog(&config.Config{LogLevel: "warn", LogFormat: "text"}, nil, &b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	derived := l.With("a", 1).WithGroup("g")
 	for _, tt := range []struct {
 		config.Config

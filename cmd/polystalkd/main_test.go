@@ -11,9 +11,7 @@ import (
 // TestNothingHiddenOfAConfigurationIsShown: neither of its name nor of a line that is wrong.
 func TestNothingHiddenOfAConfigurationIsShown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "\x1b[2J.toml")
-	if err := os.WriteFile(file, []byte("x = \"\x1b[2J\u202e\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("x = \"\x1b[2J\u202e\"\n"), 0o600))
 	for _, args := range [][]string{{"--config", file}, {"--config", file, "--check-config"}, {"--config", file + "\u202e"}} {
 		var out bytes.Buffer
 		if code := run(append([]string{"polystalkd"}, args...), &out, &out); code == 0 || strings.ContainsAny(out.String(), "\x1b\u202e") || out.Len() == 0 {

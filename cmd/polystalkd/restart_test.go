@@ -94,38 +94,26 @@ func live(dir string) error {
 // of the same process answers them. No descriptors but the sockets stay open.
 func TestSocketsOutliveTheProgram(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), child+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	ended := make(chan error, 1)
 	stop := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	defer stop.Stop()
 	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var conns []net.Conn
 	for range lives {
 		for network, at := range map[string]string{"tcp": strings.TrimSpace(addr), "unix": filepath.Join(dir, "s")} {
 			c, err := net.Dial(network, at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(time.Minute))
 			conns = append(conns, c)
@@ -134,9 +122,7 @@ func TestSocketsOutliveTheProgram(t *testing.T) {
 	open := make(map[string]string) // how many descriptors were, by life and network
 	for _, c := range conns {
 		text, err := io.ReadAll(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := strings.Fields(string(text))
 		if len(f) != 4 || f[0] != fmt.Sprint(cmd.Process.Pid) {
 			t.Fatalf("it says %q, and is process %d", text, cmd.Process.Pid)
@@ -188,10 +174,16 @@ func TestForeignVariableIsRefused(t *testing.T) {
 	}
 	t.Setenv(restartVariable, `{"Sockets":{"Beanstalkd":[987]}}`)
 	l, err := readInherited()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := l.Sockets.Sockets(); err == nil || !strings.Contains(err.Error(), "987") {
 		t.Errorf("%v", err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -15,21 +15,15 @@ import (
 // each severity.
 func TestSyslogTellsSeverities(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	w, err := syslog.Dial("unixgram", path, syslog.LOG_DAEMON|syslog.LOG_INFO, "gearmand")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	for _, format := range []string{"text", "json"} {
 		k := newLogFormat()
@@ -43,9 +37,7 @@ func TestSyslogTellsSeverities(t *testing.T) {
 			log.Log(t.Context(), tt.level, "hello", "b", 2)
 			buf := make([]byte, 1000)
 			n, err := conn.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := strings.TrimSuffix(string(buf[:n]), "\n")
 			want := "msg=hello a=1 g.b=2"
 			if format == "json" {

@@ -16,14 +16,10 @@ import (
 // says why; nobody is told when no interval is asked for.
 func TestWatchdogStarvesWithTheServer(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(dir, "n")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", socket.LocalAddr().String())
 	t.Setenv("WATCHDOG_PID", "")

@@ -14,14 +14,10 @@ import (
 func TestBillIsComplete(t *testing.T) {
 	m := first(t)
 	f, err := os.Open(m.the(t, "*.spdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	doc, err := json.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var modules, programs, others []string
 	for _, p := range doc.Packages {
 		switch {

@@ -25,9 +25,7 @@ func TestPlatforms(t *testing.T) {
 // TestProgramOfAnotherCommit is found out: this test's own program tells none.
 func TestProgramOfAnotherCommit(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := checkRevision(&Source{}, self); err != nil {
 		t.Error(err)
 	}

@@ -43,17 +43,13 @@ func TestConfigurationNeedsItsLine(t *testing.T) {
 	root := t.TempDir()
 	s := &Stage{src: &Source{Root: root}}
 	path := filepath.Join(root, "cmd", "polystalkd", "polystalkd.toml")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	for text, want := range map[string]string{
 		"a\n#binlog-dir = \"/var/lib/polystalkd\"\nb\n": "a\nbinlog-dir = \"/var/lib/polystalkd\"\nb\n",
 		"a\n#binlog-dir = \"/elsewhere\"\n":             "",
 		"":                                              "",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		got, err := s.configuration()
 		if want != "" && (err != nil || string(got) != want) {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -68,25 +64,17 @@ func TestConfigurationNeedsItsLine(t *testing.T) {
 func TestWorkWithoutLicence(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"README", "license_test.go", "mylicense"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("text"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("text"), 0o644))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "LICENSES"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "LICENSES"), 0o755))
 	var b bytes.Buffer
 	if err := notice(&b, "example.org/a v1", dir); err == nil || !strings.Contains(err.Error(), "example.org/a v1 has no licence") {
 		t.Errorf("%v %s", err, &b)
 	}
 	for _, name := range []string{"LICENSE.md", "COPYING", "NOTICE", "Licence-MIT"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("text of "+name+"\n\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("text of "+name+"\n\n"), 0o644))
 	}
-	if err := notice(&b, "a v1", dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, notice(&b, "a v1", dir))
 	for _, want := range []string{"\n==== a v1: LICENSE.md\n\ntext of LICENSE.md\n", "a v1: COPYING", "a v1: NOTICE", "a v1: Licence-MIT"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in %q", want, &b)

@@ -87,9 +87,7 @@ func copyTree(t *testing.T, to string) {
 		}
 		return os.Chmod(path, 0o644|info.Mode().Perm()&0o111) // whatever the umask is
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "all"}} {
 		cmd := exec.Command("git", append([]string{"-C", to, "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false"}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000")
@@ -114,9 +112,7 @@ func makeRelease(t *testing.T, name string) made {
 	if m.src, err = readSource(m.root, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(context.Background(), m.src, here, m.out, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, release(context.Background(), m.src, here, m.out, io.Discard))
 	return m
 }
 
@@ -157,9 +153,7 @@ func filesIn(t *testing.T, dir string) map[string][]byte {
 		all[strings.TrimPrefix(path, dir+"/")] = text
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -187,4 +181,12 @@ func differ(a, b map[string][]byte) (names []string) {
 		}
 	}
 	return names
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

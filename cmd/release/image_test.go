@@ -27,9 +27,7 @@ func blob(t *testing.T, layout, digest string, into any) {
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // a manifest is what is looked at of one, and of an index.
@@ -49,9 +47,7 @@ func health(t *testing.T, m made) []string {
 	t.Helper()
 	layout := layoutOf(t, m)
 	text, err := os.ReadFile(filepath.Join(layout, "index.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var top, index, img manifest
 	if err := json.Unmarshal(text, &top); err != nil || len(top.Manifests) != 1 {
 		t.Fatalf("%v: %s", err, text)
@@ -84,9 +80,7 @@ func TestImageIsInspected(t *testing.T) {
 		Created          time.Time
 		Env              []string
 	}
-	if err := json.Unmarshal([]byte(output(t, skopeo, "inspect", at)), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(output(t, skopeo, "inspect", at)), &got))
 	if got.Os != "linux" || got.Architecture != here[0].Arch || got.Created.Unix() != 1700000000 ||
 		got.Labels["org.opencontainers.image.version"] != m.src.Version || got.Labels["org.opencontainers.image.revision"] != m.src.Revision ||
 		!slices.Contains(got.Env, "POLYSTALKD_BINLOG_DIR=/var/lib/polystalkd") {
@@ -99,9 +93,7 @@ func TestImageIsInspected(t *testing.T) {
 			Entrypoint []string
 		}
 	}
-	if err := json.Unmarshal([]byte(output(t, skopeo, "inspect", "--config", at)), &config); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(output(t, skopeo, "inspect", "--config", at)), &config))
 	if c := config.Config; c.User != "65532:65532" || c.Volumes["/var/lib/polystalkd"] == nil || !slices.Equal(c.Entrypoint, []string{"/usr/bin/polystalkd"}) {
 		t.Errorf("%+v", c)
 	}

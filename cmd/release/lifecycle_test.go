@@ -28,21 +28,15 @@ func newMachine(t *testing.T) *machine {
 	}
 	m := &machine{t, t.TempDir()}
 	for _, dir := range []string{"bin", "usr/bin", "usr/sbin", "run/systemd/system", "var/lib/dpkg/info", "var/lib/dpkg/updates", "tmp", "dev"} {
-		if err := os.MkdirAll(m.path(dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(m.path(dir), 0o755))
 	}
 	output(t, "cp", busybox, m.path("bin/busybox"))
 	for _, name := range []string{"sh", "rm"} {
-		if err := os.Symlink("busybox", m.path("bin/"+name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("busybox", m.path("bin/"+name)))
 	}
 	for _, name := range []string{"systemctl", "deb-systemd-helper", "deb-systemd-invoke", "systemd-sysusers"} {
 		script := "#!/bin/sh\necho " + name + " \"$@\" >>/called\n"
-		if err := os.WriteFile(m.path("usr/bin/"+name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(m.path("usr/bin/"+name), []byte(script), 0o755))
 	}
 	m.write("var/lib/dpkg/status", "")
 	m.write("dev/null", "") // scripts write to it, and nobody reads it
@@ -53,9 +47,7 @@ func (m *machine) path(name string) string { return filepath.Join(m.root, name) 
 
 func (m *machine) write(name, text string) {
 	m.t.Helper()
-	if err := os.WriteFile(m.path(name), []byte(text), 0o644); err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, os.WriteFile(m.path(name), []byte(text), 0o644))
 }
 
 // read is a file's text; of one that is not there it is empty.
@@ -93,22 +85,16 @@ func newer(t *testing.T, m made) string {
 	t.Helper()
 	root := filepath.Join(scratch, "newer")
 	copyTree(t, root)
-	if err := os.WriteFile(filepath.Join(root, "more"), []byte("more\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "more"), []byte("more\n"), 0o644))
 	src, err := readSource(root, "99.0.0-rc.1", "")
 	if err != nil || src.Version != "99.0.0-rc.1+modified" {
 		t.Fatalf("%+v, %v", src, err)
 	}
 	work, out := t.TempDir(), t.TempDir()
 	stage, err := gather(context.Background(), src, here, work)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name, err := writePackage(context.Background(), stage, formatDeb, here[0], src.Date, work, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := "polystalk_99.0.0~rc.1+modified_" + here[0].Arch + ".deb"; name != want {
 		t.Errorf("it is named %s, want %s", name, want)
 	}

@@ -46,9 +46,7 @@ func TestDebianPackage(t *testing.T) {
 	output(t, program, "-x", deb, dir)
 	output(t, program, "-e", deb, filepath.Join(dir, "DEBIAN"))
 	control := filesIn(t, filepath.Join(dir, "DEBIAN"))
-	if err := os.RemoveAll(filepath.Join(dir, "DEBIAN")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "DEBIAN")))
 	var got []string
 	for name := range filesIn(t, dir) {
 		got = append(got, "/"+name)

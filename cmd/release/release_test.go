@@ -49,14 +49,10 @@ func TestSumsAreTrue(t *testing.T) {
 func unpacked(t *testing.T, m made) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(m.the(t, "*.tar.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[string][]byte)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
@@ -104,9 +100,7 @@ func TestProgramsAreStatic(t *testing.T) {
 	for _, name := range programNames {
 		text := all["bin/"+name]
 		f, err := elf.NewFile(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range f.Progs {
 			if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
 				t.Errorf("%s is linked dynamically", name)
@@ -116,9 +110,7 @@ func TestProgramsAreStatic(t *testing.T) {
 			t.Errorf("%s knows where it was built", name)
 		}
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o755))
 		got := output(t, path, "--version")
 		if !strings.HasPrefix(got, name+" "+m.src.Version+" ") || !strings.Contains(got, m.src.Revision[:12]) || strings.Contains(got, "modified") {
 			t.Errorf("%s", got)
@@ -140,14 +132,10 @@ func TestEverythingSaysTheVersion(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "polystalkd")
-	if err := os.WriteFile(path, all["bin/polystalkd"], 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, all["bin/polystalkd"], 0o755))
 	conf := filepath.Join(t.TempDir(), "polystalkd.toml")
 	text := bytes.Replace(all["polystalkd.toml"], []byte("/var/lib/polystalkd"), []byte(t.TempDir()), 1)
-	if err := os.WriteFile(conf, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(conf, text, 0o644))
 	if got := output(t, path, "--check-config", "--config", conf); got != "" {
 		t.Errorf("%s", got)
 	}
@@ -177,9 +165,7 @@ func linked(t *testing.T, m made) []string {
 	cmd.Dir = m.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+here[0].OS, "GOARCH="+here[0].Arch)
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := lines(string(out))
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -189,9 +175,7 @@ func linked(t *testing.T, m made) []string {
 func TestReleaseThatCannotBeMade(t *testing.T) {
 	root := filepath.Join("..", "..")
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "old"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(full, "old"), nil, 0o600))
 	out := filepath.Join(t.TempDir(), "out")
 	for _, tt := range []struct {
 		args []string

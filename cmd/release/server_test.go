@@ -30,12 +30,8 @@ type server struct {
 func start(t *testing.T, cmd *exec.Cmd) *server {
 	t.Helper()
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	s := &server{t: t, cmd: cmd}
 	t.Cleanup(s.stop)
 	giveUp := time.AfterFunc(patience, func() { cmd.Process.Kill() })
@@ -74,9 +70,7 @@ func (s *server) stop() {
 func (s *server) talk(commands string, count int) string {
 	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", s.addr, patience)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(conn, commands); err != nil {
@@ -98,9 +92,7 @@ func (s *server) talk(commands string, count int) string {
 func (s *server) state(id int) string {
 	s.t.Helper()
 	conn, err := net.DialTimeout("tcp", s.addr, patience)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(conn, "peek %d\r\nstats-job %d\r\n", id, id)

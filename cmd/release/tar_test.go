@@ -20,27 +20,19 @@ func TestArchiveIsTheSameInAnyOrder(t *testing.T) {
 	var entries []tarEntry
 	for i, name := range []string{"b/two", "a", "b/c/three"} {
 		file := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.WriteFile(file, []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(name), 0o600))
 		entries = append(entries, tarEntry{Name: name, Source: file, Mode: 0o644})
 	}
 	entries = append(entries, tarEntry{Name: "state", Mode: 0o700, Owner: 7})
 	var first, second bytes.Buffer
-	if err := writeTar(&first, entries, date); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeTar(&first, entries, date))
 	slices.Reverse(entries)
 	for _, e := range entries { // what the disk knows of a file does not matter
 		if e.Source != "" {
-			if err := os.Chtimes(e.Source, time.Now(), time.Unix(1, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chtimes(e.Source, time.Now(), time.Unix(1, 0)))
 		}
 	}
-	if err := writeTar(&second, entries, date); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeTar(&second, entries, date))
 	if !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Error("the archives differ")
 	}
@@ -53,9 +45,7 @@ func TestArchiveIsTheSameInAnyOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got = append(got, fmt.Sprintf("%s %o %d %d %q", h.Name, h.Mode, h.Uid, h.ModTime.UnixNano(), text))
 	}
 	want := []string{
@@ -69,9 +59,7 @@ func TestArchiveIsTheSameInAnyOrder(t *testing.T) {
 
 func TestArchiveThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	twice := []tarEntry{{Name: "a", Source: file}, {Name: "a", Source: file}}
 	if err := writeTar(io.Discard, twice, date); err == nil || !strings.Contains(err.Error(), "a stands twice") {
 		t.Errorf("%v", err)

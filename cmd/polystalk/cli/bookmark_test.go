@@ -16,13 +16,9 @@ func TestBookmark(t *testing.T) {
 	if _, err := newBookmark(file, "x", 0); err == nil {
 		t.Error("there is one of no file")
 	}
-	if err := os.WriteFile(file, []byte("a\nb\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("a\nb\n"), 0o600))
 	b, err := newBookmark(file, `ser"ver`, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func(lines uint64, ended bool) {
 		t.Helper()
 		m, found, err := readBookmark(file)
@@ -32,34 +28,24 @@ func TestBookmark(t *testing.T) {
 	}
 	read(9, false)
 	for _, n := range []uint64{10, 11, 99, 100, 1 << 63} {
-		if err := b.at(n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.at(n))
 		read(n, false)
 	}
-	if err := b.end(true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.end(true))
 	read(1<<63, true)
 	// A new bookmark starts at its position.
 	if b, err = newBookmark(file, `ser"ver`, 1); err != nil {
 		t.Fatal(err)
 	}
 	read(1, false)
-	if err := b.end(false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.end(false))
 	read(1, false)
 	// Another file with this name has none.
-	if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)))
 	if _, found, err := readBookmark(file); found || err != nil {
 		t.Errorf("another file has it: %v", err)
 	}
-	if err := os.WriteFile(file+bookmarkSuffix, []byte("?"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file+bookmarkSuffix, []byte("?"), 0o600))
 	if _, _, err := readBookmark(file); err == nil || !strings.Contains(err.Error(), "is no bookmark") {
 		t.Errorf("%v", err)
 	}

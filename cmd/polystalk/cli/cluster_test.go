@@ -16,9 +16,7 @@ func TestAwaitSocket(t *testing.T) {
 		listen := func() *net.UnixListener {
 			t.Helper()
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return l
 		}
 		if left {
@@ -26,9 +24,7 @@ func TestAwaitSocket(t *testing.T) {
 			l.SetUnlinkOnClose(false)
 			l.Close()
 		}
-		if err := os.WriteFile(filepath.Join(dir, stateName), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, stateName), nil, 0o600))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -14,13 +14,19 @@ func TestExportedSizeMatchesTheBody(t *testing.T) {
 		_, err := io.WriteString(w, "edited")
 		return err
 	}}
-	if err := s.listed([]byte(`{"id":"1","tube":"a","state":"ready","body_bytes":70000,"body":"pre","body_truncated":true}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.listed([]byte(`{"id":"1","tube":"a","state":"ready","body_bytes":70000,"body":"pre","body_truncated":true}`)))
 	if err := s.w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if _, body, err := readLine([]byte(out.String())); err != nil || string(body) != "edited" {
 		t.Errorf("%s is read as %q, %v", out.String(), body, err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

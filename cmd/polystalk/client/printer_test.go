@@ -23,18 +23,12 @@ func shown(t *testing.T, p *Printer, parts ...string) string {
 	t.Helper()
 	var b strings.Builder
 	p.Out = &b
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Check())
 	l := p.List(view)
 	for _, part := range parts {
-		if err := l.Page([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Page([]byte(part)))
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	return b.String()
 }
 
@@ -127,9 +121,7 @@ func TestFigures(t *testing.T) {
 		`null`: "-", `""`: "-", `"a\tb"`: `a\tb`, `true`: "yes", `false`: "no", `1.50`: "1.50", `[]`: "-", `["a","b"]`: "a,b", `[{"a":"\u001b"},2]`: `{"a":"\u001b"},2`, `{"b":[1]}`: `{"b":[1]}`,
 	} {
 		v, err := Decode([]byte(`{"x":` + member + `}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := (Column{Path: "x"}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", member, got, want)
 		}
@@ -139,9 +131,7 @@ func TestFigures(t *testing.T) {
 		`{"body":"` + strings.Repeat("é", 61) + `"}`: strings.Repeat("é", 60) + "…", `{"body":"a","body_truncated":true}`: "a…",
 	} {
 		v, err := Decode([]byte(row))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := (Column{As: body}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", row, got, want)
 		}
@@ -151,9 +141,7 @@ func TestFigures(t *testing.T) {
 // TestPathsGoThroughLists, and wide characters have room.
 func TestPathsGoThroughLists(t *testing.T) {
 	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, want := range map[string]string{"all.name": `a,b\x1B`, "none.name": "-", "one.name": "c", "all.name.x": "-", "one.name.x": "-", "nothing.name": "-", "nothing|one.name": "c"} {
 		if got := (Column{Path: path}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)

@@ -47,14 +47,10 @@ func TestParse(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	here := "beanstalk://" + l.Addr().String()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "dead.sock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "dead.sock"), nil, 0o600))
 	places := []string{"unix:" + filepath.Join(dir, "none.sock"), "unix:" + filepath.Join(dir, "dead.sock"), here}
 	if got, err := Find(t.Context(), "", places); err != nil || got.Name != here {
 		t.Errorf("found %v, %v", got, err)
@@ -79,9 +75,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	for text, want := range map[string]string{"abc=": "abc=", " abc\r\n": "abc", "": "", "\n": "", "a b": "", "name read sha256:00\n": "", "a\nb": "", "ä": ""} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		if got, err := Token(file); got != want || (want == "") != (ExitCode(err) == Usage) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}

@@ -33,9 +33,7 @@ func TestGolden(t *testing.T) {
 			p := server(t)
 			file := "testdata/" + name + ".txt"
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got strings.Builder
 			for line := range strings.Lines(string(text)) {
 				line = strings.TrimSuffix(line, "\n")
@@ -53,9 +51,7 @@ func TestGolden(t *testing.T) {
 				}
 			}
 			if *rewrite {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, []byte(got.String()), 0o644))
 				return
 			}
 			want := strings.Split(string(text), "\n")
@@ -75,9 +71,7 @@ func TestGoldenHasEveryCommand(t *testing.T) {
 		var all strings.Builder
 		for _, name := range files {
 			text, err := os.ReadFile("testdata/" + name + ".txt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all.WriteString(string(text))
 		}
 		for _, c := range new(cli.App).Tree().Commands() {

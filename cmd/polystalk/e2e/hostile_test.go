@@ -20,9 +20,7 @@ func TestBodiesAreSentUpToTheServersLimit(t *testing.T) {
 		p := &program{t: t, server: server}
 		write := func(text string) {
 			t.Helper()
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(text), 0o600))
 		}
 		same := func(o outcome) {
 			t.Helper()

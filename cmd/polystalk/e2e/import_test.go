@@ -37,16 +37,12 @@ func jobsFile(t *testing.T, n int) string {
 			j.LeftSeconds = float64(1000+rng.IntN(1000)) * 3600
 		}
 		line, err := json.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.Write(line)
 		b.WriteByte('\n')
 	}
 	file := filepath.Join(t.TempDir(), "jobs.jsonl")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(b.String()), 0o600))
 	return file
 }
 
@@ -107,20 +103,12 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 		})
 	}
 	// A killed import may have put the next line or not.
-	if err := os.Remove(file + ".imported"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file+".imported"))
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(map[string]any{"lines": 7, "ended": false, "server": "http://x", "size": info.Size(), "modified": info.ModTime()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file+".imported", text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(file+".imported", text, 0o600))
 	p, s := polystalkd(t)
 	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http") {
 		t.Errorf("%q", o.stderr)
@@ -135,9 +123,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 			t.Errorf("%q", o.stderr)
 		}
 	}
-	if err := os.WriteFile(file+".imported", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file+".imported", nil, 0o600))
 	p.must(client.System, "import", file)
 	p.must(0, "import", file, "--skip", fmt.Sprint(*jobsFlag-1))
 	p.server = "beanstalk://" + s.Listen[0]
@@ -228,9 +214,7 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 // TestImportWithoutAConnectionHasPutNothing: it says so.
 func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
-	if err := os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600))
 	p := &program{t: t, server: "http://" + freeAddress(t)}
 	o := p.must(client.System, "import", file)
 	if !strings.Contains(o.stderr, "line 1 was not: ") || !strings.HasSuffix(o.stderr, ". To retry line 1 use --skip 0; to leave it out use --skip 1.\n") {
@@ -257,9 +241,7 @@ func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 
 func TestImportArgumentsAreCheckedOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
-	if err := os.WriteFile(file, []byte(strings.Repeat(`{"tube":"a","body":"1"}`+"\n", 18)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(strings.Repeat(`{"tube":"a","body":"1"}`+"\n", 18)), 0o600))
 	p, s := polystalkd(t)
 	for _, server := range []string{p.server, "beanstalk://" + s.Listen[0]} {
 		q := &program{t: t, server: server}

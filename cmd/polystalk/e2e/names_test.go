@@ -49,9 +49,7 @@ func TestTubesAreReachedByAnyName(t *testing.T) {
 	address := freeAddress(t)
 	p, _ := polystalkd(t, "--gearman-listen", address)
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	names := map[string]string{ // with their form for --path
 		"-x": "-x", "--all": "--all", "a b": "a%20b", `say "hi"`: "say%20%22hi%22", "it's": "it's", "a/b?c#d%": "a%2Fb%3Fc%23d%25", "..": "%2E%2E", "*": "*",

@@ -148,9 +148,7 @@ func TestOnlyCountedJobsAreTouched(t *testing.T) {
 func TestConnectionsWithJobsAreListedAndClosed(t *testing.T) {
 	p := asAdmin(t)
 	c, err := conversation.Dial("tcp", p.queue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	p.must(0, "put", "mail", "--body", "x")
 	for _, command := range []string{"watch mail\r\n", "reserve\r\n"} {
@@ -191,9 +189,7 @@ func TestEditorChangesAJobThatNobodyElseHasChanged(t *testing.T) {
 	p.must(0, "put", "mail", "--body", "before")
 	editor := func(script string) {
 		file := filepath.Join(t.TempDir(), "ed itor")
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		p.env = map[string]string{"EDITOR": "'" + file + "' -w"}
 	}
 	if o := p.must(client.Usage, "edit", "1", "--editor"); !strings.Contains(o.stderr, "EDITOR") {

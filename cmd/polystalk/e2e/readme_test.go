@@ -22,9 +22,7 @@ import (
 func readme(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

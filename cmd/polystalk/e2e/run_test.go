@@ -80,9 +80,7 @@ func (p *program) must(want int, args ...string) outcome {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := conversation.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 }
 
@@ -90,9 +88,7 @@ func freeAddress(t *testing.T) string {
 func serving(t *testing.T, serve func(conn net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -166,9 +162,7 @@ func beanstalkd(t *testing.T) *program {
 		t.Skip("beanstalkd is not installed")
 	}
 	s, err := conversation.StartServer(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Stop)
 	return &program{t: t, server: "beanstalk://" + s.Address}
 }
@@ -189,12 +183,18 @@ func asAdmin(t *testing.T) *program {
 	}
 	tokens, file := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
 	for name, text := range map[string]string{tokens: line + "\n", file: token + "\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir(), "--http-history-tubes", "100")
 	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": file}
 	p.queue = s.Listen[0]
 	return p
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

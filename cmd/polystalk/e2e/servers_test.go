@@ -195,9 +195,7 @@ func TestTokensAreSentAndAskedFor(t *testing.T) {
 	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 	tokens, token := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
 	for file, text := range map[string]string{tokens: "me read sha256:" + sum + "\n", token: "secret\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	p, _ := polystalkd(t, "--http-tokens-file", tokens)
 	if o := p.must(client.Refused, "stats"); !strings.Contains(o.stderr, "--token-file or POLYSTALK_TOKEN_FILE") {
@@ -354,9 +352,7 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 func relay(t *testing.T, socket, address string) {
 	t.Helper()
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close(); os.Remove(socket) })
 	go func() {
 		for {

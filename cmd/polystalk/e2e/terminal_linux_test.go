@@ -32,37 +32,23 @@ func openTerminal(t *testing.T, program, server string, args ...string) *screen 
 		t.Skipf("there are no terminals here: %v", err)
 	}
 	t.Cleanup(func() { here.Close() })
-	if err := unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(here.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(int(here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.IoctlSetWinsize(int(here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}))
 	there, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer there.Close()
 	// After ^C the kernel drops pending output, which may be the program's message about the signal.
 	modes, err := unix.IoctlGetTermios(int(there.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	modes.Lflag |= unix.NOFLSH
-	if err := unix.IoctlSetTermios(int(there.Fd()), unix.TCSETS, modes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetTermios(int(there.Fd()), unix.TCSETS, modes))
 	cmd := exec.Command(program, args...)
 	cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+server, "TERM=xterm-256color")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = there, there, there
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = here.SetReadDeadline(time.Now().Add(daemon.Hang)) // else the limit of the test holds
 	return &screen{t: t, here: here, cmd: cmd}
@@ -142,9 +128,7 @@ func TestTerminal(t *testing.T) {
 	x.sees("q quit")
 	x.types("\t")
 	x.sees("WATCHES")
-	if err := unix.IoctlSetWinsize(int(x.here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 200}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetWinsize(int(x.here.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 200}))
 	x.sees("UNSENT") // there is room for it now
 	x.types("?")
 	x.sees("any key goes back")
@@ -155,9 +139,7 @@ func TestTerminal(t *testing.T) {
 	}
 	x = openTerminal(t, program, p.server, "top")
 	x.sees("READY▼")
-	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.cmd.Process.Signal(syscall.SIGTERM))
 	x.ends(0)
 	if seen := x.seen.String(); !strings.Contains(seen, "\x1b[?1049l") {
 		t.Errorf("the screen of before does not come back after a signal: %q", seen)
@@ -189,9 +171,7 @@ func TestCompletionInBash(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mailbox", "--body", "x")
 	script := filepath.Join(t.TempDir(), "completion")
-	if err := os.WriteFile(script, []byte(p.must(0, "completion", "bash").stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte(p.must(0, "completion", "bash").stdout), 0o600))
 	t.Setenv("PATH", filepath.Dir(daemon.CLI(t))+":"+os.Getenv("PATH"))
 	x := openTerminal(t, bash, p.server, "--norc", "--noprofile")
 	x.types("PS1='$ '; source " + script + "; echo read\\y\r")

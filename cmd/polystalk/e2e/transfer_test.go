@@ -28,9 +28,7 @@ func kept(t *testing.T, text string) map[string]int {
 	all := make(map[string]int)
 	for line := range strings.Lines(text) {
 		var j admin.Job
-		if err := json.Unmarshal([]byte(line), &j); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &j))
 		if j.State == "reserved" {
 			j.State = "ready"
 		}
@@ -51,9 +49,7 @@ func sameJobs(t *testing.T, about, got, want string) {
 func content(t *testing.T, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -135,9 +131,7 @@ func TestEveryExportedJobCanBeImported(t *testing.T) {
 	kinds := []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
 	for i := range 2 {
 		conn, err := net.Dial("tcp", []string{s.Listen[0], address}[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		for k := range *exchangedFlag / 2 {
 			body := randomBody(rng, k%3 == 0)

@@ -21,14 +21,10 @@ func TestTargetIsDurable(t *testing.T) {
 		t.Skip("strace is not installed: apt-get install strace")
 	}
 	parent, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program := daemon.CLI(t)
 	old := filepath.Join(parent, "old")
-	if err := os.Mkdir(old, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(old, 0o700))
 	p := keep(t, old)
 	for range 400 {
 		p.ask("put 0 0 100 60000\r\n%s\r\n", strings.Repeat("x", 60000))
@@ -43,9 +39,7 @@ func TestTargetIsDurable(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		b, err := os.ReadFile(trace)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var did []string
 		for line := range strings.Lines(string(b)) {
 			switch {

@@ -34,9 +34,7 @@ func polystalk(t *testing.T, want int, args ...string) outcome {
 	}
 	fs := pflag.NewFlagSet(args[1], pflag.ContinueOnError)
 	run := Commands()[i].New(fs)
-	if err := fs.Parse(args[2:]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args[2:]))
 	var out strings.Builder
 	err := run(fs.Args(), &out)
 	o := outcome{code: client.ExitCode(err), stdout: out.String()}
@@ -66,18 +64,12 @@ func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[e.Name()] = info.ModTime().String() + string(b)
 	}
 	return all
@@ -93,14 +85,10 @@ type peer struct {
 func start(t *testing.T, program string, args ...string) *peer {
 	t.Helper()
 	s, err := conversation.StartServer(program, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Stop)
 	c, err := conversation.Dial("tcp", s.Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &peer{s, c, t}
 }
@@ -114,9 +102,7 @@ func keep(t *testing.T, dir string) *peer {
 func (p *peer) ask(format string, args ...any) string {
 	p.t.Helper()
 	reply, err := p.Ask(fmt.Sprintf(format, args...))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return string(reply)
 }
 
@@ -154,9 +140,7 @@ func (p *peer) jobs(last, buries int) map[int]string {
 			switch key {
 			case "buries":
 				n, err := strconv.Atoi(value)
-				if err != nil {
-					p.t.Fatal(err)
-				}
+				must(p.t, err)
 				if buried {
 					n += buries
 				}
@@ -254,8 +238,14 @@ func (s *stock) shown(t *testing.T, dir string) map[int]string {
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return to
 }

@@ -97,22 +97,16 @@ func TestWholeJournal(t *testing.T) {
 func flip(t *testing.T, path string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	used := len(strings.TrimRight(string(b), "\x00"))
 	b[used/2] ^= 1
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, b, 0o600))
 }
 
 func segments(t *testing.T, dir string) []string {
 	t.Helper()
 	v, err := wal.Look(wal.ReadOnlyDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, s := range v.Segments {
 		if s.Batches > 0 {
@@ -135,9 +129,7 @@ func TestDamagesAreFoundAndTheRestIsSalvaged(t *testing.T) {
 			return 2
 		},
 		"a missing file": func(files []string) int {
-			if err := os.Remove(files[1]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(files[1]))
 			return 1
 		},
 	} {
@@ -165,13 +157,9 @@ func TestDamagesAreFoundAndTheRestIsSalvaged(t *testing.T) {
 			}
 		})
 		v, err := wal.Look(wal.ReadOnlyDir(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		whole, err := wal.Look(wal.ReadOnlyDir(s.dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		err = whole.Each(true, func(b *wal.Batch) error {
 			for _, l := range v.Losses {
 				if b.Number < l.First || b.Number >= l.Next {
@@ -213,13 +201,9 @@ func TestATornEndIsNoDamage(t *testing.T) {
 	files := segments(t, s.dir)
 	last := files[len(files)-1]
 	b, err := os.ReadFile(last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b[len(strings.TrimRight(string(b), "\x00"))-1] ^= 1 // in the last delete
-	if err := os.WriteFile(last, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(last, b, 0o600))
 	unchanged(t, s.dir, func() {
 		o := polystalk(t, 0, "journal", "verify", s.dir)
 		if !strings.HasPrefix(o.stdout, "torn end: "+filepath.Base(last)+" at offset ") || !strings.Contains(o.stdout, "\nwhole: ") {
@@ -250,13 +234,9 @@ func TestSalvageReadsFilesOfBeanstalkd(t *testing.T) {
 	ref.Stop()
 	flip := filepath.Join(dir, "binlog.1")
 	b, err := os.ReadFile(flip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b[strings.Index(string(b), "yyy")+100] = 'z' // the CR behind the first body
-	if err := os.Chmod(flip, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(flip, 0o600))
 	if err := os.WriteFile(flip, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -280,9 +260,7 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 	p := keep(t, dir)
 	p.put("t", 1, 0, "x")
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(full, "file"), nil, 0o600))
 	none := filepath.Join(full, "none")
 	for _, args := range [][]string{{"inspect", dir}, {"verify", dir}, {"salvage", dir, none}, {"export", dir, none}} {
 		o := polystalk(t, client.Dir, append([]string{"journal"}, args...)...)
@@ -320,15 +298,11 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 func TestOddNamesKeepTheColumns(t *testing.T) {
 	dir := t.TempDir()
 	port, err := conversation.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	p := start(t, daemon.Binary, "-b", dir, "-s", "262144", "--log-level", "error", "--gearman-listen", address)
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	names := map[string]string{"send mail": `"send mail"`, "tab\tend\n": `"tab\tend\n"`, "\x1b[2J": `"\x1b[2J"`, `say "hi"`: `"say \"hi\""`, "plain": "plain"}
 	for name := range names {

@@ -31,31 +31,25 @@ func TestJournalOfAClustersServer(t *testing.T) {
 		Proposer: follows{},
 		Node:     5,
 	})
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	_, err := j.Recover(wal.Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
-	must(err)
-	must(j.Open())
+	must(t, err)
+	must(t, j.Open())
 	put := func(id uint64, tube string, size int) []byte {
 		return (&record.Job{ID: id, Tube: []byte(tube), State: record.Ready, Body: make([]byte, size)}).AppendPut(nil, core.SlotOf([]byte(tube)), 0)
 	}
 	first := (&record.Epoch{Node: 5, Time: 1e18, Format: record.Format}).Append(nil)
 	first = (&record.Floor{Index: 1, Globals: record.Globals{HighID: 40}}).Append(first)
 	e := j.Entries()
-	must(e.Append([]wal.Entry{
+	must(t, e.Append([]wal.Entry{
 		{Index: 1, Term: 1, Data: first},
 		{Index: 2, Term: 1, Data: put(41, "old", 10)},
 		{Index: 3, Term: 1, Kind: record.ChangeV2, Data: []byte("who")},
 		{Index: 4, Term: 1, Data: put(42, "lost", 10)},
 		{Index: 5, Term: 1, Data: put(43, "lost", 10)},
 	}, 0))
-	must(e.Append([]wal.Entry{{Index: 4, Term: 2, Data: put(44, "found", 10)}}, 3))
-	must(e.Sync())
-	must(j.Close())
+	must(t, e.Append([]wal.Entry{{Index: 4, Term: 2, Data: put(44, "found", 10)}}, 3))
+	must(t, e.Sync())
+	must(t, j.Close())
 
 	unchanged(t, dir, func() {
 		out := polystalk(t, 0, "journal", "inspect", dir).stdout

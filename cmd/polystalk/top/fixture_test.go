@@ -25,9 +25,7 @@ var hostile = []string{
 func document(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -35,9 +33,7 @@ func document(t *testing.T, v any) []byte {
 func rowsOf[V any](t *testing.T, all []V) []any {
 	t.Helper()
 	v, err := client.Decode(document(t, all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows, _ := v.([]any) // null: no rows
 	return rows
 }
@@ -183,4 +179,12 @@ func cells(rows []any, path string) (all []string) {
 		all = append(all, client.Column{Path: path}.Cell(row))
 	}
 	return slices.Clip(all)
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

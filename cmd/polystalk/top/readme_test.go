@@ -42,9 +42,7 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 	}
 	const file, begin, end = "../README.md", "## Watching\n", "```\n"
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, found := strings.Cut(string(b), begin)
 	intro, rest, opened := strings.Cut(rest, end)
 	shownThere, rest, closed := strings.Cut(rest, end)
@@ -52,9 +50,7 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 		t.Fatalf("%s has no picture", file)
 	}
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(before+begin+intro+end+strings.TrimRight(picture, "\n")+"\n"+end+rest), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(before+begin+intro+end+strings.TrimRight(picture, "\n")+"\n"+end+rest), 0o644))
 		return
 	}
 	if shownThere != strings.TrimRight(picture, "\n")+"\n" {
@@ -68,9 +64,7 @@ func keep(t *testing.T, file, want string) (written bool) {
 	b, err := os.ReadFile(file)
 	switch {
 	case *rewrite:
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(want), 0o644))
 		return string(b) != want
 	case err != nil:
 		t.Error(err)

@@ -101,9 +101,7 @@ func TestConnectionsAreSortedAndFiltered(t *testing.T) {
 		{"-for", "", "12 11 10 9"}, {"id", "10.0", "9 10 12"}, {"id", "t2", "11"}, {"id", "*a/b*", "9 10 11 12"}, {"id", "nobody", ""}, {"id", "10.0.0.[15]:*", "10 12"},
 	} {
 		sample, err := s.read(t.Context(), wanted{connections, tt.match, tt.sort, 5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.Join(cells(sample.rows, "id"), " "); got != tt.want || sample.matching != len(sample.rows) {
 			t.Errorf("%s, %q: %s, want %s", tt.sort, tt.match, got, tt.want)
 		}
@@ -157,9 +155,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 	f := &fake{server: []byte(`{"uptime_seconds":-5}`), parts: [][]byte{[]byte(`{"tubes":[null,1,"x",[],{"name":{"a":"\u001b"},"jobs":[1],"rates":"y","path":[]}]}`)}}
 	sample, err := sourceOf(f).read(t.Context(), wanted{view: tubes, sort: "name"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, lines := layout(tubes.columns, sample.rows, 80, "name"); len(lines) != 5 || strings.Contains(strings.Join(lines, ""), "\x1b") {
 		t.Errorf("%q", lines)
 	}

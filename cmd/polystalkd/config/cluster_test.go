@@ -66,12 +66,8 @@ func TestClusterIsRefused(t *testing.T) {
 func TestClusterDefaults(t *testing.T) {
 	env := map[string]string{"POLYSTALKD_CLUSTER_JOIN": "a:1, b:2", "POLYSTALKD_CLUSTER_TIMEOUT": "2s"}
 	c, err := parse(strings.Fields("-b /d -f 0 --cluster-listen 10.0.0.1:5 --cluster-plaintext"), env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Validate())
 	k := c.Cluster
 	if k.Node == "" || k.Advertise != "10.0.0.1:5" || strings.Join(k.Join, " ") != "a:1 b:2" ||
 		k.Timeout != 2*time.Second || k.Wait != 4*time.Second || k.DiskTimeout != 10*time.Second || k.Address.Port != "5" {

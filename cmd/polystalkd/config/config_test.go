@@ -51,12 +51,8 @@ func TestFlagWinsOverVariable(t *testing.T) {
 
 func TestDefaultsAreTheReferences(t *testing.T) {
 	c, err := parse(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Validate())
 	if len(c.Addresses) != 1 || c.Addresses[0].Host != "0.0.0.0" || c.Addresses[0].Port != "11300" {
 		t.Errorf("addresses %+v", c.Addresses)
 	}
@@ -96,10 +92,16 @@ func TestOddValuesThatTheReferenceAccepts(t *testing.T) {
 
 func TestServiceLinkIsNoPort(t *testing.T) {
 	c, err := parse(nil, map[string]string{"POLYSTALKD_PORT": "tcp://10.0.0.1:11300"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if c.Port != "11300" || len(c.Warnings) != 1 {
 		t.Errorf("port %q, warnings %q", c.Port, c.Warnings)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,9 +12,7 @@ import (
 func TestCredentialsAreTakenLast(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"http-tokens", "http-tls-key"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o400))
 	}
 	file := confFile(t, "http-tokens-file = \"/f\"\n")
 	for _, l := range commandLines {
@@ -48,9 +46,7 @@ func TestCredentialsAreTakenLast(t *testing.T) {
 func TestCredentialsOfACluster(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"cluster-cert", "cluster-key", "cluster-ca"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o400); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o400))
 	}
 	file := confFile(t, "binlog-dir = \"/d\"\ncluster-listen = \"10.0.0.1:11390\"\n")
 	for _, tt := range []struct {
@@ -74,9 +70,7 @@ func TestCredentialsOfACluster(t *testing.T) {
 // TestUnitLoadsCredentials: all that the server would take, from where the guide says.
 func TestUnitLoadsCredentials(t *testing.T) {
 	unit, err := os.ReadFile("../systemd/polystalkd.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, k := range credentials {
 		if line := "LoadCredential=" + k.credential + ":polystalkd." + k.credential; !slices.Contains(strings.Split(string(unit), "\n"), line) {
 			t.Errorf("the unit has no line %s", line)

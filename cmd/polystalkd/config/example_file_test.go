@@ -31,9 +31,7 @@ const exampleHead = `# polystalkd --config /etc/polystalkd/polystalkd.toml
 func exampleText(t *testing.T) string {
 	t.Helper()
 	options, err := Options()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b strings.Builder
 	b.WriteString(exampleHead)
 	for _, o := range options {
@@ -67,14 +65,10 @@ func wrapped(text string) string {
 func TestExampleHasEveryKey(t *testing.T) {
 	want := exampleText(t)
 	if *rewrite {
-		if err := os.WriteFile(exampleFile, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(exampleFile, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(exampleFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(got) != want {
 		t.Errorf("%s is not in step with the flags: go test ./cmd/polystalkd/config -run TestExampleHasEveryKey -rewrite", exampleFile)
 	}
@@ -83,9 +77,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 // TestExampleCanBeUsed as it is, where it changes nothing, and with every key in it.
 func TestExampleCanBeUsed(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	build := func(args ...string) *Config {
 		t.Helper()
 		c, err := parse(args, nil)

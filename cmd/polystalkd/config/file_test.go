@@ -45,13 +45,9 @@ func confFile(t *testing.T, text string, more ...string) string {
 		name := files[i]
 		if i > 0 {
 			name = filepath.Join(path+".d", name)
-			if err := os.MkdirAll(path+".d", 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(path+".d", 0o700))
 		}
-		if err := os.WriteFile(name, []byte(files[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(files[i+1]), 0o600))
 	}
 	return path
 }
@@ -124,9 +120,7 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 // TestFilesAndVariablesAreToldTogether, and what cannot be read.
 func TestFilesAndVariablesAreToldTogether(t *testing.T) {
 	path := confFile(t, "loops = 'x'\n")
-	if err := os.WriteFile(path+".d", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".d", nil, 0o600))
 	got := faultsOf(t, &commandLines[0], map[string]string{"POLYSTALKD_SHARDS": "x", "POLYSTALKD_CONFIG": path, "POLYSTALKD_MAX_JOB_SIZE": "y"})
 	if len(got) == 4 && (got[0].File != "" || got[1].File != "" || got[2].File != path || got[3].File != path+".d") {
 		t.Errorf("in no order: %v", got)
@@ -148,9 +142,7 @@ func TestFilesInPlaceOfGearmand(t *testing.T) {
 	if err == nil {
 		err = c.Validate()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := c.Router().Gearman
 	if c.Port != "4732" || g.Retries != 3 || g.Wakeup != 2 || c.LogLevel != "debug" || g.Verbose != "DEBUG" || !c.NoFsync || c.Gearman.Addresses[0].Host != "::1" || len(c.Warnings) != 1 {
 		t.Errorf("%+v %q", c, c.Warnings)
@@ -213,17 +205,13 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	switch kindOf(f) {
 	case numbers:
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		v = n
 	case truths:
 		v = text == "true"
 	}
 	line, err := tomlLine(f.Name, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return line + "\n"
 }
 
@@ -325,9 +313,7 @@ func TestOppositesGoByThePlace(t *testing.T) {
 		if err == nil {
 			err = c.Validate()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := fmt.Sprint(c.FsyncEvery, " ", c.NoFsync); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
@@ -355,9 +341,7 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 			t.Fatalf("%q: %v", args, err)
 		}
 		var b strings.Builder
-		if err := c.WriteSettings(&b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.WriteSettings(&b))
 		return b.String(), c
 	}
 	for _, args := range []string{
@@ -405,9 +389,7 @@ func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 			if err == nil {
 				err = c.Validate()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return c
 		}
 		base := build()

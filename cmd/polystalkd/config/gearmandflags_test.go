@@ -31,9 +31,7 @@ func TestGearmandFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "conf")
 	text := "# a comment\n--port=4731 -j 7\n\t--listen=::1   --listen localhost\r\n--exceptions --job-handle-prefix=file\n--config-file=ignored"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	for _, tt := range []struct {
 		args string
 		env  string
@@ -151,9 +149,7 @@ func TestNormalLevelInGearmandsWords(t *testing.T) {
 		"": "INFO", "--log-level warn": "WARNING", "--log-level error": "ERROR", "--log-level error -VV": "INFO", "-V": "DEBUG",
 	} {
 		c, err := parse(strings.Fields(args), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := c.Router().Gearman.Verbose; got != want {
 			t.Errorf("%q: %s, want %s", args, got, want)
 		}
@@ -163,13 +159,9 @@ func TestNormalLevelInGearmandsWords(t *testing.T) {
 // TestDaemonsPathsAreAbsolute: it leaves the working directory.
 func TestDaemonsPathsAreAbsolute(t *testing.T) {
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := parseAsGearmand(t, nil, strings.Fields("-d -P pid -l log --journal jobs --beanstalk-listen unix:s --beanstalk-listen 127.0.0.1:0")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, got := range map[string]string{"pid": c.PidFile, "log": c.LogFile, "jobs": c.BinlogDir, "s": c.Addresses[0].Path} {
 		if got != filepath.Join(dir, name) {
 			t.Errorf("%s has become %s", name, got)

@@ -16,9 +16,7 @@ var inCode = regexp.MustCompile("`[^`\n]+`")
 func wordsInCode(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	words := make(map[string]bool)
 	for _, code := range inCode.FindAllString(string(text), -1) {
 		for word := range strings.FieldsSeq(strings.Trim(code, "`")) {
@@ -49,9 +47,7 @@ func TestReadmesNameEveryFlag(t *testing.T) {
 // TestReadmeNamesNoOtherFlag: what README.md has in its tables of flags is there.
 func TestReadmeNamesNoOtherFlag(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, tables, _ := strings.Cut(string(text), "## Flags and variables\n")
 	tables, _, _ = strings.Cut(tables, "\n## ")
 	fs, named := newFlagSet(newConfig()), 0

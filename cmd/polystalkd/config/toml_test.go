@@ -14,9 +14,7 @@ import (
 
 func writeFile(t testing.TB, path, text string) string {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -89,9 +87,7 @@ func TestEntriesHaveValuesAndPlaces(t *testing.T) {
 func TestFilesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "no such file",
 		dir:                        "is a directory",
@@ -115,9 +111,7 @@ func TestFilesAreListedByName(t *testing.T) {
 	if files, problems := listFiles(path); !slices.Equal(files, []string{path}) || problems != nil {
 		t.Errorf("without a directory: %q %v", files, problems)
 	}
-	if err := os.Mkdir(path+".d", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(path+".d", 0o700))
 	for _, name := range []string{"20.toml", "10.toml", "9.toml", "x.toml~", ".hidden.toml", "README"} {
 		writeFile(t, filepath.Join(path+".d", name), "")
 	}
@@ -165,9 +159,7 @@ func TestLinesReadBack(t *testing.T) {
 			written = texts
 		}
 		line, err := tomlLine("key", written)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(line, "\n") {
 			t.Errorf("%v takes several lines: %q", v, line)
 		}

@@ -18,18 +18,12 @@ func TestBacklogIsSet(t *testing.T) {
 	} {
 		c := gearmandConfig(t, tt.args...)
 		ls, err := listenTCP(gearmanTCP(c), c.Gearman.Addresses[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeAll(ls)
-		if err := setBacklog(c, ls); err != nil {
-			t.Fatal(err)
-		}
+		must(t, setBacklog(c, ls))
 		f := file(t, ls[0].(interface{ File() (*os.File, error) }))
 		info, err := unix.GetsockoptTCPInfo(int(f.Fd()), unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !tt.want(info.Sacked) {
 			t.Errorf("%q: %d connections may wait", tt.args, info.Sacked)
 		}

@@ -40,9 +40,7 @@ func gearmandConfig(t *testing.T, args ...string) *config.Config {
 	if err == nil {
 		err = c.Validate()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -50,9 +48,7 @@ func gearmandConfig(t *testing.T, args ...string) *config.Config {
 func file(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 	t.Helper()
 	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -60,23 +56,17 @@ func file(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 // TestKeepAliveReachesConnections: with the timing that was asked for, or the system's.
 func TestKeepAliveReachesConnections(t *testing.T) {
 	fresh, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(fresh)
 	system := option(t, fresh, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL)
 
 	for args, want := range map[string]int{"--keepalive --keepalive-idle 50 --keepalive-interval 7": 7, "": system} {
 		c := gearmandConfig(t, strings.Fields(args)...)
 		ls, err := listenTCP(gearmanTCP(c), c.Gearman.Addresses[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeAll(ls)
 		client, err := net.Dial("tcp", ls[0].Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer client.Close()
 		// Accepted as the server does: nothing is set on the connection.
 		l := file(t, ls[0].(*net.TCPListener))
@@ -99,8 +89,14 @@ func TestKeepAliveReachesConnections(t *testing.T) {
 func option(t *testing.T, fd, level, name int) int {
 	t.Helper()
 	v, err := syscall.GetsockoptInt(fd, level, name)
+	must(t, err)
+	return v
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
 }

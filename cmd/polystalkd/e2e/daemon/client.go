@@ -21,9 +21,7 @@ func Client(t *testing.T, s *conversation.Server) *conversation.Client {
 func client(t *testing.T, address string) *conversation.Client {
 	t.Helper()
 	c, err := conversation.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -81,9 +79,7 @@ func Dial(t *testing.T, addr string) net.Conn {
 		network, addr = "unix", path
 	}
 	conn, err := net.DialTimeout(network, addr, Hang)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn.SetDeadline(time.Now().Add(Hang))
 	t.Cleanup(func() { conn.Close() })
 	return conn

@@ -29,9 +29,7 @@ type GearmanConn struct {
 func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear string) {
 	t.Helper()
 	port, err := conversation.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gear = fmt.Sprintf("127.0.0.1:%d", port)
 	args = append(append(ShardArgs(4), "--gearman-listen", gear, "--gearman-prefix", "H:lap"), args...)
 	return Start(t, args...), gear
@@ -41,9 +39,7 @@ func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear st
 func DialGearman(t *testing.T, address string) *GearmanConn {
 	t.Helper()
 	n, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &GearmanConn{n.(*net.TCPConn), bufio.NewReader(n)}
 	_ = c.SetDeadline(time.Now().Add(ClientTime))
 	t.Cleanup(func() { c.Close() })
@@ -86,9 +82,7 @@ var errCut = errors.New("the connection was killed")
 // Ask sends text and wants this packet next.
 func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body string) {
 	t.Helper()
-	if err := c.Send([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Send([]byte(text)))
 	c.Hear(t, kind, body)
 }
 
@@ -101,17 +95,11 @@ func (c *GearmanConn) Hear(t *testing.T, kind gearman.Type, body string) {
 // Created submits a job, and returns the number in its handle.
 func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (number int) {
 	t.Helper()
-	if err := c.Send([]byte(Request(kind, args...))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Send([]byte(Request(kind, args...))))
 	// The answer ends with the mark: no other request is answered on this connection.
-	if err := c.Send([]byte("getpid\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Send([]byte("getpid\n")))
 	text, err := c.R.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, text, found := strings.Cut(text, "H:lap:")
 	text, _, ended := strings.Cut(text, "OK")
 	number, err = strconv.Atoi(text)
@@ -124,14 +112,10 @@ func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (
 // List asks for a list, and returns its lines without the last.
 func (c *GearmanConn) List(t *testing.T, command string) (lines []string) {
 	t.Helper()
-	if err := c.Send([]byte(command + "\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Send([]byte(command+"\n")))
 	for {
 		line, err := c.R.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if line == ".\n" {
 			return lines
 		}

@@ -49,9 +49,7 @@ func Main(m *testing.M, after ...func()) {
 func CLI(t testing.TB) string {
 	t.Helper()
 	path, err := conversation.Program("polystalk")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -118,9 +116,7 @@ func RunToEnd(t *testing.T, program string, env []string, args ...string) Outcom
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	timer := time.AfterFunc(Hang, func() { cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !timer.Stop() {
@@ -149,9 +145,7 @@ func Amount(t *testing.T, name string, n int) int {
 // ShortDir returns a directory with a path short enough for unix sockets.
 func ShortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "ps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -159,9 +153,7 @@ func ShortDir(t *testing.T) string {
 // PublicDir returns a directory that every user may enter.
 func PublicDir(t *testing.T) string {
 	dir := ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -170,8 +162,14 @@ func PublicDir(t *testing.T) string {
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := conversation.FreePort()
+	must(t, err)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -64,12 +64,8 @@ func Launch(t *testing.T, cmd *exec.Cmd) *Server {
 	t.Helper()
 	noteSources()
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	s := &Server{t: t, Cmd: cmd, Done: make(chan struct{})}
 	s.grew = sync.NewCond(&s.mu)
 	go func() {
@@ -153,9 +149,7 @@ func (s *Server) Client() *conversation.Client {
 // Signal sends sig to the process.
 func (s *Server) Signal(sig os.Signal) {
 	s.t.Helper()
-	if err := s.Cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.Cmd.Process.Signal(sig))
 }
 
 // Freeze stops the process by SIGSTOP. Where /proc tells, it waits until every thread has
@@ -207,9 +201,7 @@ func Start(t *testing.T, args ...string) *conversation.Server {
 	t.Helper()
 	noteSources()
 	s, err := conversation.StartServer(Program(t), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -222,9 +214,7 @@ func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
 	t.Helper()
 	d := &conversation.NetDriver{Address: s.Address}
 	defer d.Shutdown()
-	if err := d.Await(key, strconv.FormatUint(value, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Await(key, strconv.FormatUint(value, 10)))
 }
 
 // ShardCounts are the numbers of shards that every protocol test is run with.

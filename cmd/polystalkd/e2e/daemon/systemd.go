@@ -12,9 +12,7 @@ import (
 func NotifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(ShortDir(t), "n")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -25,9 +23,7 @@ func ReadState(t *testing.T, conn *net.UnixConn) string {
 	conn.SetReadDeadline(time.Now().Add(Hang))
 	buf := make([]byte, 256)
 	n, err := conn.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(buf[:n])
 }
 
@@ -35,9 +31,7 @@ func ReadState(t *testing.T, conn *net.UnixConn) string {
 func FileOf(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 	t.Helper()
 	f, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }

@@ -47,7 +47,7 @@ func detach(t *testing.T, dir string, args ...string) (d detached, stderr string
 // end ends the daemon, and waits until its port and its pid file are gone.
 func (d *detached) end(t *testing.T) {
 	t.Helper()
-	fatal(t, syscall.Kill(d.pid, syscall.SIGTERM))
+	must(t, syscall.Kill(d.pid, syscall.SIGTERM))
 	await(t, func() bool {
 		_, err := os.Stat(filepath.Join(d.dir, "pid"))
 		conn, dialErr := net.DialTimeout("tcp", d.address, daemon.Hang)
@@ -62,7 +62,7 @@ func (d *detached) end(t *testing.T) {
 func TestDaemonServesWhenItsParentEnds(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	fatal(t, os.Mkdir(filepath.Join(dir, "jobs"), 0o700))
+	must(t, os.Mkdir(filepath.Join(dir, "jobs"), 0o700))
 	d, stderr := detach(t, dir, "-l", "log", "--journal", "jobs", "--job-handle-prefix", "H:x")
 	if stderr != "" {
 		t.Errorf("stderr: %s", stderr)
@@ -132,7 +132,7 @@ func startGearmand(t *testing.T, stderr io.Writer, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := daemon.GearmandCommand(args...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
-	fatal(t, cmd.Start())
+	must(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 	return cmd
 }
@@ -143,23 +143,23 @@ func TestGearmandAsAUser(t *testing.T) {
 		t.Skip("becoming another user takes root")
 	}
 	account, err := user.Lookup("nobody")
-	fatal(t, err)
+	must(t, err)
 	uid, err := strconv.Atoi(account.Uid)
-	fatal(t, err)
+	must(t, err)
 	dir := daemon.PublicDir(t)
-	fatal(t, os.Chown(dir, uid, -1))
+	must(t, os.Chown(dir, uid, -1))
 	log, pid := filepath.Join(dir, "log"), filepath.Join(dir, "pid")
 	cmd := startGearmand(t, nil, "-u", "nobody", "-l", log, "-P", pid)
 	awaitFile(t, log, `"msg":"serving"`)
 	found, err := os.Stat(log)
-	fatal(t, err)
+	must(t, err)
 	if owner := int(found.Sys().(*syscall.Stat_t).Uid); owner != uid {
 		t.Errorf("the log belongs to %d, not to %d", owner, uid)
 	}
 	cmd.Process.Signal(syscall.SIGHUP)
 	awaitFile(t, log, "the log file was opened again")
 	cmd.Process.Signal(syscall.SIGTERM)
-	fatal(t, cmd.Wait())
+	must(t, cmd.Wait())
 	if _, err := os.Stat(pid); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the pid file is left behind: %v", err)
 	}
@@ -175,18 +175,18 @@ func TestLogFileIsOpenedAgain(t *testing.T) {
 	awaitFile(t, path, `"msg":"serving"`)
 	again := func(old, file, says string, block func()) {
 		t.Helper()
-		fatal(t, os.Rename(path, path+old))
+		must(t, os.Rename(path, path+old))
 		block()
 		cmd.Process.Signal(syscall.SIGHUP)
 		awaitFile(t, path+file, says)
 	}
 	again(".1", "", "the log file was opened again", func() {})
-	again(".2", ".2", "cannot be opened again", func() { fatal(t, os.Mkdir(path, 0o700)) })
+	again(".2", ".2", "cannot be opened again", func() { must(t, os.Mkdir(path, 0o700)) })
 	before, err := os.ReadFile(path + ".2")
-	fatal(t, err)
-	again(".3", ".2", "symbolic link", func() { fatal(t, os.Symlink(path+".victim", path)) })
+	must(t, err)
+	again(".3", ".2", "symbolic link", func() { must(t, os.Symlink(path+".victim", path)) })
 	cmd.Process.Signal(syscall.SIGTERM)
-	fatal(t, cmd.Wait())
+	must(t, cmd.Wait())
 	awaitFile(t, path+".2", "shutting down")
 	holds(t, path+".victim", "precious\n")
 	old, err := os.ReadFile(path + ".1")
@@ -210,7 +210,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			dir := t.TempDir()
 			victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "link")
 			write(t, victim, "precious\n")
-			fatal(t, occupy(victim, path))
+			must(t, occupy(victim, path))
 			wants(t, run(t, nil, "gearmand", "-L", "127.0.0.1", "-p", "0", "--config-file", os.DevNull, flag, path), fault.Gearmand, "flag "+flag+": ", says)
 			holds(t, victim, "precious\n")
 			if _, err := os.Lstat(path); err != nil {
@@ -223,7 +223,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	}
 	// Links on the way are the machine's own, as /var/run mostly is.
 	dir := t.TempDir()
-	fatal(t, os.Symlink(dir, filepath.Join(dir, "d")))
+	must(t, os.Symlink(dir, filepath.Join(dir, "d")))
 	daemon.GearmandWith(t, "--pid-file", filepath.Join(dir, "d", "pid"), "--log-file", "stderr")
 	readPid(t, filepath.Join(dir, "pid"))
 }
@@ -232,19 +232,19 @@ func TestNoLinkIsFollowed(t *testing.T) {
 // pipe that somebody reads, and nothing.
 func TestLogOnAPipe(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	fatal(t, syscall.Mkfifo(fifo, 0o600))
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr", fifo, "none"} {
 		r, w, err := os.Pipe()
-		fatal(t, err)
+		must(t, err)
 		from := r
 		if path == fifo {
 			from, err = os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-			fatal(t, err)
+			must(t, err)
 		}
 		notify := daemon.NotifySocket(t)
 		cmd := daemon.GearmandCommand("-l", path)
 		cmd.Env, cmd.Stdout, cmd.Stderr = append(cmd.Env, "NOTIFY_SOCKET="+notify.LocalAddr().String()), w, w
-		fatal(t, cmd.Start())
+		must(t, cmd.Start())
 		t.Cleanup(func() { cmd.Process.Kill() })
 		w.Close()
 		state(t, notify, "READY=1")
@@ -252,9 +252,9 @@ func TestLogOnAPipe(t *testing.T) {
 		for daemon.ReadState(t, notify) != "READY=1" {
 		}
 		cmd.Process.Signal(syscall.SIGTERM)
-		fatal(t, cmd.Wait())
+		must(t, cmd.Wait())
 		text, err := io.ReadAll(from)
-		fatal(t, err)
+		must(t, err)
 		for _, want := range []string{`"msg":"serving"`, "opened again", "shutting down"} {
 			if strings.Contains(string(text), want) != (path != "none") {
 				t.Errorf("%s: the log is %s", path, text)

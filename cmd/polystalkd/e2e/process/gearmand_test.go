@@ -27,7 +27,7 @@ func assigned(id string) string { return daemon.Response(gearman.JobAssign, "H:x
 // TestGearmandUnderItsName: the name of the program alone makes it gearmand.
 func TestGearmandUnderItsName(t *testing.T) {
 	link, port := filepath.Join(t.TempDir(), "gearmand"), freePort(t)
-	fatal(t, os.Symlink(daemon.Binary, link))
+	must(t, os.Symlink(daemon.Binary, link))
 	cmd := daemon.Command("-L", "localhost", "--threads=4", "--round-robin")
 	cmd.Path, cmd.Args[0] = link, link
 	cmd.Env = append(cmd.Env, "GEARMAND_PORT="+port)

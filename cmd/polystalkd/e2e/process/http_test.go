@@ -76,15 +76,15 @@ func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
 func writeCertificate(t *testing.T, cert, key string, number int64) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	fatal(t, err)
+	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(number), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	fatal(t, err)
+	must(t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	fatal(t, err)
+	must(t, err)
 	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
 }
@@ -97,7 +97,7 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 	for _, configured := range []bool{true, false} {
 		writeCertificate(t, cert, key, 1)
 		write(t, tokens, tokenLine("admin", "one"))
-		fatal(t, os.Chmod(tokens, 0o644))
+		must(t, os.Chmod(tokens, 0o644))
 		path := confFile(t, "max-job-size = 10\n")
 		args := []string{"--http", "127.0.0.1:0"}
 		if configured {
@@ -130,7 +130,7 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 		expect(2, "two", 200)
 		expect(2, "one", 401)
 		if !configured {
-			fatal(t, os.Remove(key))
+			must(t, os.Remove(key))
 			write(t, tokens, "broken\n")
 			reload(t, s, notify)
 			logs(t, s, "the certificate stays as it was", "the tokens stay as they were", tokens+":1:")

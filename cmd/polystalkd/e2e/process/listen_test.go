@@ -22,7 +22,7 @@ func listenUnix(t *testing.T) (l *net.UnixListener, path string) {
 	t.Helper()
 	path = filepath.Join(daemon.ShortDir(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
-	fatal(t, err)
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l, path
 }
@@ -31,7 +31,7 @@ func listenUnix(t *testing.T) (l *net.UnixListener, path string) {
 func leaveSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
-	fatal(t, err)
+	must(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 }
@@ -40,14 +40,14 @@ func leaveSocket(t *testing.T, path string) {
 func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
 	dir := daemon.ShortDir(t)
 	for says, occupy := range map[string]func(path string){
-		"directory":     func(path string) { fatal(t, os.MkdirAll(path+"/leaf", 0o755)) },
+		"directory":     func(path string) { must(t, os.MkdirAll(path+"/leaf", 0o755)) },
 		"regular file":  func(path string) { write(t, path, "precious") },
-		"not a socket":  func(path string) { fatal(t, syscall.Mkfifo(path, 0o600)) },
-		"symbolic link": func(path string) { leaveSocket(t, path+".t"); fatal(t, os.Symlink(path+".t", path)) },
+		"not a socket":  func(path string) { must(t, syscall.Mkfifo(path, 0o600)) },
+		"symbolic link": func(path string) { leaveSocket(t, path+".t"); must(t, os.Symlink(path+".t", path)) },
 		"in use: stop it, or choose another path": func(path string) { daemon.Await(t, daemon.Command("-l", "unix:"+path)) },
 		"may be in use": func(path string) {
 			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: path})
-			fatal(t, err)
+			must(t, err)
 			t.Cleanup(func() { conn.Close() })
 		},
 		"another user: 54321: remove it yourself": func(path string) {
@@ -61,7 +61,7 @@ func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
 			path := filepath.Join(dir, says[:7])
 			occupy(path)
 			before, err := os.Lstat(path)
-			fatal(t, err)
+			must(t, err)
 			wants(t, run(t, nil, "-l", "unix:"+path), fault.System, append(strings.Split(says, ": "), "-l", path)...)
 			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || before.Size() != after.Size() {
 				t.Errorf("the file is another: %v", err)
@@ -92,7 +92,7 @@ func TestUnixSocketsComeAndGo(t *testing.T) {
 	wants(t, run(t, nil, "-l", "unix:"+path, "-l", "192.0.2.1", "-p", "0"), fault.System)
 	gone(true)
 	s := start()
-	fatal(t, os.Remove(path))
+	must(t, os.Remove(path))
 	leaveSocket(t, path) // as a second server would after cleaning up by hand
 	ends(t, s, syscall.SIGTERM)
 	gone(false)
@@ -138,11 +138,11 @@ func TestLockedDirectoryIsNamed(t *testing.T) {
 	}
 	dir := daemon.ShortDir(t)
 	held, err := os.Open(dir)
-	fatal(t, err)
+	must(t, err)
 	defer held.Close()
-	fatal(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	must(t, syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 	wants(t, run(t, nil, "-l", "unix:"+dir+"/s"), fault.System, "locking the directory "+dir)
-	fatal(t, syscall.Flock(int(held.Fd()), syscall.LOCK_UN))
+	must(t, syscall.Flock(int(held.Fd()), syscall.LOCK_UN))
 	daemon.Await(t, daemon.Command("-l", "unix:"+dir+"/s"))
 }
 
@@ -151,9 +151,9 @@ func TestServerBecomesTheUser(t *testing.T) {
 		t.Skip("becoming another user takes root, and checking it Linux's /proc")
 	}
 	account, err := user.Lookup("nobody")
-	fatal(t, err)
+	must(t, err)
 	groups, err := account.GroupIds()
-	fatal(t, err)
+	must(t, err)
 	slices.Sort(groups)
 	want := map[string][]string{"Uid": {account.Uid}, "Gid": {account.Gid}, "Groups": groups}
 	s := daemon.Serve(t, "-u", "nobody")
@@ -166,7 +166,7 @@ func TestServerBecomesTheUser(t *testing.T) {
 		if os.IsNotExist(err) {
 			continue // the thread has ended
 		}
-		fatal(t, err)
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 			ids := strings.Fields(value)
@@ -185,8 +185,8 @@ func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		cmd.Path = filepath.Join(daemon.PublicDir(t), "polystalkd")
 		data, err := os.ReadFile(daemon.Binary)
-		fatal(t, err)
-		fatal(t, os.WriteFile(cmd.Path, data, 0o755))
+		must(t, err)
+		must(t, os.WriteFile(cmd.Path, data, 0o755))
 	}
 	s := daemon.Launch(t, cmd)
 	s.EndsWith(fault.UserSet)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { daemon.Main(m) }
 
-func fatal(t *testing.T, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -30,8 +30,8 @@ func fatal(t *testing.T, err error) {
 // write writes a file, below directories that are made for it.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	fatal(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	fatal(t, os.WriteFile(path, []byte(text), 0o600))
+	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // holds wants a file to have exactly this text.
@@ -46,9 +46,9 @@ func holds(t *testing.T, path, want string) {
 func readPid(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	fatal(t, err)
+	must(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	fatal(t, err)
+	must(t, err)
 	return pid
 }
 
@@ -167,7 +167,7 @@ func stat(t *testing.T, s *daemon.Server, key, want string) {
 func listenTCP(t *testing.T) *net.TCPListener {
 	t.Helper()
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	fatal(t, err)
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -195,7 +195,7 @@ func httpOf(t *testing.T, s *daemon.Server) string {
 func askHTTP(t *testing.T, transport *http.Transport, method, url, token, body string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
-	fatal(t, err)
+	must(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -204,10 +204,10 @@ func askHTTP(t *testing.T, transport *http.Transport, method, url, token, body s
 	}
 	transport.DisableKeepAlives = true
 	resp, err := (&http.Client{Timeout: daemon.Hang, Transport: transport}).Do(r)
-	fatal(t, err)
+	must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	fatal(t, err)
+	must(t, err)
 	return resp, string(b)
 }
 

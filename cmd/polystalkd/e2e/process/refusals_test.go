@@ -51,7 +51,7 @@ func refusals(t *testing.T) []refusal {
 	write(t, broken, "nonsense\n")
 	port, inUse, damaged := takenPort(t), t.TempDir(), t.TempDir()
 	lock, err := binlog.Lock(inUse)
-	fatal(t, err)
+	must(t, err)
 	t.Cleanup(func() { lock.Unlock() })
 	write(t, filepath.Join(damaged, "journal.0000000001"), "precious")
 

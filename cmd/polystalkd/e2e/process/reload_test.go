@@ -146,7 +146,7 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	logs(t, s, path+":3: loops has a value of the wrong type: give a whole number", `"line":"loops = true"`,
 		path+".d/a.toml:1: 6 is not a power of two", path+".d/a.toml:2: unknown key", "write port, or leave it out")
 	stat(t, s, "max-job-size", "1000")
-	fatal(t, os.Remove(path))
+	must(t, os.Remove(path))
 	reload(t, s, notify)
 	logs(t, s, "no such file")
 	// The connection that was there is served on, and a file that is right again is read.
@@ -167,7 +167,7 @@ func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
 	s := daemon.Serve(t, args...)
 	write(t, path, "max-job-size = 20\n")
 	write(t, filepath.Join(dir, "a.toml"), "")
-	fatal(t, errors.Join(os.Chmod(path, 0), os.Chmod(dir, 0)))
+	must(t, errors.Join(os.Chmod(path, 0), os.Chmod(dir, 0)))
 	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) }) // or it cannot be removed
 	s.Signal(syscall.SIGHUP)
 	logs(t, s, "file "+path+": it cannot be read (permission denied): give a file that this user may read",
@@ -205,8 +205,8 @@ func TestReloadInPlaceOfGearmand(t *testing.T) {
 	write(t, conf, "gearman-max-body = 1000\n")
 	d, _ := detach(t, dir, "-l", "log", "--config", "g.toml")
 	write(t, conf, "gearman-max-body = 5\nverbose = \"DEBUG\"\n")
-	fatal(t, os.Rename(log, log+".1"))
-	fatal(t, syscall.Kill(d.pid, syscall.SIGHUP))
+	must(t, os.Rename(log, log+".1"))
+	must(t, syscall.Kill(d.pid, syscall.SIGHUP))
 	awaitFile(t, log, "applied=2 need-restart=0")
 	daemon.Says(t, daemon.Dial(t, d.address), "verbose\n", "OK DEBUG\n")
 }

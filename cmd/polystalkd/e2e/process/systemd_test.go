@@ -95,13 +95,13 @@ func TestNamedSocketsSpeakWhatTheyAreNamed(t *testing.T) {
 
 func TestInheritedDescriptorThatIsNoListenerIsRefused(t *testing.T) {
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	fatal(t, err)
+	must(t, err)
 	defer udp.Close()
 	client, err := net.Dial("tcp", listenTCP(t).Addr().String())
-	fatal(t, err)
+	must(t, err)
 	defer client.Close()
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	fatal(t, err)
+	must(t, err)
 	defer file.Close()
 	for _, f := range []*os.File{daemon.FileOf(t, udp), file, daemon.FileOf(t, client.(*net.TCPConn))} {
 		cmd := activated(t, nil)

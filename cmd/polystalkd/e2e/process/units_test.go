@@ -22,7 +22,7 @@ const unitsDir = "../../systemd"
 func unit(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(unitsDir, name))
-	fatal(t, err)
+	must(t, err)
 	return string(text)
 }
 
@@ -42,7 +42,7 @@ func units(t *testing.T) []string {
 	var names []string
 	for _, pattern := range []string{"*.service", "*.socket"} {
 		found, err := filepath.Glob(filepath.Join(unitsDir, pattern))
-		fatal(t, err)
+		must(t, err)
 		for _, path := range found {
 			names = append(names, filepath.Base(path))
 		}
@@ -100,7 +100,7 @@ func TestUnitsBelongTogether(t *testing.T) {
 func startLine(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../polystalkd.toml")
-	fatal(t, err)
+	must(t, err)
 	conf := confFile(t, strings.Replace(string(text), "#binlog-dir = \"/var/lib/polystalkd\"", "binlog-dir = "+strconv.Quote(t.TempDir()), 1))
 	line := values(unit(t, "polystalkd.service"), "ExecStart")[0]
 	args := strings.Fields(strings.Replace(line, "/etc/polystalkd/polystalkd.toml", conf, 1))
@@ -143,7 +143,7 @@ func TestSystemdFindsNoFaultInUnits(t *testing.T) {
 
 	users := daemon.Tool(t, "systemd-sysusers", "systemd")
 	path, err := filepath.Abs(filepath.Join(unitsDir, "polystalkd.sysusers"))
-	fatal(t, err)
+	must(t, err)
 	out, err = exec.Command(users, "--dry-run", "--root="+t.TempDir(), path).CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("Creating user 'polystalkd'")) {
 		t.Errorf("systemd-sysusers: %v\n%s", err, out)
@@ -181,7 +181,7 @@ func TestSystemCallsAreWithinTheFilter(t *testing.T) {
 	ends(t, s, syscall.SIGTERM)
 
 	text, err := os.ReadFile(calls)
-	fatal(t, err)
+	must(t, err)
 	made := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`(?m)^\d+ +([a-z0-9_]+)\(`).FindAllSubmatch(text, -1) {
 		made[string(m[1])] = true

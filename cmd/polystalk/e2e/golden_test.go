@@ -28,6 +28,8 @@ func TestGolden(t *testing.T) {
 		"beanstalkd":         beanstalkd,
 		"operate":            asAdmin,
 		"operate-beanstalkd": beanstalkd,
+		"check":              asAdmin,
+		"check-beanstalkd":   beanstalkd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := server(t)
@@ -45,7 +47,11 @@ func TestGolden(t *testing.T) {
 						args = args[:i]
 					}
 					fmt.Fprintln(&got, line)
-					got.WriteString(steady(p, p.polystalk(args...)))
+					o := p.polystalk(args...)
+					if strings.HasPrefix(line, "$ check") {
+						readable(t, o)
+					}
+					got.WriteString(steady(p, o))
 				case strings.HasPrefix(line, "#") || line == "":
 					fmt.Fprintln(&got, line)
 				}
@@ -61,6 +67,29 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The line of a plugin, as monitoring systems read it.
+// Source: Monitoring Plugins Development Guidelines, "Plugin Output for Nagios",
+// "Performance data" and "Threshold and Ranges".
+var (
+	pluginLine = regexp.MustCompile(`^POLYSTALK (OK|WARNING|CRITICAL|UNKNOWN) - ([^|\n\x1b]+)(?: \| ([^|\n]+))?\n$`)
+	dataRange  = `(?:@?(?:(?:~|-?[0-9.]+):)?(?:-?[0-9.]+)?)?`
+	dataItem   = regexp.MustCompile(`^(?:[^'= ]+|'(?:[^'=]|'')+')=-?[0-9.]+(?:s|us|ms|%|B|KB|MB|TB|c)?;` + dataRange + `;` + dataRange + `;(?:-?[0-9.]+)?;(?:-?[0-9.]+)?$`)
+)
+
+// readable wants the line of a plugin, with the exit code of its level.
+func readable(t *testing.T, o outcome) {
+	t.Helper()
+	parts := pluginLine.FindStringSubmatch(o.stdout)
+	if parts == nil || o.stderr != "" || map[string]int{"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}[parts[1]] != o.code || (parts[3] == "") != (parts[1] == "UNKNOWN") {
+		t.Fatalf("no line of a plugin: %+v", o)
+	}
+	for item := range strings.FieldsSeq(parts[3]) {
+		if !dataItem.MatchString(item) {
+			t.Errorf("%q is no performance data", item)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
 )
 
@@ -46,25 +46,6 @@ func jobsFile(t *testing.T, n int) string {
 	return file
 }
 
-// passing is an address that leads to another one, and calls reached after a number of bytes.
-func passing(t *testing.T, to string, octets int64, reached func()) string {
-	t.Helper()
-	return serving(t, func(conn net.Conn) {
-		there, err := net.Dial("tcp", to)
-		if err != nil {
-			return
-		}
-		go func() {
-			defer there.Close()
-			if n, _ := io.CopyN(there, conn, octets); n == octets { // else the client has closed it
-				reached()
-			}
-			_, _ = io.Copy(there, conn)
-		}()
-		_, _ = io.Copy(conn, there)
-	})
-}
-
 // TestInterruptedImportsPutNothingTwice, and go on where they were.
 func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	if testing.Short() {
@@ -77,7 +58,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 			p := *http
 			stats := &program{t: t, server: "beanstalk://" + s.Listen[0]}
 			ctx, cancel := context.WithCancel(t.Context())
-			p.server = by + "://" + passing(t, map[string]string{"http": strings.TrimPrefix(http.server, "http://"), "beanstalk": s.Listen[0]}[by], 20_000, cancel)
+			p.server = by + "://" + serving(t, relaying(map[string]string{"http": strings.TrimPrefix(http.server, "http://"), "beanstalk": s.Listen[0]}[by], 20_000, cancel))
 			o := p.within(ctx, "import", file, "--skip", "0")
 			cancel()
 			found := regexp.MustCompile(`^polystalk: interrupted: (\d+) jobs put; go on with --skip (\d+)\n$`).FindStringSubmatch(o.stderr)
@@ -93,13 +74,9 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 				t.Errorf("%q", o.stderr)
 			}
 			p.must(0, "import", file, "--skip", found[1])
-			if o = p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, fmt.Sprint("as far as line ", *jobsFlag, ".")) {
-				t.Errorf("%q", o.stderr)
-			}
+			p.says(fmt.Sprint("as far as line ", *jobsFlag, "."), client.Unconfirmed, "import", file)
 			sameJobs(t, by, http.must(0, "export", "--all-tubes").stdout, content(t, file))
-			if total := stats.must(0, "stats", "--jq", ".jobs_total").stdout; total != fmt.Sprintln(*jobsFlag) {
-				t.Errorf("%s jobs", total)
-			}
+			stats.prints(fmt.Sprintln(*jobsFlag), "stats", "--jq", ".jobs_total")
 		})
 	}
 	// A killed import may have put the next line or not.
@@ -110,26 +87,18 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(file+".imported", text, 0o600))
 	p, s := polystalkd(t)
-	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http", client.Unconfirmed, "import", file)
 	// So may an import that waited in vain.
-	for _, server := range []string{"beanstalk://" + says(t, "USING default\r\n"), "http://" + says(t, "")} {
+	for _, server := range []string{"beanstalk://" + replying(t, "USING default\r\n"), "http://" + replying(t, "")} {
 		p := &program{t: t, server: server}
-		if o := p.must(client.System, "import", file, "--skip", "3", "--timeout", "300ms"); !strings.Contains(o.stderr, "line 4 may have been put or not") {
-			t.Errorf("%q", o.stderr)
-		}
-		if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "line 4 may have been put or not. To retry line 4 use --skip 3; to leave it out use --skip 4.") {
-			t.Errorf("%q", o.stderr)
-		}
+		p.says("line 4 may have been put or not", client.System, "import", file, "--skip", "3", "--timeout", "300ms")
+		p.says("line 4 may have been put or not. To retry line 4 use --skip 3; to leave it out use --skip 4.", client.Unconfirmed, "import", file)
 	}
 	must(t, os.WriteFile(file+".imported", nil, 0o600))
 	p.must(client.System, "import", file)
 	p.must(0, "import", file, "--skip", fmt.Sprint(*jobsFlag-1))
 	p.server = "beanstalk://" + s.Listen[0]
-	if got := p.must(0, "stats", "--jq", ".jobs_total").stdout; got != "1\n" {
-		t.Errorf("%s jobs", got)
-	}
+	p.prints("1\n", "stats", "--jq", ".jobs_total")
 }
 
 // TestImportReportsRefusedLinesAndGoesOn with the next one.
@@ -163,9 +132,7 @@ func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 	p = asAdmin(t)
 	p.must(0, "drain", "on")
 	p.in = strings.Repeat(`{"tube":"a","body":""}`+"\n", 3)
-	if o := p.must(client.NotDone, "import", "-"); !strings.Contains(o.stderr, "To retry line 1 use --skip 0; to leave it out use --skip 1.") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("To retry line 1 use --skip 0; to leave it out use --skip 1.", client.NotDone, "import", "-")
 }
 
 func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
@@ -192,7 +159,7 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 		`["a"]`:                                                        "it is of the type list, and not an object",
 		`null`:                                                         "it has no body",
 	} {
-		p := &program{t: t, server: "http://" + freeAddress(t), in: line}
+		p := &program{t: t, server: "http://" + daemon.FreeAddress(t), in: line}
 		o := p.polystalk("import", "-")
 		if o.code != client.Usage || !strings.Contains(o.stderr, "line 1 was not put: ") || !strings.Contains(o.stderr, want) || goName.MatchString(o.stderr) {
 			t.Errorf("%s: %d, %s, want %q", line, o.code, o.stderr, want)
@@ -215,28 +182,22 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	must(t, os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600))
-	p := &program{t: t, server: "http://" + freeAddress(t)}
+	p := &program{t: t, server: "http://" + daemon.FreeAddress(t)}
 	o := p.must(client.System, "import", file)
 	if !strings.Contains(o.stderr, "line 1 was not: ") || !strings.HasSuffix(o.stderr, ". To retry line 1 use --skip 0; to leave it out use --skip 1.\n") {
 		t.Errorf("%q", o.stderr)
 	}
 	p, s := polystalkd(t)
 	p.must(0, "import", file)
-	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "or into another server, use --skip 0.") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("or into another server, use --skip 0.", client.Unconfirmed, "import", file)
 	// A server that closes the connection may have put it.
 	p = &program{t: t, server: "http://" + serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })}
-	if o := p.must(client.System, "import", file, "--skip", "0"); !strings.Contains(o.stderr, "line 1 may have been put or not") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("line 1 may have been put or not", client.System, "import", file, "--skip", "0")
 	if o := p.must(client.Unconfirmed, "import", file); strings.Contains(o.stderr, "line 0") || strings.Count(o.stderr, "--skip 0") != 1 {
 		t.Errorf("%q", o.stderr)
 	}
 	p = &program{t: t, server: "beanstalk://" + s.Listen[0]}
-	if o := p.must(client.Unconfirmed, "import", file); !strings.Contains(o.stderr, "To put all of it into "+p.server+" use --skip 0.") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("To put all of it into "+p.server+" use --skip 0.", client.Unconfirmed, "import", file)
 }
 
 func TestImportArgumentsAreCheckedOnce(t *testing.T) {
@@ -248,9 +209,7 @@ func TestImportArgumentsAreCheckedOnce(t *testing.T) {
 		if o := q.must(client.Usage, "import", file, "--to", strings.Repeat("x", 256)); !strings.HasPrefix(o.stderr, "polystalk: --to is a name of 256 bytes: ") {
 			t.Errorf("%q", o.stderr)
 		}
-		if o := q.must(client.Usage, "import", file, "--skip", "30"); !strings.Contains(o.stderr, "there are only 18 lines: --skip 30 is too many") {
-			t.Errorf("%q", o.stderr)
-		}
+		q.says("there are only 18 lines: --skip 30 is too many", client.Usage, "import", file, "--skip", "30")
 		if _, err := os.Stat(file + ".imported"); err == nil {
 			t.Error("it remembers an import of which there was none")
 		}

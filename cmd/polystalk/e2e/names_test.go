@@ -7,6 +7,7 @@ import (
 
 	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/gearman"
 )
 
@@ -14,12 +15,10 @@ import (
 func TestBodiesArriveUnchanged(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 4000)
 	onBoth(t, func(t *testing.T, p *program, http bool) {
-		for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", large, large[:60000] + "\x9b2J"} {
+		for _, body := range []string{"", "text\r\nand more\n", "ünï", "a\x00b\r\n", "\x1b]0;title\x07", "\xff\xfe", "<script>alert(1)</script>", "$(touch /tmp/x) `id`; rm -rf ~", "\x1b[2J\u202e'; --", large, large[:60000] + "\x9b2J"} {
 			p.in = body
 			id := strings.TrimSpace(p.must(0, "put", "mail", "-o", "name").stdout)
-			if got := p.must(0, "body", id).stdout; got != body {
-				t.Errorf("%.40q came as %.40q", body, got)
-			}
+			p.prints(body, "body", id)
 			p.screens = cli.Screens{Out: true}
 			if hostile(body) {
 				if o := p.must(client.Usage, "body", id); hostile(o.stdout) || !strings.Contains(o.stderr, "--raw") {
@@ -28,16 +27,16 @@ func TestBodiesArriveUnchanged(t *testing.T) {
 			} else if got := p.must(0, "body", id).stdout; got != body {
 				t.Errorf("on a terminal %.40q came as %.40q", body, got)
 			}
-			if got := p.must(0, "body", "--raw", id).stdout; got != body {
-				t.Errorf("on a terminal, raw, %.40q came as %.40q", body, got)
-			}
+			p.prints(body, "body", "--raw", id)
 			p.screens = cli.Screens{}
 		}
-		if http {
-			if got := p.must(0, "jobs", "mail").stdout; hostile(got) || !strings.Contains(got, `\x1B]0;title\x07`) {
-				t.Errorf("the table has %q", got)
+		p.screens = cli.Screens{In: true, Out: true, Err: true}
+		for _, args := range []string{"jobs mail", "jobs mail -o json", "jobs mail -o jsonl", "jobs mail -o jsonl --jq .body"} {
+			if o := p.polystalk(strings.Fields(args)...); http && (o.code != 0 || hostile(o.stdout) || !strings.Contains(o.stdout, "script")) {
+				t.Errorf("%s: %d, %q", args, o.code, o.stdout)
 			}
 		}
+		p.screens = cli.Screens{}
 		if o := p.must(client.Usage, "put", "mail", "--body", strings.Repeat("x", 70000)); !strings.Contains(o.stderr, "too large") && !strings.Contains(o.stderr, "65535") {
 			t.Errorf("%q", o.stderr)
 		}
@@ -46,7 +45,7 @@ func TestBodiesArriveUnchanged(t *testing.T) {
 
 // TestTubesAreReachedByAnyName, whatever bytes it has.
 func TestTubesAreReachedByAnyName(t *testing.T) {
-	address := freeAddress(t)
+	address := daemon.FreeAddress(t)
 	p, _ := polystalkd(t, "--gearman-listen", address)
 	conn, err := net.Dial("tcp", address)
 	must(t, err)
@@ -65,12 +64,8 @@ func TestTubesAreReachedByAnyName(t *testing.T) {
 	}
 	for name, encoded := range names {
 		want := "1\n"
-		if got := p.must(0, "tube", "--jq", ".jobs.ready", "--path", "--", encoded).stdout; got != want {
-			t.Errorf("%q as %s: %q", name, encoded, got)
-		}
-		if got := p.must(0, "tube", "--jq", ".jobs.ready", "--", name).stdout; got != want {
-			t.Errorf("%q: %q", name, got)
-		}
+		p.prints(want, "tube", "--jq", ".jobs.ready", "--path", "--", encoded)
+		p.prints(want, "tube", "--jq", ".jobs.ready", "--", name)
 		p.must(0, "pause", "--", name, "1m")
 		p.must(0, "resume", "--", name)
 		if got := p.must(0, "jobs", "-o", "jsonl", "--jq", ".body_bytes", "--", name).stdout; strings.Count(got, "\n") != 1 {
@@ -97,8 +92,6 @@ func TestTubesAreReachedByAnyName(t *testing.T) {
 		p.must(0, "tube", "--path", "--", path)
 	}
 	for _, bad := range []string{"%", "%g0", "%f", ""} {
-		if o := p.must(client.Usage, "tube", "--path", "--", bad); !strings.Contains(o.stderr, "tube") {
-			t.Errorf("%q: %q", bad, o.stderr)
-		}
+		p.says("tube", client.Usage, "tube", "--path", "--", bad)
 	}
 }

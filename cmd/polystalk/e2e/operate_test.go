@@ -25,9 +25,7 @@ func TestDeletesWantAConfirmation(t *testing.T) {
 		p.must(0, "put", "mail", "--lines")
 		ready := func(want string) {
 			t.Helper()
-			if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != want+"\n" {
-				t.Fatalf("%s jobs, want %s", got, want)
-			}
+			p.prints(want+"\n", "tube", "mail", "--jq", ".jobs.ready")
 		}
 		commands := [][]string{{"flush", "mail"}}
 		if http {
@@ -36,9 +34,7 @@ func TestDeletesWantAConfirmation(t *testing.T) {
 		for _, args := range commands {
 			for _, screens := range []cli.Screens{{}, {In: true}, {Err: true}} {
 				p.screens, p.in = screens, "y\n"
-				if o := p.must(client.Unconfirmed, args...); !strings.Contains(o.stderr, "--yes") {
-					t.Errorf("%q without a terminal: %q", args, o.stderr)
-				}
+				p.says("--yes", client.Unconfirmed, args...)
 			}
 			p.screens = cli.Screens{In: true, Out: true, Err: true}
 			for _, answer := range []string{"", "\n", "n\n", "no\n", "maybe\n", "Yeah\n"} {
@@ -138,9 +134,7 @@ func TestOnlyCountedJobsAreTouched(t *testing.T) {
 		if got := <-code; got != 0 {
 			t.Fatalf("%q: exit code %d", args, got)
 		}
-		if got := p.must(0, "jobs", "mail", "-o", "jsonl", "--jq", ".body").stdout; got != "b\n" {
-			t.Errorf("%q has left %q", args, got)
-		}
+		p.prints("b\n", "jobs", "mail", "-o", "jsonl", "--jq", ".body")
 	}
 }
 
@@ -160,17 +154,11 @@ func TestConnectionsWithJobsAreListedAndClosed(t *testing.T) {
 	if got := p.must(0, "conns").stdout; !strings.Contains(got, c.LocalAddr().String()) || !strings.Contains(got, "reserve") {
 		t.Errorf("%s", got)
 	}
-	if got := p.must(0, "job", "1", "--jq", ".holder.connection").stdout; got != id+"\n" {
-		t.Errorf("held by %q, not by %q", got, id)
-	}
-	if o := p.must(client.NotDone, "delete", "1"); !strings.Contains(o.stderr, "worker") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.prints(id+"\n", "job", "1", "--jq", ".holder.connection")
+	p.says("worker", client.NotDone, "delete", "1")
 	p.must(0, "kill", id)
 	p.must(client.Nothing, "kill", id)
-	if got := p.must(0, "job", "1", "--jq", ".state").stdout; got != "ready\n" {
-		t.Errorf("%q", got)
-	}
+	p.prints("ready\n", "job", "1", "--jq", ".state")
 	if got := p.must(0, "audit", "-o", "jsonl", "--jq", ".action").stdout; !strings.Contains(got, "DELETE /api/v1/connections/{id}") {
 		t.Errorf("%q", got)
 	}
@@ -192,18 +180,14 @@ func TestEditorChangesAJobThatNobodyElseHasChanged(t *testing.T) {
 		must(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 		p.env = map[string]string{"EDITOR": "'" + file + "' -w"}
 	}
-	if o := p.must(client.Usage, "edit", "1", "--editor"); !strings.Contains(o.stderr, "EDITOR") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("EDITOR", client.Usage, "edit", "1", "--editor")
 	editor(`true`)
 	p.must(client.Unconfirmed, "edit", "1", "--editor")
 	editor(`exit 3`)
 	p.must(client.Unconfirmed, "edit", "1", "--editor")
 	editor(`test "$1" = -w && printf ' and after' >>"$2"`)
 	p.must(0, "edit", "1", "--editor")
-	if got := p.must(0, "body", "1").stdout; got != "before and after" {
-		t.Errorf("%q", got)
-	}
+	p.prints("before and after", "body", "1")
 	editor(fmt.Sprintf(`printf new >"$2"; curl -sf -X PATCH -H 'Content-Type: application/json' -d '{"pri": 9}' %s/api/v1/jobs/1`, p.server))
 	o := p.must(client.NotDone, "edit", "1", "--editor")
 	_, file, _ := strings.Cut(o.stderr, "is in ")
@@ -211,9 +195,7 @@ func TestEditorChangesAJobThatNobodyElseHasChanged(t *testing.T) {
 		t.Errorf("what was written is lost: %q, %v", o.stderr, err)
 	}
 	os.RemoveAll(filepath.Dir(strings.TrimSpace(file)))
-	if got := p.must(0, "body", "1").stdout; got != "before and after" {
-		t.Errorf("%q", got)
-	}
+	p.prints("before and after", "body", "1")
 }
 
 // TestTubesAreCompleted, if the server answers soon.
@@ -231,7 +213,7 @@ func TestTubesAreCompleted(t *testing.T) {
 	}{
 		{[]string{"tube", "ma"}, "mail\n"}, {[]string{"tube", ""}, "default\nm.2\nmail\n"}, {[]string{"flush", "m."}, "m.2\n"}, {[]string{"kick", "--tube", "ma"}, "mail\n"},
 		{[]string{"tube", "m*"}, ""}, {[]string{"tube", "$"}, ""}, {[]string{"tube", "--path", ""}, "%28m%29\ndefault\nm.2\nm%3Breboot\nmail\n"}, {[]string{"jobs", "mail", "--state", ""}, "ready\ndelayed\nreserved\nburied\n"}, {[]string{"stats", "-o", ""}, "table\nwide\njson\njsonl\nname\n"},
-		{[]string{"stats", "--server", "http://" + says(t, ""), "tube", ""}, ""},
+		{[]string{"stats", "--server", "http://" + replying(t, ""), "tube", ""}, ""},
 	} {
 		var got string
 		for end := time.Now().Add(daemon.Hang); ; { // on a busy machine the server may be too late

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -76,18 +75,31 @@ func (p *program) must(want int, args ...string) outcome {
 	return o
 }
 
-// freeAddress returns an address on which no server listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := conversation.FreePort()
-	must(t, err)
-	return net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+// says wants an exit code, and a text on standard error.
+func (p *program) says(want string, code int, args ...string) {
+	p.t.Helper()
+	if o := p.must(code, args...); !strings.Contains(o.stderr, want) {
+		p.t.Errorf("polystalk %q: %q, want %q", args, o.stderr, want)
+	}
+}
+
+// prints wants success, and exactly this on standard output.
+func (p *program) prints(want string, args ...string) {
+	p.t.Helper()
+	if o := p.must(0, args...); o.stdout != want {
+		p.t.Errorf("polystalk %q: %q, want %q", args, o.stdout, want)
+	}
 }
 
 // serving is the address of a server that runs serve with each connection, and closes it then.
 func serving(t *testing.T, serve func(conn net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return servingAt(t, "tcp", "127.0.0.1:0", serve)
+}
+
+func servingAt(t *testing.T, network, address string, serve func(conn net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
@@ -105,8 +117,26 @@ func serving(t *testing.T, serve func(conn net.Conn)) string {
 	return l.Addr().String()
 }
 
-// says is the address of a server that reads a part of the request, sends a text, and is silent then.
-func says(t *testing.T, text string) string {
+// relaying leads a connection to an address, and calls reached after a number of bytes.
+func relaying(to string, octets int64, reached func()) func(conn net.Conn) {
+	return func(conn net.Conn) {
+		there, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		go func() {
+			defer there.Close()
+			if n, _ := io.CopyN(there, conn, octets); n == octets { // else the client has closed it
+				reached()
+			}
+			_, _ = io.Copy(there, conn)
+		}()
+		_, _ = io.Copy(conn, there)
+	}
+}
+
+// replying is the address of a server that reads a part of the request, sends a text, and is silent then.
+func replying(t *testing.T, text string) string {
 	t.Helper()
 	return serving(t, func(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 4096))
@@ -149,7 +179,7 @@ func hostile(s string) bool {
 // surveys its tubes at the first request, which then is not too early.
 func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	t.Helper()
-	address := freeAddress(t)
+	address := daemon.FreeAddress(t)
 	s := daemon.Serve(t, append([]string{"--http", address, "--http-history-tubes", "0"}, flags...)...)
 	return &program{t: t, server: "http://" + address}, s
 }

@@ -49,27 +49,27 @@ func TestBadServersGetALineWithARemedy(t *testing.T) {
 		code          int
 		want          string
 	}{
-		{"nobody", "http://" + freeAddress(t), client.System, "is polystalkd running, with --http?"},
-		{"nobody", "beanstalk://" + freeAddress(t), client.System, "is the server running?"},
+		{"nobody", "http://" + daemon.FreeAddress(t), client.System, "is polystalkd running, with --http?"},
+		{"nobody", "beanstalk://" + daemon.FreeAddress(t), client.System, "is the server running?"},
 		{"no socket", "unix:/nonexistent/http.sock", client.System, "is polystalkd running, with that socket?"},
 		{"no socket", "beanstalk+unix:/nonexistent/sock", client.System, "is the server running?"},
 		{"no name", "nowhere:80", client.Usage, "give http://HOST:PORT"},
-		{"silence", "http://" + says(t, ""), client.System, late},
-		{"silence", "beanstalk://" + says(t, ""), client.System, late},
-		{"half an answer", "http://" + says(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"), client.System, "--timeout"},
-		{"half an answer", "beanstalk://" + says(t, "USING"), client.System, late},
-		{"a hanging beanstalkd", "beanstalk://" + says(t, hello), client.System, late},
+		{"silence", "http://" + replying(t, ""), client.System, late},
+		{"silence", "beanstalk://" + replying(t, ""), client.System, late},
+		{"half an answer", "http://" + replying(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"), client.System, "--timeout"},
+		{"half an answer", "beanstalk://" + replying(t, "USING"), client.System, late},
+		{"a hanging beanstalkd", "beanstalk://" + replying(t, hello), client.System, late},
 		{"a closed connection", "beanstalk://" + closes(""), client.System, "has closed the connection"},
 		{"another protocol", "beanstalk://" + closes("H"), client.System, "does not speak beanstalkd's protocol: it answers \"H\": polystalkd's"},
-		{"a negative size", "beanstalk://" + says(t, hello+"OK -5\r\n"), client.System, "announces"},
-		{"no size", "beanstalk://" + says(t, hello+"OK\r\n"), client.System, "announces"},
-		{"a size that is too large", "beanstalk://" + says(t, hello+"OK 65537\r\n"), client.System, "announces"},
-		{"a long line", "beanstalk://" + says(t, hello+strings.Repeat("x", 5000)), client.System, `it answers "xxx`},
-		{"another reply", "beanstalk://" + says(t, hello+"FOUND 1 5\r\nabcde\r\n"), client.System, `it answers "FOUND"`},
-		{"no statistics", "beanstalk://" + says(t, hello+"OK 4\r\n---\n\r\n"), client.System, "answers without current-jobs-ready"},
-		{"beanstalkd for HTTP", "http://" + says(t, "UNKNOWN_COMMAND\r\n"), client.System, "given as beanstalk://HOST:PORT"},
+		{"a negative size", "beanstalk://" + replying(t, hello+"OK -5\r\n"), client.System, "announces"},
+		{"no size", "beanstalk://" + replying(t, hello+"OK\r\n"), client.System, "announces"},
+		{"a size that is too large", "beanstalk://" + replying(t, hello+"OK 65537\r\n"), client.System, "announces"},
+		{"a long line", "beanstalk://" + replying(t, hello+strings.Repeat("x", 5000)), client.System, `it answers "xxx`},
+		{"another reply", "beanstalk://" + replying(t, hello+"FOUND 1 5\r\nabcde\r\n"), client.System, `it answers "FOUND"`},
+		{"no statistics", "beanstalk://" + replying(t, hello+"OK 4\r\n---\n\r\n"), client.System, "answers without current-jobs-ready"},
+		{"beanstalkd for HTTP", "http://" + replying(t, "UNKNOWN_COMMAND\r\n"), client.System, "given as beanstalk://HOST:PORT"},
 		{"our beanstalkd for HTTP", "http://" + s.Listen[0], client.System, "is that the address of polystalkd's --http?"},
-		{"HTTP for beanstalkd", "beanstalk://" + says(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "given as http://HOST:PORT"},
+		{"HTTP for beanstalkd", "beanstalk://" + replying(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "given as http://HOST:PORT"},
 		{"HTTP for HTTPS", strings.Replace(content(200, "text/html", "x"), "http:", "https:", 1), client.System, "given as http://HOST:PORT"},
 		{"an unknown certificate", tls.URL, client.System, "SSL_CERT_FILE"},
 		{"a page", content(200, "text/html; charset=utf-8", "<p>"), client.System, "it answers 200 OK, text/html"},
@@ -92,11 +92,9 @@ func TestBadServersGetALineWithARemedy(t *testing.T) {
 			}
 		})
 	}
-	p := &program{t: t, places: []string{"unix:/nonexistent/http.sock", "http://" + freeAddress(t)}}
-	if o := p.must(client.System, "stats"); !strings.Contains(o.stderr, "start polystalkd with --http") {
-		t.Errorf("%q", o.stderr)
-	}
-	p = &program{t: t, server: "http://" + freeAddress(t)}
+	p := &program{t: t, places: []string{"unix:/nonexistent/http.sock", "http://" + daemon.FreeAddress(t)}}
+	p.says("start polystalkd with --http", client.System, "stats")
+	p = &program{t: t, server: "http://" + daemon.FreeAddress(t)}
 	if o := p.must(2, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK CRITICAL - http://") || o.stderr != "" {
 		t.Errorf("check of nobody: %q, %q", o.stdout, o.stderr)
 	}
@@ -108,9 +106,7 @@ func TestListsWithAMissingMemberOrWithoutAnEndFail(t *testing.T) {
 		`{"tubes":[{"name":"a"}],"next":"x"}`: "the same part of the list again",
 	} {
 		p := answering(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, body) })
-		if o := p.must(client.System, "tubes"); !strings.Contains(o.stderr, want) {
-			t.Errorf("%s: %q", body, o.stderr)
-		}
+		p.says(want, client.System, "tubes")
 	}
 }
 
@@ -122,12 +118,8 @@ func TestOlderServersAreNamedAsTheCause(t *testing.T) {
 		}
 		answer(w, 404, `{"type":"/problems/not-found","title":"no","status":404,"detail":"no such thing","remedy":"look"}`)
 	})
-	if o := p.must(client.Usage, "release", "1"); !strings.Contains(o.stderr, "is older than this program, and has no POST /jobs/1/release: upgrade it") {
-		t.Errorf("%q", o.stderr)
-	}
-	if o := p.must(client.Nothing, "tube", "x"); !strings.Contains(o.stderr, "no such thing: polystalk tubes lists") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("is older than this program, and has no POST /jobs/1/release: upgrade it", client.Usage, "release", "1")
+	p.says("no such thing: polystalk tubes lists", client.Nothing, "tube", "x")
 }
 
 func TestBusyServersAreAskedAgainWithinTheTimeout(t *testing.T) {
@@ -147,9 +139,7 @@ func TestBusyServersAreAskedAgainWithinTheTimeout(t *testing.T) {
 		t.Errorf("%q after %d requests", o.stdout, asked)
 	}
 	asked = -100
-	if o := p.must(client.System, "stats", "--timeout", "1s"); !strings.Contains(o.stderr, "try again") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("try again", client.System, "stats", "--timeout", "1s")
 }
 
 // TestInterruptsEndACommandSoon, whatever the server does. A command that changes nothing does not
@@ -198,18 +188,14 @@ func TestTokensAreSentAndAskedFor(t *testing.T) {
 		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	p, _ := polystalkd(t, "--http-tokens-file", tokens)
-	if o := p.must(client.Refused, "stats"); !strings.Contains(o.stderr, "--token-file or POLYSTALK_TOKEN_FILE") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("--token-file or POLYSTALK_TOKEN_FILE", client.Refused, "stats")
 	if o := p.must(3, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK UNKNOWN - ") {
 		t.Errorf("%q", o.stdout)
 	}
 	p.must(0, "stats", "--token-file", token)
 	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": token}
 	p.must(0, "stats")
-	if o := p.must(client.Refused, "put", "mail", "--body", "x"); !strings.Contains(o.stderr, "role operate") {
-		t.Errorf("%q", o.stderr)
-	}
+	p.says("role operate", client.Refused, "put", "mail", "--body", "x")
 }
 
 // asking returns all commands that ask a server, with valid arguments.
@@ -286,11 +272,11 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 	octets := "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
 	garbage := "\x16\x03\x01\x00\xff\x1b[2J\r\n\x00\xfe OK 99\r\n"
-	gearman := freeAddress(t)
+	gearman := daemon.FreeAddress(t)
 	_, s := polystalkd(t, "--gearman-listen", gearman)
 	servers := map[string]string{
-		"nobody": freeAddress(t), "beanstalk nobody": freeAddress(t), "Gearman": gearman, "beanstalk Gearman": gearman, "beanstalkd": s.Listen[0],
-		"garbage": says(t, garbage), "beanstalk garbage": says(t, garbage),
+		"nobody": daemon.FreeAddress(t), "beanstalk nobody": daemon.FreeAddress(t), "Gearman": gearman, "beanstalk Gearman": gearman, "beanstalkd": s.Listen[0],
+		"garbage": replying(t, garbage), "beanstalk garbage": replying(t, garbage),
 		"silent": drips(t, "", "x", time.Hour), "silent after its head": drips(t, head+"\r\n", " ", time.Hour),
 		"dripping its head": drips(t, "", head, every), "dripping a header": drips(t, head+"X: ", "x", every), "dripping JSON": drips(t, head+"\r\n", " ", every),
 		"dripping chunks": drips(t, head+"Transfer-Encoding: chunked\r\n\r\n", chunk, every), "dripping a body": drips(t, octets+"Content-Length: 1000000\r\n\r\n", "x", every),
@@ -319,7 +305,7 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 			}
 			if name == "cluster backup" {
 				dir := t.TempDir()
-				relay(t, filepath.Join(dir, "cluster.sock"), address)
+				servingAt(t, "unix", filepath.Join(dir, "cluster.sock"), relaying(address, 0, func() {}))
 				args = append(args, filepath.Join(dir, "out"), "--dir", dir)
 			}
 			turn <- struct{}{}
@@ -346,35 +332,6 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 		}
 	}
 	all.Wait()
-}
-
-// relay is a socket that leads to an address.
-func relay(t *testing.T, socket, address string) {
-	t.Helper()
-	l, err := net.Listen("unix", socket)
-	must(t, err)
-	t.Cleanup(func() { l.Close(); os.Remove(socket) })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			there, err := net.Dial("tcp", address)
-			if err != nil {
-				conn.Close()
-				continue
-			}
-			go func() {
-				defer there.Close()
-				_, _ = io.Copy(there, conn)
-			}()
-			go func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, there)
-			}()
-		}
-	}()
 }
 
 // TestACancelledCountDoesNothing: another operator may cancel the operation that counts, or the

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalk/client"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
 	"polystalk/codec/gearman"
 )
@@ -85,9 +86,7 @@ func TestExportAndImport(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "jobs")
 		export := []string{"export", "--all-tubes", "--id", "1-1000"}
 		p.must(0, append(export, "--file", file)...)
-		if o := p.must(client.Usage, append(export, "--file", file)...); !strings.Contains(o.stderr, "is there already") {
-			t.Errorf("%q", o.stderr)
-		}
+		p.says("is there already", client.Usage, append(export, "--file", file)...)
 		text := content(t, file)
 		onBoth(t, func(t *testing.T, q *program, _ bool) {
 			// The first import stops at a bad line, and the second goes on.
@@ -95,9 +94,7 @@ func TestExportAndImport(t *testing.T) {
 			if o := q.polystalk("import", "-"); o.code != client.NotDone || !strings.Contains(o.stderr, "line 80 was not put: ") || !strings.Contains(o.stderr, "79 jobs put, 1 line with errors") {
 				t.Fatalf("%d, %q", o.code, o.stderr)
 			}
-			if got := q.must(0, "import", file, "--skip", "79").stdout; got != "import: 121 jobs\n" {
-				t.Errorf("%q", got)
-			}
+			q.prints("import: 121 jobs\n", "import", file, "--skip", "79")
 			is := q.must(0, export...).stdout
 			sameJobs(t, "imported", is, text)
 			saved := filepath.Join(t.TempDir(), "saved")
@@ -125,7 +122,7 @@ func randomName(rng *rand.Rand, function bool) string {
 
 // TestEveryExportedJobCanBeImported: whatever names and bodies the clients of both protocols use.
 func TestEveryExportedJobCanBeImported(t *testing.T) {
-	address := freeAddress(t)
+	address := daemon.FreeAddress(t)
 	p, s := polystalkd(t, "--gearman-listen", address)
 	rng := rand.New(rand.NewPCG(5, 6))
 	kinds := []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
@@ -153,9 +150,7 @@ func TestEveryExportedJobCanBeImported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	p.must(0, "export", "--all-tubes", "--file", file)
 	q, other := polystalkd(t)
-	if got := q.must(0, "import", file).stdout; got != fmt.Sprintf("import: %d jobs\n", *exchangedFlag) {
-		t.Errorf("%q", got)
-	}
+	q.prints(fmt.Sprintf("import: %d jobs\n", *exchangedFlag), "import", file)
 	// By beanstalkd's protocol the names have escapes.
 	for by, from := range map[string]*program{"HTTP": q, "beanstalkd's protocol": {t: t, server: "beanstalk://" + other.Listen[0]}} {
 		sameJobs(t, by, from.must(0, "export", "--all-tubes", "--id", fmt.Sprint("1-", *exchangedFlag)).stdout, content(t, file))
@@ -173,9 +168,7 @@ func TestLargeBodiesAreExportedWhole(t *testing.T) {
 		p.must(0, "put", "mail")
 	}
 	file, saved := filepath.Join(t.TempDir(), "jobs"), filepath.Join(t.TempDir(), "saved")
-	if got := p.must(0, "export", "mail", "--file", file).stdout; got != "export: 4 jobs\n" {
-		t.Errorf("%q", got)
-	}
+	p.prints("export: 4 jobs\n", "export", "mail", "--file", file)
 	p.must(0, "flush", "mail", "--save", saved, "--yes")
 	slices.Sort(want)
 	for _, from := range []string{file, saved} {
@@ -194,9 +187,7 @@ func TestLargeBodiesAreExportedWhole(t *testing.T) {
 	p.must(0, "put", "mail")
 	p.must(client.Refused, "export", "mail")
 	p.must(client.Refused, "flush", "mail", "--save", filepath.Join(t.TempDir(), "saved"), "--yes")
-	if got := p.must(0, "tube", "mail", "--jq", ".jobs.ready").stdout; got != "1\n" {
-		t.Errorf("%s jobs are left", got)
-	}
+	p.prints("1\n", "tube", "mail", "--jq", ".jobs.ready")
 }
 
 // TestJobsAreSavedBeforeTheyAreDeleted, one after the other, by beanstalkd's protocol.

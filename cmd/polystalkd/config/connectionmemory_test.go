@@ -1,6 +1,10 @@
 package config
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
 
 // TestConnectionMemory: the bound is never so small that one client can close the connection
 // of another that sends the largest body.
@@ -27,7 +31,14 @@ func TestConnectionMemory(t *testing.T) {
 	if err == nil {
 		err = c.Validate()
 	}
-	if err != nil || c.ConnectionMemory < connectionMemoryMin || c.ConnectionMemory == 1<<63-1 {
-		t.Errorf("by default %d bytes, %v", c.ConnectionMemory, err)
+	must(t, err)
+	// By default it is a quarter of what the machine has, or its control groups allow.
+	have, err := memlimit.FromSystem()
+	must(t, err)
+	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 {
+		have = min(have, limit)
+	}
+	if got, want := c.ConnectionMemory, max(connectionMemoryMin, int64(have/connectionMemoryPart)); got != want {
+		t.Errorf("by default %d bytes, want %d", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -142,6 +143,29 @@ func TestGearmandLimitsDescriptors(t *testing.T) {
 			t.Errorf("-f %s: %s", n, s.LogText())
 		}
 	}
+}
+
+// TestJournalHasItsDescriptors: segments are opened and compacted while clients have all other
+// descriptors.
+func TestJournalHasItsDescriptors(t *testing.T) {
+	s, gear := daemon.GearmandWith(t, "-f", "128", "--journal", t.TempDir(), "--journal-size", "1", "--beanstalk-listen", "127.0.0.1:0")
+	conn, most := daemon.Dial(t, s.Listen[0]), int(logged(t, s, "serving")["max-connections"].(float64))
+	without, _ := daemon.GearmandWith(t, "-f", "128")
+	if n := int(logged(t, without, "serving")["max-connections"].(float64)); n <= most {
+		t.Errorf("%d connections with a journal, %d without", most, n)
+	}
+	for range most - 1 {
+		daemon.Says(t, daemon.Dial(t, gear), "maxqueue f 1\n", "OK\r\n")
+	}
+	daemon.Dial(t, gear) // it waits
+	put := "put 5 0 1000 60000\r\n" + strings.Repeat("d", 60000) + "\r\n"
+	for id := range 60 {
+		daemon.Says(t, conn, put, fmt.Sprintf("INSERTED %d\r\n", id+1))
+	}
+	for id := range 59 {
+		daemon.Says(t, conn, fmt.Sprintf("delete %d\r\n", id+1), "DELETED\r\n")
+	}
+	daemon.Says(t, conn, put, "INSERTED 61\r\n")
 }
 
 // TestNoRequestOfHTTPIsObeyed: a web page can have its visitor's browser post to any port of

@@ -216,27 +216,27 @@ func (c *bconn) call(word string) (*reply, error) {
 	return r, c.expect(cmd, word, r)
 }
 
+// command sends a command that is not counted and checks the first word of its reply.
+func (c *bconn) command(cmd, word string) error {
+	c.say(cmd)
+	_, err := c.call(word)
+	return err
+}
+
 // own makes tube the one that c, a new connection, uses and the only one that it watches.
 func (c *bconn) own(tube string) error {
-	c.sayTube("use", tube)
-	if _, err := c.call("USING"); err != nil {
-		return err
-	}
 	c.tube = tube
-	return c.watchOnly(tube)
+	return errors.Join(c.command("use "+tube, "USING"), c.watchOnly(tube))
 }
 
 // watchOnly makes tubes the only ones that a new connection watches.
 func (c *bconn) watchOnly(tubes ...string) error {
 	for _, tube := range tubes {
-		c.sayTube("watch", tube)
-		if _, err := c.call("WATCHING"); err != nil {
+		if err := c.command("watch "+tube, "WATCHING"); err != nil {
 			return err
 		}
 	}
-	c.sayTube("ignore", "default")
-	_, err := c.call("WATCHING")
-	return err
+	return c.command("ignore default", "WATCHING")
 }
 
 // quit says goodbye and waits for the server to close.
@@ -295,8 +295,7 @@ func cleanBeanstalkd(ctx context.Context, e *env) error {
 // clean deletes the ready and delayed jobs of a tube; no job of a run is buried or held.
 func (c *bconn) clean(tube string) error {
 	for _, ask := range [][2]string{{"use " + tube, "USING"}, {"kick 100000000", "KICKED"}, {"watch " + tube, "WATCHING"}} {
-		c.say(ask[0])
-		if _, err := c.call(ask[1]); err != nil {
+		if err := c.command(ask[0], ask[1]); err != nil {
 			return err
 		}
 	}
@@ -323,7 +322,5 @@ func (c *bconn) clean(tube string) error {
 			break
 		}
 	}
-	c.sayTube("ignore", tube)
-	_, err := c.call("WATCHING")
-	return err
+	return c.command("ignore "+tube, "WATCHING")
 }

@@ -158,15 +158,10 @@ func newBeansDrain(e *env) workload {
 	w := ownTube(e, "drain", func(a *cycler) (turn, error) {
 		return a.takeAny, a.fill(unmeasured(), max(1, int(e.Load.Count)/e.Load.Conns))
 	})
-	return &endless{w}
-}
-
-// endless is a workload that its jobs bound, not a count.
-type endless struct{ workload }
-
-func (w *endless) run(ph *phase) error {
-	ph.count = 0
-	return w.workload.run(ph)
+	return &steps{w.setup, func(ph *phase) error {
+		ph.count = 0 // the jobs are the bound
+		return w.run(ph)
+	}}
 }
 
 // newManyTubes: tubes tubes exist all the time, since each holds a job delayed for hours,

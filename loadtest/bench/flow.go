@@ -49,8 +49,7 @@ func (w *flow) setup(ctx context.Context) (err error) {
 	if w.control, err = w.beans(ctx); err != nil {
 		return err
 	}
-	w.control.sayTube("use", w.tube)
-	if _, err := w.control.call("USING"); err != nil {
+	if err := w.control.command("use "+w.tube, "USING"); err != nil {
 		return err
 	}
 	return openAll(ctx, len(w.producers)+len(w.consumers), w.beans, func(i int, c *bconn) error {
@@ -60,9 +59,7 @@ func (w *flow) setup(ctx context.Context) (err error) {
 			return c.watchOnly(w.tube)
 		}
 		w.producers[i] = c
-		c.sayTube("use", w.tube)
-		_, err := c.call("USING")
-		return err
+		return c.command("use "+w.tube, "USING")
 	})
 }
 

@@ -197,25 +197,19 @@ func cleanGearmand(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	for more := true; more; {
-		for range bulk {
-			c.request(gearman.GrabJobUniq)
+	more := true
+	grab := func(int) { c.request(gearman.GrabJobUniq) }
+	complete := func(_ int, m *gearman.Message) error {
+		if more = more && m.Type != gearman.NoJob; m.Type == gearman.NoJob {
+			return nil
 		}
-		if err := c.flush(); err != nil {
+		_, err := c.expectAssigned(m)
+		c.complete(m.Args[0], nil)
+		return err
+	}
+	for more {
+		if err := batch(c.link, unmeasured(), bulk, bulk, grab, c.read, complete); err != nil {
 			return err
-		}
-		for range bulk {
-			m, err := c.read()
-			if err != nil {
-				return err
-			}
-			if m.Type == gearman.NoJob {
-				more = false
-			} else if _, err := c.expectAssigned(m); err != nil {
-				return err
-			} else {
-				c.complete(m.Args[0], nil)
-			}
 		}
 	}
 	if err := c.flush(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -233,58 +234,53 @@ func (s *stock) taker(c *gconn) turn {
 	}
 }
 
-// background: every connection submits jobs of one of tubes functions, depth a turn. Nobody
-// takes them, so the queue grows. With waiting jobs, the setup has submitted that many.
-type background struct{ *stock }
-
-func newBackground(e *env) workload { return &background{&stock{env: e}} }
-
-func (w *background) setup(ctx context.Context) error {
-	if err := w.open(ctx, w.share(w.Load.Conns), 0); err != nil {
-		return err
-	}
-	return w.fill(w.share(w.Load.Waiting))
+// A steps is a workload made of two functions.
+type steps struct {
+	prepare func(ctx context.Context) error
+	measure func(ph *phase) error
 }
 
-func (w *background) run(ph *phase) error {
-	grown := new(milestones)
-	for _, a := range w.submitters {
-		a.grown = grown
-	}
-	if err := w.submit(ph, ph.count); err != nil {
-		return err
-	}
-	ph.growth = grown.growth(ph.started)
-	return w.audit(ph)
+func (w *steps) setup(ctx context.Context) error { return w.prepare(ctx) }
+func (w *steps) run(ph *phase) error             { return w.measure(ph) }
+
+// newBackground: every connection submits jobs of one of tubes functions, depth a turn.
+// Nobody takes them, so the queue grows. With waiting jobs, the setup has submitted that many.
+func newBackground(e *env) workload {
+	s := &stock{env: e}
+	return &steps{func(ctx context.Context) error {
+		if err := s.open(ctx, e.share(e.Load.Conns), 0); err != nil {
+			return err
+		}
+		return s.fill(e.share(e.Load.Waiting))
+	}, func(ph *phase) error {
+		grown := new(milestones)
+		for _, a := range s.submitters {
+			a.grown = grown
+		}
+		if err := s.submit(ph, ph.count); err != nil {
+			return err
+		}
+		e.growth = grown.growth(ph.started)
+		return s.audit(ph)
+	}}
 }
 
-// gearDrain: the setup submits count jobs, and waiting ones that stay; taking and completing
-// count of them is measured, depth at a time on each connection.
-type gearDrain struct{ *stock }
-
-func newGearDrain(e *env) workload { return &gearDrain{&stock{env: e}} }
-
-func (w *gearDrain) count() int { return max(1, w.share(int(w.Load.Count))) }
-
-func (w *gearDrain) setup(ctx context.Context) error {
-	conns := w.share(w.Load.Conns)
-	if err := w.open(ctx, min(conns, 4), conns); err != nil {
-		return err
-	}
-	return w.fill(w.count() + w.share(w.Load.Waiting))
+// newGearDrain: the setup submits count jobs, and waiting ones that stay; taking and
+// completing count of them is measured, depth at a time on each connection.
+func newGearDrain(e *env) workload {
+	s, conns, count := &stock{env: e}, e.share(e.Load.Conns), max(1, e.share(int(e.Load.Count)))
+	return &steps{func(ctx context.Context) error {
+		if err := s.open(ctx, min(conns, 4), conns); err != nil {
+			return err
+		}
+		return s.fill(count + e.share(e.Load.Waiting))
+	}, func(ph *phase) error { return s.take(ph, uint64(count)) }}
 }
-
-func (w *gearDrain) run(ph *phase) error { return w.take(ph, uint64(w.count())) }
-
-// gearStock is the setup of the workload memory.
-type gearStock struct{ *stock }
-
-func (w *gearStock) setup(ctx context.Context) error { return w.open(ctx, w.Load.Conns, w.Load.Conns) }
-func (w *gearStock) run(*phase) error                { return nil }
 
 func newGearMemory(e *env) workload {
 	s := &stock{env: e}
-	return &memory{&gearStock{s}, func(ph *phase) (int64, error) {
+	open := func(ctx context.Context) error { return s.open(ctx, e.Load.Conns, e.Load.Conns) }
+	return &memory{&steps{prepare: open}, func(ph *phase) (int64, error) {
 		if err := s.submit(ph, e.Load.Count); err != nil {
 			return 0, err
 		}
@@ -315,7 +311,7 @@ func (w *foreground) setup(ctx context.Context) (err error) {
 		return err
 	}
 	if err := openAll(ctx, len(w.clients), w.gear, func(i int, c *gconn) error {
-		w.clients[i] = &client{gconn: c, function: w.function, next: uint64(i), step: uint64(len(w.clients)), jobs: make([]foregroundJob, c.depth)}
+		w.clients[i] = &client{gconn: c, function: w.function, next: uint64(i), step: uint64(len(w.clients)), handles: make([][]byte, c.depth)}
 		return nil
 	}); err != nil {
 		return err
@@ -351,71 +347,51 @@ type client struct {
 	*gconn
 	function   []byte
 	next, step uint64
-	jobs       []foregroundJob // of one turn
-}
-
-type foregroundJob struct {
-	handle []byte
-	stamp  uint64
-	done   bool
+	handles    [][]byte // of the jobs of one turn; empty: it is done
 }
 
 func (a *client) turn(l *lane) error {
-	for i := range a.jobs {
-		j := &a.jobs[i]
-		j.stamp, j.done, j.handle = a.next, false, j.handle[:0]
+	first := a.next
+	for range a.handles {
 		a.submit(gearman.SubmitJob, a.function, a.next)
 		a.next += a.step
 	}
-	due, err := l.begin(len(a.jobs))
+	due, err := l.begin(len(a.handles))
 	if err != nil {
 		return err
 	}
 	if err := a.ask(); err != nil {
 		return err
 	}
-	for created, done := 0, 0; done < len(a.jobs); {
+	var last []byte
+	for created, done := 0, 0; done < len(a.handles); {
 		m, err := a.read()
 		switch {
 		case err != nil:
 			return err
 		case m.Type == gearman.WorkComplete:
-			if err := a.completed(m, a.jobs[:created]); err != nil {
+			i := slices.IndexFunc(a.handles[:created], func(h []byte) bool { return bytes.Equal(h, m.Args[0]) })
+			if i < 0 {
+				return a.wrong(gearman.SubmitJob, "one result of each job that was created for this client", m)
+			}
+			if err := a.expectBody(first + uint64(i)*a.step); err != nil {
 				return err
 			}
+			a.handles[i] = a.handles[i][:0]
 			done++
 			l.answered(due, a.at)
-		case created == len(a.jobs):
+		case created == len(a.handles):
 			return a.wrong(gearman.SubmitJob, "WORK_COMPLETE", m)
 		default:
-			var last []byte
-			if created > 0 {
-				last = a.jobs[created-1].handle
-			}
 			if err := a.expectCreated(gearman.SubmitJob, m, last); err != nil {
 				return err
 			}
-			a.jobs[created].handle = append(a.jobs[created].handle, m.Args[0]...)
+			a.handles[created] = append(a.handles[created][:0], m.Args[0]...)
+			last = a.handles[created]
 			created++
 		}
 	}
 	return nil
-}
-
-// completed checks the result of one of jobs, those created so far.
-func (a *client) completed(m *gearman.Message, jobs []foregroundJob) error {
-	for i := range jobs {
-		j := &jobs[i]
-		if !bytes.Equal(j.handle, m.Args[0]) {
-			continue
-		}
-		if j.done {
-			return a.wrong(gearman.SubmitJob, "one result of a job", m)
-		}
-		j.done = true
-		return a.expectBody(j.stamp)
-	}
-	return a.wrong(gearman.SubmitJob, "the result of a job that was created for this client", m)
 }
 
 // work does jobs until one tells it to stop.

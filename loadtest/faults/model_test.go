@@ -1,7 +1,6 @@
 package main
 
 import (
-	"container/heap"
 	"flag"
 	"math/rand/v2"
 	"slices"
@@ -39,7 +38,7 @@ type queue struct {
 	done  int // faults that were made
 
 	now    int64
-	events events
+	events []event
 	jobs   map[token]*modelJob
 	found  []string
 }
@@ -66,21 +65,9 @@ type event struct {
 	do func()
 }
 
-type events []event
-
-func (e events) Len() int           { return len(e) }
-func (e events) Less(i, k int) bool { return e[i].at < e[k].at }
-func (e events) Swap(i, k int)      { e[i], e[k] = e[k], e[i] }
-func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
 // after runs do up to most from now.
 func (q *queue) after(most time.Duration, do func()) {
-	heap.Push(&q.events, event{q.now + 1 + q.rng.Int64N(int64(most)), do})
+	q.events = append(q.events, event{q.now + 1 + q.rng.Int64N(int64(most)), do})
 }
 
 // wrong reports whether the queue errs now: f is its fault, and it is thrown.
@@ -319,7 +306,14 @@ func model(seed uint64, f plant) *queue {
 		q.connect()
 	}
 	for len(q.events) > 0 {
-		e := heap.Pop(&q.events).(event)
+		first := 0
+		for i, e := range q.events {
+			if e.at < q.events[first].at {
+				first = i
+			}
+		}
+		e := q.events[first]
+		q.events = slices.Delete(q.events, first, first+1)
 		q.now = e.at
 		e.do()
 	}

@@ -154,7 +154,7 @@ func TestGrowthComparesTheFirstAndTheLastTenth(t *testing.T) {
 	var m milestones
 	at := int64(0)
 	for i := range 20 * growthStep { // a job each 1000 ns, later each 4000
-		if i == 9*growthStep && m.growth(0) != nil {
+		if i == 9*growthStep && m.growth(0) != (growth{}) {
 			t.Error("the growth of few jobs is known")
 		}
 		at += 1000
@@ -163,7 +163,7 @@ func TestGrowthComparesTheFirstAndTheLastTenth(t *testing.T) {
 		}
 		m.add(at)
 	}
-	if g := m.growth(0); g == nil || *g != (growth{1e6, 250_000}) {
+	if g := m.growth(0); g != (growth{1e6, 250_000}) {
 		t.Errorf("%+v", g)
 	}
 }
@@ -288,11 +288,11 @@ func TestReportsOfProcessesAddUp(t *testing.T) {
 	two, _ := b.encode()
 	r := &Run{Load: "x"}
 	err := r.add([]*report{
-		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Latency: one, ExcludedCPU: 100 * time.Millisecond, Growth: &growth{1, 2}},
-		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Latency: two, Growth: &growth{1, 2}},
+		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Latency: one, ExcludedCPU: 100 * time.Millisecond, Growth: growth{1, 2}},
+		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Latency: two, Growth: growth{1, 2}},
 	}, 900*time.Millisecond)
 	if err != nil || r.Ops != 400 || r.Seconds != 2 || r.OpsRate != 200 || r.CPU != 2000 || r.Busy != 0.4 || r.LoadCPU != 1000 ||
-		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) || *r.Growth != (growth{2, 4}) {
+		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) || r.Growth != (growth{2, 4}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if new(Run).add([]*report{{Wall: time.Second}}, 0) == nil {
@@ -310,7 +310,7 @@ func threeRounds() []Run {
 		}
 		runs = append(runs, run("cycle", "ref", 250, 4), run("cycle", "new", 500, 2), run("cycle", "floor", 1000, 1), run("busy", "new", 100, 3))
 		full := run("memory", "new", 100, 1)
-		full.Memory = &Memory{Jobs: 10, RSSEmpty: 1000, RSSFull: 3000, RSSDrained: 1000}
+		full.Memory = Memory{Jobs: 10, RSSEmpty: 1000, RSSFull: 3000, RSSDrained: 1000}
 		runs = append(runs, full)
 	}
 	return runs

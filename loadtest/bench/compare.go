@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,8 +33,8 @@ type Run struct {
 	Latency   Latency `json:"latency"`          // of commands, or what the workload says
 	RSSBefore int64   `json:"rss_before_bytes"` // before the load connected
 	RSSAfter  int64   `json:"rss_after_bytes"`  // at the end of the measured phase
-	Memory    *Memory `json:"memory,omitempty"`
-	Growth    *growth `json:"growth,omitempty"`
+	Memory    Memory  `json:"memory,omitzero"`
+	Growth    growth  `json:"growth,omitzero"`
 }
 
 // add combines the reports of all processes. cpu is what the server used meanwhile.
@@ -46,15 +47,9 @@ func (r *Run) add(reports []*report, cpu time.Duration) error {
 		wall = max(wall, rep.Wall)
 		load += rep.LoadCPU
 		cpu -= rep.ExcludedCPU
-		if rep.Memory != nil {
-			r.Memory = rep.Memory
-		}
-		if g := rep.Growth; g != nil {
-			if r.Growth == nil {
-				r.Growth = new(growth)
-			}
-			r.Growth.Early, r.Growth.Late = r.Growth.Early+g.Early, r.Growth.Late+g.Late
-		}
+		r.Memory = cmp.Or(r.Memory, rep.Memory)
+		r.Growth.Early += rep.Growth.Early
+		r.Growth.Late += rep.Growth.Late
 		if err := rec.merge(rep.Latency); err != nil {
 			return err
 		}

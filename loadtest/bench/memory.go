@@ -17,7 +17,7 @@ type Memory struct {
 
 // bytesPerJob returns the resident memory per ready job, body included.
 func (m *Memory) bytesPerJob() float64 {
-	if m == nil {
+	if m.Jobs == 0 {
 		return 0
 	}
 	return float64(m.RSSFull-m.RSSEmpty) / float64(m.Jobs)
@@ -25,7 +25,7 @@ func (m *Memory) bytesPerJob() float64 {
 
 // kept returns the part of that memory that is resident after the drain.
 func (m *Memory) kept() float64 {
-	if m == nil || m.RSSFull <= m.RSSEmpty {
+	if m.RSSFull <= m.RSSEmpty {
 		return 0
 	}
 	return max(0, float64(m.RSSDrained-m.RSSEmpty)/float64(m.RSSFull-m.RSSEmpty))
@@ -44,8 +44,8 @@ func (w *memory) run(ph *phase) error {
 	if ph.ServerPID == 0 {
 		return errNoPID
 	}
-	m := &Memory{BodyBytes: ph.Load.Body}
-	ph.memory, ph.count = m, 0
+	m := &ph.memory
+	m.BodyBytes, ph.count = ph.Load.Body, 0
 	for _, step := range []func() error{
 		func() (err error) { m.RSSEmpty, err = RSS(ph.ServerPID); return err },
 		func() (err error) { m.Jobs, err = w.fill(ph); return err },
@@ -91,12 +91,12 @@ func (m *milestones) add(at int64) {
 	}
 }
 
-// growth returns the rates since start, or nil if there were too few jobs.
-func (m *milestones) growth(start int64) *growth {
+// growth returns the rates since start, or zeros if there were too few jobs.
+func (m *milestones) growth(start int64) (g growth) {
 	last, tenth := len(m.times)-1, len(m.times)/10
 	if tenth == 0 {
-		return nil
+		return g
 	}
 	rate := func(from, to int64) float64 { return float64(tenth*growthStep) * 1e9 / float64(max(1, to-from)) }
-	return &growth{Early: rate(start, m.times[tenth-1]), Late: rate(m.times[last-tenth], m.times[last])}
+	return growth{Early: rate(start, m.times[tenth-1]), Late: rate(m.times[last-tenth], m.times[last])}
 }

@@ -156,14 +156,8 @@ var columns = []column{
 
 // rows returns the table: a header, then one row per load and server.
 func rows(sums []summary) [][]string {
-	known := func(s summary, metric string) bool {
-		if metric == "kept" { // a server may well keep nothing
-			metric = "bytes"
-		}
-		return s.Median[metric] != 0
-	}
 	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
-		return !slices.ContainsFunc(sums, func(s summary) bool { return known(s, c.metric) })
+		return !slices.ContainsFunc(sums, func(s summary) bool { _, known := s.Median[c.metric]; return known })
 	})
 	head := []string{"load", "server"}
 	for _, c := range shown {
@@ -176,7 +170,7 @@ func rows(sums []summary) [][]string {
 			row[0] = ""
 		}
 		for _, c := range shown {
-			v, ok := s.Median[c.metric], known(s, c.metric)
+			v, ok := s.Median[c.metric]
 			if c.ratio {
 				v, ok = s.Ratio[c.metric]
 			}

@@ -120,8 +120,8 @@ func (p *Plan) share(n int) int { return (n + p.Load.Processes - 1 - p.Process) 
 // An env is what a workload has of its process. Any goroutine may use it.
 type env struct {
 	Plan
-	memory *Memory // set by a workload about memory
-	growth *growth // set by a workload with a queue that grows
+	memory Memory // set by a workload about memory
+	growth growth // set by a workload with a queue that grows
 
 	mu    sync.Mutex
 	links map[*link]bool
@@ -334,8 +334,8 @@ type report struct {
 	ExcludedCPU time.Duration // CPU of the server that does not count
 	LoadCPU     time.Duration // CPU of this load process
 	Latency     []byte        // encoded histogram
-	Memory      *Memory
-	Growth      *growth
+	Memory      Memory
+	Growth      growth
 }
 
 // grace is how long after the end of a phase the last replies may come before the run

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A metric is one figure of a run. A figure that is zero is not known.
+// A metric is one figure of a run. A figure that is zero is not known, except that a server
+// may keep no memory.
 type metric struct {
 	name     string
 	of       func(*Run) float64
@@ -30,21 +31,17 @@ var metrics = []metric{
 	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true},
 	{"bytes", func(r *Run) float64 { return r.Memory.bytesPerJob() }, true},
 	{"kept", func(r *Run) float64 { return r.Memory.kept() }, true},
-	{"early", func(r *Run) float64 { return r.growth().Early }, false},
-	{"late", func(r *Run) float64 { return r.growth().Late }, false},
+	{"early", func(r *Run) float64 { return r.Growth.Early }, false},
+	{"late", func(r *Run) float64 { return r.Growth.Late }, false},
 	{"sustained", func(r *Run) float64 {
-		if g := r.growth(); g.Early > 0 {
-			return g.Late / g.Early
-		}
-		return 0
+		return r.Growth.Late / max(r.Growth.Early, 1e-9)
 	}, true},
 }
 
-func (r *Run) growth() growth {
-	if r.Growth == nil {
-		return growth{}
-	}
-	return *r.Growth
+// in returns the figure of a run, if it is known.
+func (m metric) in(r *Run) (v float64, known bool) {
+	v = m.of(r)
+	return v, v != 0 || m.name == "kept" && r.Memory.Jobs > 0
 }
 
 // A side is a load and a server: one half of a ratio.
@@ -77,8 +74,8 @@ func summarizeRuns(runs []Run, baseline string) []summary {
 		s := summary{Load: at.load, Server: at.server, Median: map[string]float64{}, Ratio: map[string]float64{}}
 		for _, m := range metrics {
 			values := figures(runs, m, at)
-			s.Rounds = len(values)
-			if v, ok := median(values); ok && v != 0 {
+			s.Rounds = max(s.Rounds, len(values))
+			if v, ok := median(values); ok {
 				s.Median[m.name] = v
 			}
 			if v, ok := medianRatio(runs, m, at, side{at.load, baseline}); ok {
@@ -90,10 +87,11 @@ func summarizeRuns(runs []Run, baseline string) []summary {
 	return out
 }
 
+// figures returns the known figures of one side.
 func figures(runs []Run, m metric, at side) (values []float64) {
 	for i := range runs {
-		if runs[i].Load == at.load && runs[i].Server == at.server {
-			values = append(values, m.of(&runs[i]))
+		if v, known := m.in(&runs[i]); known && at == (side{runs[i].Load, runs[i].Server}) {
+			values = append(values, v)
 		}
 	}
 	return values
@@ -242,12 +240,7 @@ func (a assertion) value(runs []Run, num side, baseline string) (float64, bool) 
 	case a.against != "":
 		den.server = a.against
 	case a.metric.absolute:
-		v, ok := median(figures(runs, a.metric, num))
-		if a.metric.name == "kept" { // a server may well keep nothing
-			bytes, _ := median(figures(runs, metric{of: func(r *Run) float64 { return r.Memory.bytesPerJob() }}, num))
-			return v, bytes != 0
-		}
-		return v, ok && v != 0
+		return median(figures(runs, a.metric, num))
 	}
 	return medianRatio(runs, a.metric, num, den)
 }

@@ -29,7 +29,7 @@ var budgets = []budget{
 	{"cmd/release", 1540},
 	{"codec", 4620},
 	{"codec/conversation", 4260},
-	{"loadtest", 720},
+	{"loadtest", 660},
 	{"loadtest/bench", 4400},
 	{"loadtest/faults", 2850},
 	{"router", 1320},

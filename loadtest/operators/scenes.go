@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -39,12 +38,20 @@ var scenes = []scene{
 	{name: "rows", play: walks("rows", "/api/v1/tubes/backlog/jobs", "order=scan", true)},
 	{name: "search", play: walks("search", "/api/v1/jobs", "contains=needle", false), limit: 3 * time.Second},
 	{name: "oldest", play: walks("oldest", "/api/v1/tubes/backlog/jobs", "order=oldest&state=ready", true)},
-	{name: "edits", play: (*actor).edits},
+	{name: "edits", play: requests(1, succeeds, func(int) [3]string {
+		return [3]string{"PATCH", fmt.Sprintf("/api/v1/jobs/%d", 1+rand.IntN(min(1000, *jobs))), `{"pri":7}`}
+	})},
 	{name: "flush", prepare: (*actor).fillFlushed, play: (*actor).flush, limit: 50 * time.Millisecond},
-	{name: "metrics", play: (*actor).scrape},
-	{name: "streams", play: (*actor).streams},
-	{name: "flood", play: (*actor).flood, crowd: true},
-	{name: "garbage", play: (*actor).garbage, crowd: true},
+	{name: "metrics", play: requests(1, succeeds, func(int) [3]string {
+		return [3]string{"GET", []string{"/metrics", "/metrics/tubes", "/api/v1/tubes"}[rand.IntN(3)]}
+	})},
+	{name: "streams", play: visitors(2, time.Hour, 1<<16, func(i int) string {
+		return get("/api/v1/events?topics=" + []string{"server,tubes&sort=-ready", "server,tubes,journal&sort=-oldest&match=*5*"}[i])
+	})},
+	{name: "flood", play: requests(40, func(code int) bool { return slices.Contains([]int{0, 200, 429, 503}, code) }, func(i int) [3]string {
+		return [3]string{"GET", longPages[i%len(longPages)]}
+	}), crowd: true},
+	{name: "garbage", play: requests(4, func(code int) bool { return code == 0 || code/100 == 4 }, garbage), crowd: true},
 	{name: "slow-readers", play: visitors(200, time.Hour, 64, func(i int) string { return strings.Repeat(get(longPages[i%len(longPages)]), 4) }), crowd: true},
 	{name: "slow-streams", play: visitors(200, time.Hour, 1, func(i int) string {
 		return get("/api/v1/events?topics=server,tubes&limit=1000&sort=-" + []string{"ready", "oldest", "total"}[i%3])
@@ -146,14 +153,14 @@ func visitors(n int, most time.Duration, size int64, text func(i int) string) fu
 				return "connections", nil
 			}
 			go io.WriteString(c, text(i))
-			for read := false; ; read = true {
-				if _, err := io.CopyN(io.Discard, c, size); err != nil && !read {
+			for read := int64(0); ; time.Sleep(100 * time.Millisecond) {
+				n, err := io.CopyN(io.Discard, c, size)
+				if read += n; err != nil && read > 0 {
+					return "connections", nil
+				} else if err != nil {
 					time.Sleep(50 * time.Millisecond)
 					return "unanswered", nil
-				} else if err != nil {
-					return "connections", nil
 				}
-				time.Sleep(100 * time.Millisecond)
 			}
 		})
 	}
@@ -251,16 +258,6 @@ func walks(what, path, query string, shows bool) func(a *actor) error {
 	}
 }
 
-// edits sets priorities of jobs of the backlog, one after the other.
-func (a *actor) edits() error {
-	c, id := httpClient(*socket), 0
-	return a.crowd(1, func(int) (string, error) {
-		id = id%min(1000, *jobs) + 1
-		_, err := asks(c, "PATCH", fmt.Sprintf("/api/v1/jobs/%d", id), `{"pri":7}`)
-		return "edits", err
-	})
-}
-
 // fillFlushed makes a tube that is as large as the backlog.
 func (a *actor) fillFlushed() error {
 	c := httpClient(*socket)
@@ -297,63 +294,31 @@ func (a *actor) flush() error {
 	return nil
 }
 
-// scrape reads pages again and again.
-func (a *actor) scrape() error {
-	c, paths, n := httpClient(*socket), []string{"/metrics", "/metrics/tubes", "/api/v1/tubes"}, 0
-	return a.crowd(1, func(int) (string, error) {
-		n++
-		path := paths[n%len(paths)]
-		_, err := asks(c, "GET", path, "")
-		return path, err
-	})
-}
+func succeeds(code int) bool { return code/100 == 2 }
 
-// streams are two open pages, of the server and of lists of tubes.
-func (a *actor) streams() error {
-	views := []string{"topics=server,tubes&sort=-ready", "topics=server,tubes,journal&sort=-oldest&match=*5*"}
-	return a.crowd(len(views), func(i int) (string, error) {
-		c := httpClient(*socket)
-		c.Timeout = 0
-		resp, err := c.Get("http://localhost/api/v1/events?" + views[i])
-		if err != nil || resp.StatusCode != http.StatusOK {
-			return "", fmt.Errorf("%s: %v %v", views[i], resp, err)
+// requests returns a play of n clients that send requests {method, path, body} one after the
+// other. want judges the status of an answer, 0 if the server ended the connection.
+func requests(n int, want func(code int) bool, next func(i int) [3]string) func(a *actor) error {
+	return func(a *actor) error {
+		clients := make([]*http.Client, n)
+		for i := range clients {
+			clients[i] = httpClient(*socket)
 		}
-		defer resp.Body.Close()
-		for r := bufio.NewReader(resp.Body); !a.over() && err == nil; {
-			start := time.Now()
-			var line string
-			line, err = r.ReadString('\n')
-			if name, ok := strings.CutPrefix(line, "event: "); ok {
-				a.did("waits for an event "+strings.TrimSpace(name), start)
+		return a.crowd(n, func(i int) (string, error) {
+			r := next(i)
+			code, b, err := ask(clients[i], r[0], r[1], r[2])
+			if !want(code) {
+				err = errors.Join(err, fmt.Errorf("%s %.100s: %d %.200s", r[0], r[1], code, b))
+			} else if code == 0 {
+				err = nil
 			}
-		}
-		return "streams", err
-	})
-}
-
-// flood asks for expensive pages from many sides at once. A client that is not served is told
-// when to return.
-func (a *actor) flood() error {
-	a.until = a.until.Add(2 * time.Second) // a request waits that long
-	clients := make([]*http.Client, 40)
-	for i := range clients {
-		clients[i] = httpClient(*socket)
+			return fmt.Sprintf("%s of status %d", r[0], code), err
+		})
 	}
-	return a.crowd(len(clients), func(i int) (string, error) {
-		path := longPages[i%len(longPages)]
-		code, b, err := ask(clients[i], "GET", path, "")
-		switch {
-		case code == 0:
-			return "cut off", nil
-		case err == nil && code != 200 && code != 429 && code != 503:
-			err = fmt.Errorf("%s: %d %.200s", path, code, b)
-		}
-		return fmt.Sprint(code), err
-	})
 }
 
-// garbage asks for what makes no sense. Every answer must be a 4xx.
-func (a *actor) garbage() error {
+// garbage returns a request that makes no sense. Its answer must be a 4xx.
+func garbage(int) [3]string {
 	noise := func(n int) string {
 		b := make([]byte, n)
 		for i := range b {
@@ -361,32 +326,21 @@ func (a *actor) garbage() error {
 		}
 		return string(b)
 	}
-	c := httpClient(*socket)
-	return a.crowd(4, func(int) (string, error) {
-		all := [][3]string{
-			{"GET", "/api/v1/jobs?after=" + url.QueryEscape(noise(1+rand.IntN(200)))},
-			{"GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&after=" + strings.Repeat("A", rand.IntN(5000))},
-			{"GET", "/api/v1/jobs/" + url.PathEscape("x"+noise(rand.IntN(30)))},
-			{"GET", "/api/v1/jobs/99999999999999999999999999"},
-			{"DELETE", "/api/v1/jobs/-1"},
-			{"GET", "/api/v1/jobs?contains=" + url.QueryEscape(noise(4000))},
-			{"GET", "/api/v1/jobs?id_min=x&id_max=" + strings.Repeat(fmt.Sprint(rand.Uint64()), 15)},
-			{"GET", "/api/v1/tubes?limit=0&match=" + url.QueryEscape(strings.Repeat("*a", 3000))},
-			{"GET", "/api/v1/tubes/" + url.PathEscape(noise(500)) + "/jobs"},
-			{"POST", "/api/v1/operations", noise(1000)},
-			{"POST", "/api/v1/operations", `{"action":"delete","select":{"tube":"backlog","states":` + strings.Repeat("[", 5000) + "}}"},
-			{"POST", "/api/v1/tubes/garbage/jobs", `{"body":` + strings.Repeat(`{"a":`, 3000)},
-			{"PATCH", "/api/v1/jobs/1", `{"pri":1e999}`},
-			{"GET", "/api/v1/" + strings.Repeat("../", 200) + "etc/passwd"},
-		}
-		r := all[rand.IntN(len(all))]
-		code, b, err := ask(c, r[0], r[1], r[2])
-		if code == 0 {
-			return "cut off", nil
-		}
-		if err == nil && (code < 400 || code >= 500) {
-			err = fmt.Errorf("%s %.100s: %d %.200s", r[0], r[1], code, b)
-		}
-		return fmt.Sprint(code), err
-	})
+	all := [][3]string{
+		{"GET", "/api/v1/jobs?after=" + url.QueryEscape(noise(1+rand.IntN(200)))},
+		{"GET", "/api/v1/tubes/backlog/jobs?order=oldest&state=ready&after=" + strings.Repeat("A", rand.IntN(5000))},
+		{"GET", "/api/v1/jobs/" + url.PathEscape("x"+noise(rand.IntN(30)))},
+		{"GET", "/api/v1/jobs/99999999999999999999999999"},
+		{"DELETE", "/api/v1/jobs/-1"},
+		{"GET", "/api/v1/jobs?contains=" + url.QueryEscape(noise(4000))},
+		{"GET", "/api/v1/jobs?id_min=x&id_max=" + strings.Repeat(fmt.Sprint(rand.Uint64()), 15)},
+		{"GET", "/api/v1/tubes?limit=0&match=" + url.QueryEscape(strings.Repeat("*a", 3000))},
+		{"GET", "/api/v1/tubes/" + url.PathEscape(noise(500)) + "/jobs"},
+		{"POST", "/api/v1/operations", noise(1000)},
+		{"POST", "/api/v1/operations", `{"action":"delete","select":{"tube":"backlog","states":` + strings.Repeat("[", 5000) + "}}"},
+		{"POST", "/api/v1/tubes/garbage/jobs", `{"body":` + strings.Repeat(`{"a":`, 3000)},
+		{"PATCH", "/api/v1/jobs/1", `{"pri":1e999}`},
+		{"GET", "/api/v1/" + strings.Repeat("../", 200) + "etc/passwd"},
+	}
+	return all[rand.IntN(len(all))]
 }

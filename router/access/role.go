@@ -1,6 +1,9 @@
 package access
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Role is a set of permissions; each includes the ones before it. A route that needs the
 // zero value is open to everybody.
@@ -21,10 +24,8 @@ func (r Role) String() string { return roleNames[r] }
 
 // ParseRole reads the name of a role; "none" is Nobody.
 func ParseRole(name string) (Role, error) {
-	for r, n := range roleNames {
-		if n == name {
-			return Role(r), nil
-		}
+	if i := slices.Index(roleNames[:], name); i >= 0 {
+		return Role(i), nil
 	}
 	return Nobody, fmt.Errorf("unknown role %q: give none, read, operate or admin", name)
 }
@@ -68,10 +69,8 @@ func (b Bodies) String() string { return bodiesNames[b] }
 
 // ParseBodies reads the name of a value.
 func ParseBodies(name string) (Bodies, error) {
-	for b, n := range bodiesNames {
-		if n == name {
-			return Bodies(b), nil
-		}
+	if i := slices.Index(bodiesNames[:], name); i >= 0 {
+		return Bodies(i), nil
 	}
 	return None, fmt.Errorf("%q is unknown: give full, preview or none", name)
 }

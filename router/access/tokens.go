@@ -116,9 +116,11 @@ func parseHolder(words []string) (h holder, err error) {
 		return h, fmt.Errorf("unknown role %q: give read, operate or admin", words[1])
 	}
 	text, ok := strings.CutPrefix(words[2], "sha256:")
-	if n, err := hex.Decode(h.digest[:], []byte(padded(text))); !ok || err != nil || n != len(h.digest) || len(text) != 2*len(h.digest) {
+	b, err := hex.DecodeString(text)
+	if !ok || err != nil || len(b) != len(h.digest) {
 		return h, fmt.Errorf("the third word is no digest: give sha256: and %d hexadecimal digits, as from: printf %%s TOKEN | sha256sum", 2*len(h.digest))
 	}
+	copy(h.digest[:], b)
 	if len(words) == 4 {
 		if words[3] != "+bodies" {
 			return h, fmt.Errorf("unknown word %q: give +bodies, or leave it out", words[3])
@@ -127,9 +129,6 @@ func parseHolder(words []string) (h holder, err error) {
 	}
 	return h, nil
 }
-
-// padded cuts the text to the length of a Digest.
-func padded(text string) string { return text[:min(len(text), 2*sha256.Size)] }
 
 // Find returns the grant of a token; false: it is unknown.
 func (t *Tokens) Find(token string) (Grant, bool) { return t.find(DigestOf(token)) }

@@ -117,16 +117,3 @@ func TestConnectionsByHTTP(t *testing.T) {
 	e := w.audit("")
 	expect(t, len(e) >= 4 && e[1].Action == "DELETE /api/v1/connections/{id}" && e[1].Status == 204 && e[1].Affected == 1 && e[1].Path == path && e[1].Name == "boss", "%+v", e)
 }
-
-func TestBadQueriesOfConnections(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
-	for query, field := range map[string]string{
-		"?limit=0": "limit", "?limit=1001": "limit", "?limit=x": "limit", "?after=": "after", "?after=0": "after", "?after=-1": "after",
-		"?after=18446744073709551616": "after", "?protocol=http": "protocol", "?holding=1": "holding", "?holding=": "holding", "?tubes=a": "tubes",
-		"?limit=1&limit=2": "limit", "/0": "id", "/x": "id", "/-1": "id", "/1?body=full": "body",
-	} {
-		p := w.do("GET", connectionsPath+query, ask{}).wants(t, 400, "bad-request").problem(t)
-		expect(t, p.Field == field && p.Remedy != "", "%s: %+v", query, p)
-	}
-	w.do("GET", connectionsPath+"/18446744073709551615", ask{}).wants(t, 404, "not-found")
-}

@@ -91,7 +91,7 @@ func (a *API) render(ctx context.Context, topics []topic, u *update) (left []top
 	ctx, cancel := context.WithTimeout(ctx, renderWithin)
 	defer cancel()
 	for _, t := range topics {
-		more, err := t.render(ctx, a, u)
+		more, err := t(ctx, u)
 		if err != nil {
 			return nil, err
 		}
@@ -102,11 +102,9 @@ func (a *API) render(ctx context.Context, topics []topic, u *update) (left []top
 	return left, a.op.Confirm(ctx) // another server may lead since the snapshot
 }
 
-// A topic is a kind of events in one stream.
-type topic interface {
-	// render adds an event if there is news. It returns true if there is more to send at once.
-	render(ctx context.Context, a *API, u *update) (more bool, err error)
-}
+// A topic adds an event to the stream if there is news. It returns true if there is more to send
+// at once.
+type topic func(ctx context.Context, u *update) (more bool, err error)
 
 // An update is a snapshot and the stream that gets its events.
 type update struct {
@@ -142,9 +140,11 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 		var t topic
 		switch {
 		case word == wire.EventServer:
-			t = serverTopic{}
+			t = func(_ context.Context, u *update) (bool, error) {
+				return false, u.event(wire.EventServer, a.serverValue(u.Server))
+			}
 		case word == wire.EventJournal:
-			t = &journalTopic{}
+			t = journalTopic()
 		case word == wire.EventTubes:
 			t, err = a.tubesTopic(q)
 			tubes = true
@@ -169,52 +169,43 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 	return list, tubes, nil
 }
 
-// serverTopic shows the server in each snapshot.
-type serverTopic struct{}
-
-func (serverTopic) render(_ context.Context, a *API, u *update) (more bool, err error) {
-	return false, u.event(wire.EventServer, a.serverValue(u.Server))
-}
-
 // journalTopic shows the journal when it has changed.
-type journalTopic struct{ last *wire.Journal }
-
-func (t *journalTopic) render(_ context.Context, _ *API, u *update) (more bool, err error) {
-	v := admin.JournalOf(u.Server)
-	if t.last != nil && *t.last == *v {
-		return false, nil
+func journalTopic() topic {
+	var last *wire.Journal
+	return func(_ context.Context, u *update) (more bool, err error) {
+		v := admin.JournalOf(u.Server)
+		if last != nil && *last == *v {
+			return false, nil
+		}
+		last = v
+		return false, u.event(wire.EventJournal, v)
 	}
-	t.last = v
-	return false, u.event(wire.EventJournal, v)
 }
 
 // tubesTopic shows the changes in a list of tubes.
-type tubesTopic struct{ look *trend.Look }
-
 func (a *API) tubesTopic(q url.Values) (topic, error) {
 	l, err := tubeListOf(q)
 	if err != nil {
 		return nil, err
 	}
-	return &tubesTopic{a.watch.Look(trend.View{
+	look := a.watch.Look(trend.View{
 		Key:   fmt.Sprintf("%q %s %d", q.Get("match"), l.by, l.limit),
 		Match: l.match, Compare: l.order.compare, Limit: l.limit,
-	})}, nil
-}
-
-func (t *tubesTopic) render(ctx context.Context, a *API, u *update) (more bool, err error) {
-	change, ok := t.look.Next(u.Tubes)
-	if !ok {
-		return false, nil
-	}
-	v := wire.TubesEvent{Whole: change.Whole, Gone: []string{}, Matching: change.Matching, AsOf: u.Tubes.At.UTC()}
-	for _, name := range change.Gone {
-		v.Gone = append(v.Gone, wire.ShownName(name))
-	}
-	if v.Tubes, err = a.tubeValues(ctx, u.Tubes, change.Rows); err != nil {
-		return false, err
-	}
-	return change.More, u.event(wire.EventTubes, v)
+	})
+	return func(ctx context.Context, u *update) (more bool, err error) {
+		change, ok := look.Next(u.Tubes)
+		if !ok {
+			return false, nil
+		}
+		v := wire.TubesEvent{Whole: change.Whole, Gone: []string{}, Matching: change.Matching, AsOf: u.Tubes.At.UTC()}
+		for _, name := range change.Gone {
+			v.Gone = append(v.Gone, wire.ShownName(name))
+		}
+		if v.Tubes, err = a.tubeValues(ctx, u.Tubes, change.Rows); err != nil {
+			return false, err
+		}
+		return change.More, u.event(wire.EventTubes, v)
+	}, nil
 }
 
 // tubeValues returns rows of a sample as answers have them.
@@ -232,48 +223,36 @@ func (a *API) tubeValues(ctx context.Context, v *admin.TubeSample, rows []int) (
 	return list, nil
 }
 
-// tubeTopic shows the changes of one tube, which may come and go.
-type tubeTopic struct {
-	name string
-	look *trend.Look
-}
-
-// tubeTopic takes the name as it stands in paths: a comma in it would begin the next topic.
+// tubeTopic shows the changes of one tube, which may come and go. The name is as in paths: a comma
+// in it would begin the next topic.
 func (a *API) tubeTopic(path string) (topic, error) {
 	name, err := url.PathUnescape(path)
 	if err != nil || name == "" {
 		return nil, wire.BadRequest.With("topics", fmt.Sprintf("%q is not the name of a tube", path), "give the name as in a path, percent-encoded, and then percent-encode the parameter")
 	}
-	return &tubeTopic{name, a.watch.Look(trend.View{
+	look := a.watch.Look(trend.View{
 		Key: "=" + name, Limit: 1,
 		Match:   func(n string) bool { return n == name },
 		Compare: func(a, b *core.TubeRow) int { return cmp.Compare(a.ID, b.ID) },
-	})}, nil
+	})
+	return func(ctx context.Context, u *update) (more bool, err error) {
+		change, ok := look.Next(u.Tubes)
+		if !ok {
+			return false, nil
+		}
+		v := wire.TubeEvent{Name: wire.ShownName(name), Path: wire.PathName(name), AsOf: u.Tubes.At.UTC()}
+		values, err := a.tubeValues(ctx, u.Tubes, change.Rows)
+		if err != nil {
+			return false, err
+		}
+		if len(values) > 0 {
+			v.Tube = &values[0]
+		}
+		return false, u.event(wire.EventTube, v)
+	}, nil
 }
 
-func (t *tubeTopic) render(ctx context.Context, a *API, u *update) (more bool, err error) {
-	change, ok := t.look.Next(u.Tubes)
-	if !ok {
-		return false, nil
-	}
-	v := wire.TubeEvent{Name: wire.ShownName(t.name), Path: wire.PathName(t.name), AsOf: u.Tubes.At.UTC()}
-	values, err := a.tubeValues(ctx, u.Tubes, change.Rows)
-	if err != nil {
-		return false, err
-	}
-	if len(values) > 0 {
-		v.Tube = &values[0]
-	}
-	return false, u.event(wire.EventTube, v)
-}
-
-// operationTopic shows the progress of an operation.
-type operationTopic struct {
-	op   *admin.Operation
-	c    *call  // of the stream's client
-	last []byte // the last event
-}
-
+// operationTopic shows the progress of an operation to the client of c.
 func (a *API) operationTopic(c *call, id string) (topic, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {
@@ -283,15 +262,13 @@ func (a *API) operationTopic(c *call, id string) (topic, error) {
 	if op == nil {
 		return nil, wire.NotFound.With("topics", fmt.Sprintf("operation %d is not known", n), "GET /api/v1/operations lists them")
 	}
-	return &operationTopic{op: op, c: c}, nil
-}
-
-func (t *operationTopic) render(_ context.Context, a *API, u *update) (more bool, err error) {
-	v := a.operationValue(t.op, t.c)
-	b, err := json.Marshal(v)
-	if err != nil || bytes.Equal(b, t.last) {
-		return false, err
-	}
-	t.last = b
-	return false, u.event(wire.EventOperation, json.RawMessage(b))
+	var last []byte
+	return func(_ context.Context, u *update) (more bool, err error) {
+		b, err := json.Marshal(a.operationValue(op, c))
+		if err != nil || bytes.Equal(b, last) {
+			return false, err
+		}
+		last = b
+		return false, u.event(wire.EventOperation, json.RawMessage(b))
+	}, nil
 }

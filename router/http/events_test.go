@@ -169,30 +169,6 @@ func TestTopicsAreFollowed(t *testing.T) {
 	expect(t, after.Sub(before) >= time.Second/2, "the server is shown again after %v", after.Sub(before))
 }
 
-// TestStreamsThatCannotBe: each with its remedy, and no stream is left.
-func TestStreamsThatCannotBe(t *testing.T) {
-	w := newWorld(t, setup{})
-	for query, slug := range map[string]string{
-		"": "bad-request", "topics=": "bad-request", "topics=servers": "bad-request", "topics=server,": "bad-request", "topics=server,server": "bad-request",
-		"topics=tube": "bad-request", "topics=tube:": "bad-request", "topics=tube:%25zz": "bad-request", "topics=operation:x": "bad-request",
-		"topics=operation:7": "not-found", "topics=server:x": "bad-request", "topics=server&limit=5": "bad-request",
-		"topics=tubes&limit=0": "bad-request", "topics=tubes&limit=1001": "bad-request", "topics=tubes&match=[": "bad-request", "topics=tubes&sort=-name": "bad-request",
-		"topics=tubes&after=x": "bad-request", "topics=" + strings.Repeat("tube:a,", 20): "bad-request",
-	} {
-		status := map[string]int{"bad-request": 400, "not-found": 404}[slug]
-		p := w.do("GET", "/api/v1/events?"+query, ask{token: readToken}).wants(t, status, slug).problem(t)
-		expect(t, p.Field == "topics" || strings.Contains(query, p.Field+"="), "%s: %+v", query, p)
-	}
-	a := w.do("POST", "/api/v1/events?topics=server", ask{token: adminToken}).wants(t, 405, "method-not-allowed")
-	expect(t, a.header.Get("Allow") == "GET, HEAD", "Allow: %q", a.header.Get("Allow"))
-	w.do("GET", "/api/v1/events?topics=server", ask{}).wants(t, 401, "no-token")
-	w.do("GET", "/api/v1/events?topics=server", ask{token: readToken, body: "x"}).wants(t, 400, "bad-request")
-	w.do("GET", "/api/v1/events?topics=server", ask{host: "evil.example"}).wants(t, 421, "wrong-host")
-	r := w.streamed("HEAD", "topics=server", "Authorization: Bearer "+readToken)
-	expect(t, r.resp.StatusCode == 200 && r.resp.Header.Get("Content-Type") == "text/event-stream", "HEAD: %v", r.resp)
-	w.open(0)
-}
-
 // TestTheSixtyFifthIsRefused: and served once there is a place.
 func TestTheSixtyFifthIsRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})

@@ -243,6 +243,9 @@ func (a *answer) problem(t testing.TB) *wire.Problem {
 	return &p
 }
 
+// octets is the header of a body that is no JSON.
+var octets = map[string]string{"Content-Type": "application/octet-stream"}
+
 func newJob(tube, body string) admin.NewJob {
 	return admin.NewJob{Tube: tube, TTR: 60, Body: []byte(body)}
 }

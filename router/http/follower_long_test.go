@@ -23,7 +23,6 @@ func TestStreamsGoThrough(t *testing.T) {
 		return r
 	}
 	r := stream()
-	octets := map[string]string{"Content-Type": "application/octet-stream"}
 	p.follower.do("POST", "/api/v1/tubes/fresh/jobs", ask{token: operateToken, header: octets, body: "x"}).wants(t, 201, "")
 	want(r, "tubes", func(v *wire.TubesEvent) bool { return v.Tubes[0].Name == "fresh" })
 	before := p.open.Load()
@@ -44,7 +43,6 @@ func TestStreamsGoThrough(t *testing.T) {
 func TestHeadsAndLargeBodiesGoThrough(t *testing.T) {
 	p := newPair(t)
 	body := bytes.Repeat([]byte("0123456789abcdef"), 200<<10)
-	octets := map[string]string{"Content-Type": "application/octet-stream"}
 	p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: octets, body: string(body)}).wants(t, 201, "")
 	if a := p.follower.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken}).wants(t, 200, ""); a.body != string(body) {
 		t.Errorf("%d bytes come back, or others", len(a.body))

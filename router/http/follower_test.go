@@ -115,7 +115,7 @@ func (a *answer) by(t *testing.T, name string) *answer {
 func TestFollowerHandsOn(t *testing.T) {
 	p := newPair(t)
 	f := p.follower
-	worker := ask{token: operateToken, body: "hello", header: map[string]string{"Content-Type": "application/octet-stream"}}
+	worker := ask{token: operateToken, body: "hello", header: octets}
 	put := f.do("POST", "/api/v1/tubes/a%2Fb/jobs", worker).wants(t, 201, "").by(t, "n2")
 	job := as[wire.Job](t, f.do("GET", "/api/v1/jobs/1", ask{}).wants(t, 200, "").by(t, "n2"))
 	expect(t, job.Tube == "a/b" && job.Size == 5, "%+v", job)

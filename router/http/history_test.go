@@ -1,7 +1,6 @@
 package http
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -60,25 +59,6 @@ func TestHistoryOfServerAndTube(t *testing.T) {
 	}
 	w.web.SetHistory(0)
 	w.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found")
-}
-
-// TestHistoryThatCannotBe: each with its remedy.
-func TestHistoryThatCannotBe(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read, options: withHistory(1)})
-	all := strings.Join(trend.ServerLayout.Series(), ",")
-	for q, field := range map[string]string{
-		"series=": "series", "series=ready,": "series", "series=wait": "series", "series=READY": "series", "series=" + all + ",ready": "series",
-		"tube=mail&series=urgent": "series", "from=x": "from", "from=-1": "from", "to=99999999999999999999": "to", "to=137438953473": "to", "to=9999-01-02T15:04:05Z": "to", "from=2026-01-02": "from",
-		"from=10&to=5": "from", "step=0": "step", "step=4": "step", "step=25": "step", "step=61": "step", "step=90": "step", "step=-5": "step", "step=x": "step", "step=31622460": "step",
-		"from=0&step=60": "step", "step=5&from=" + fmt.Sprint(time.Now().Unix()-100_000): "step", "limit=5": "limit", "from=1&from=2": "from",
-	} {
-		w.do("GET", "/api/v1/history?"+q, ask{}).wants(t, 400, "bad-request").field(t, field)
-	}
-	if p := w.do("GET", "/api/v1/history?tube=nothing", ask{}).wants(t, 404, "not-found").problem(t); p.Field != "tube" || !strings.Contains(p.Remedy, "--http-history-tubes") {
-		t.Errorf("%+v", p)
-	}
-	none := newWorld(t, setup{anonymous: access.Read})
-	none.do("GET", "/api/v1/history", ask{}).wants(t, 404, "not-found").has(t, "--http-history-tubes")
 }
 
 // TestSeriesAreDescribed in openapi.json, for both layouts.

@@ -34,9 +34,6 @@ func TestServerJournalAndConfigAreShown(t *testing.T) {
 
 func TestLogLevelIsSet(t *testing.T) {
 	w := newWorld(t, setup{})
-	for _, bad := range []string{`{}`, `{"level":"loud"}`, `{"level":1}`, `{"levels":"info"}`, `{"level":"INFO"}`} {
-		w.do("PUT", "/api/v1/log-level", ask{token: adminToken, json: true, body: bad}).wants(t, 422, "invalid")
-	}
 	for name := range levels {
 		var l wire.LogLevel
 		w.do("PUT", "/api/v1/log-level", ask{token: adminToken, json: true, body: fmt.Sprintf(`{"level":%q}`, name)}).wants(t, 200, "")

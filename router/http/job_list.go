@@ -182,7 +182,7 @@ func (a *API) jobListOf(c *call, q url.Values) jobList {
 const (
 	placeBoot = 8
 	placeList = 24
-	placeSize = 4 + 8*(4+len(core.Cursor{}.Near))
+	placeSize = 8 * (5 + len(core.Cursor{}.Near))
 	placeMAC  = 12
 )
 
@@ -197,15 +197,11 @@ func (l jobList) mac(b []byte) []byte {
 
 // write returns a place as a cursor.
 func (l jobList) write(p *admin.Place) string {
-	be := binary.BigEndian
-	b := append(l.process(), l.list...)
-	b = be.AppendUint32(b, uint32(p.Shard))
-	for _, n := range []uint64{uint64(p.Begun), p.At, uint64(p.Since), uint64(p.Last)} {
-		b = be.AppendUint64(b, n)
-	}
+	words := []uint64{uint64(p.Shard), uint64(p.Begun), p.At, uint64(p.Since), uint64(p.Last)}
 	for _, id := range p.Near {
-		b = be.AppendUint64(b, uint64(id))
+		words = append(words, uint64(id))
 	}
+	b, _ := binary.Append(append(l.process(), l.list...), binary.BigEndian, words) // numbers always fit
 	return base64.RawURLEncoding.EncodeToString(append(b, l.mac(b)...))
 }
 
@@ -225,18 +221,12 @@ func (l jobList) read(text string) (*admin.Place, error) {
 	if string(b[placeBoot:placeBoot+placeList]) != l.list {
 		return nil, wire.BadRequest.With("after", "the cursor belongs to another list", "keep all parameters but limit and body, or begin again without after")
 	}
-	b = b[placeBoot+placeList:]
-	p := &admin.Place{Shard: int(binary.BigEndian.Uint32(b))}
-	words := b[4:]
-	word := func() (n uint64) {
-		n = binary.BigEndian.Uint64(words)
-		words = words[8:]
-		return n
-	}
-	p.Begun = core.Time(word())
-	p.At, p.Since, p.Last = word(), core.Time(word()), core.JobID(word())
+	words := make([]uint64, placeSize/8)
+	binary.Decode(b[placeBoot+placeList:], binary.BigEndian, words) // the length was checked
+	p := &admin.Place{Shard: int(words[0]), Begun: core.Time(words[1])}
+	p.At, p.Since, p.Last = words[2], core.Time(words[3]), core.JobID(words[4])
 	for i := range p.Near {
-		p.Near[i] = core.JobID(word())
+		p.Near[i] = core.JobID(words[5+i])
 	}
 	return p, nil
 }

@@ -64,7 +64,7 @@ func (w *world) stocked() {
 		}
 	}
 	large := strings.Repeat("a", 100_000) + "needle" + strings.Repeat("b", 50_000)
-	w.putOne(ask{header: map[string]string{"Content-Type": "application/octet-stream"}, body: large}, "?pri=200")
+	w.putOne(ask{header: octets, body: large}, "?pri=200")
 	w.do("POST", "/api/v1/tubes/other/jobs", ask{json: true, body: `{"body":"needle"}`}).wants(w.t, 201, "")
 }
 
@@ -134,32 +134,13 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 		status       int
 		slug         string
 	}{
-		{"order=best", "order", 400, "bad-request"},
-		{"state=dead", "state", 400, "bad-request"},
-		{"state=", "state", 400, "bad-request"},
-		{"order=next&state=reserved", "state", 400, "bad-request"},
-		{"order=oldest&state=ready,buried", "state", 400, "bad-request"},
-		{"order=next&contains=x", "contains", 400, "bad-request"},
 		{"order=next&after=" + part.Next, "after", 400, "bad-request"},
-		{"limit=0", "limit", 400, "bad-request"},
-		{"limit=1001", "limit", 400, "bad-request"},
-		{"contains=", "contains", 400, "bad-request"},
-		{"contains=" + strings.Repeat("x", 1025), "contains", 400, "bad-request"},
-		{"id_min=x", "id_min", 400, "bad-request"},
-		{"id_max=0", "id_max", 400, "bad-request"},
-		{"older_than=-1", "older_than", 400, "bad-request"},
-		{"body=some", "body", 400, "bad-request"},
-		{"match=x", "match", 400, "bad-request"},
-		{"after=x", "after", 400, "bad-request"},
 		{"state=buried&after=" + part.Next, "after", 400, "bad-request"},
 		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(forged), "after", 400, "bad-request"},
 		{"state=ready&after=" + base64.RawURLEncoding.EncodeToString(stranger), "after", 410, "cursor-expired"},
 	} {
 		w.do("GET", mail+"?"+tt.query, ask{}).wants(t, tt.status, tt.slug).field(t, tt.field)
 	}
-	w.do("GET", "/api/v1/tubes/nobody/jobs", ask{}).wants(t, 404, "not-found")
-	w.do("GET", "/api/v1/tubes/nobody/jobs?order=next", ask{}).wants(t, 404, "not-found")
-	w.do("GET", "/api/v1/jobs?order=scan", ask{}).wants(t, 400, "bad-request")
 	for _, q := range []string{"?contains=x", "?body=preview"} {
 		w.do("GET", mail+q, ask{token: readToken}).wants(t, 403, "read-only")
 		w.do("GET", mail+q, ask{token: bodiesToken}).wants(t, 200, "")

@@ -38,7 +38,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	set(func() uint64 { return 0 })
 	noErr(t, f.Lead(func() uint64 { return (*least.Load())() }))
 	t.Cleanup(func() { w.srv.Shutdown(t.Context()) })
-	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: map[string]string{"Content-Type": "application/octet-stream"}}).wants(t, 201, "")
+	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: octets}).wants(t, 201, "")
 
 	var waits atomic.Int64
 	set(func() uint64 { // as of a leader that needs a commit

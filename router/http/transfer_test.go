@@ -64,15 +64,8 @@ func TestTransfersThatAreRefused(t *testing.T) {
 	defer w.function(strings.Repeat("f", 254) + "\n")()
 	defer w.function(strings.Repeat("g", 256))()
 	w.transfer("move", 12, "away").wants(t, 409, "job-reserved")
-	w.transfer("move", 1, "mail").wants(t, 422, "invalid")
-	w.transfer("move", 99, "away").wants(t, 404, "not-found")
 	for _, what := range []string{"move", "copy"} {
-		w.transfer(what, 1, "").wants(t, 422, "invalid")
-		w.transfer(what, 1, strings.Repeat("h", 256)).wants(t, 422, "invalid")
 		w.transfer(what, 1, strings.Repeat("g", 256)).wants(t, 422, "invalid") // no record of a job has room for it
-		w.do("POST", "/api/v1/jobs/1/"+what, ask{json: true, body: `{}`}).wants(t, 422, "invalid")
-		w.do("POST", "/api/v1/jobs/1/"+what, ask{json: true, body: `{"to":"away","force":true}`}).wants(t, 422, "invalid")
-		w.do("POST", "/api/v1/jobs/1/"+what+"?to=away", ask{json: true, body: `{}`}).wants(t, 400, "bad-request")
 	}
 	w.do("POST", "/api/v1/tubes/"+strings.Repeat("g", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
@@ -207,13 +200,6 @@ func TestTransferOperationsByHTTP(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	run := func(body string) *answer { return w.do("POST", "/api/v1/operations", ask{json: true, body: body}) }
-	run(`{"action":"move","select":{"tube":"mail"}}`).wants(t, 422, "invalid")
-	run(`{"action":"delete","select":{"tube":"mail"},"to":"away"}`).wants(t, 422, "invalid")
-	run(`{"action":"move","select":{"tube":"mail"},"to":"away","force":true}`).wants(t, 422, "invalid")
-	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","set":{"pri":1}}`).wants(t, 422, "invalid")
-	run(`{"action":"move","select":{"tube":"mail"},"to":""}`).wants(t, 422, "invalid")
-	run(`{"action":"move","select":{"tube":"mail"},"to":"mail"}`).wants(t, 422, "invalid")
-	run(`{"action":"move","select":{"tube":"nobody"},"to":"away"}`).wants(t, 404, "not-found")
 	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","expect_at_most":3}`).wants(t, 409, "more-than-expected")
 	v := as[wire.Operation](t, run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, ""))
 	expect(t, v.Action == "move" && *v.Asked.To == "away" && v.Done == 12 && v.Skipped["reserved"] == 1 && v.State == "done", "%+v", v)

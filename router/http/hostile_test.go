@@ -28,18 +28,14 @@ func TestOddRequests(t *testing.T) {
 		{"a slash, encoded", "GET /api/v1%2Fserver HTTP/1.1\r\n" + local, 404},
 		{"two slashes", "GET //api/v1/server HTTP/1.1\r\n" + local, 307},
 		{"two slashes that are no server's", "GET //evil.example/%2E%2E HTTP/1.1\r\n" + local, 404},
-		{"another case", "GET /API/v1/server HTTP/1.1\r\n" + local + read, 404},
 		{"a slash at the end", "GET /api/v1/server/ HTTP/1.1\r\n" + local + read, 404},
 		{"an id with a path", "GET /api/v1/jobs/1%2Fbody HTTP/1.1\r\n" + local + read, 400},
 		{"a NUL in an id", "GET /api/v1/jobs/1%00 HTTP/1.1\r\n" + local + read, 400},
 		{"a whole URL of this server", "GET http://localhost/api/v1/server HTTP/1.1\r\nHost: evil.example\r\n" + read, 200},
 		{"a whole URL of another", "GET http://evil.example/api/v1/server HTTP/1.1\r\nHost: localhost\r\n", 421},
-		{"two hosts", "GET /api/v1/server HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n" + read, 400},
 		{"no host", "GET /api/v1/server HTTP/1.1\r\n" + read, 400},
 		{"no host, as long ago", "GET /api/v1/server HTTP/1.0\r\n", 421},
 		{"a host with a user", "GET /api/v1/server HTTP/1.1\r\nHost: localhost:80@evil.example\r\n" + read, 400},
-		{"a host that begins as ours", "GET /api/v1/server HTTP/1.1\r\nHost: localhost.evil.example\r\n", 421},
-		{"an address in another form", "GET /api/v1/server HTTP/1.1\r\nHost: 2130706433\r\n", 421},
 		{"another host with a token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\n" + read, 200},
 		{"another host with a bad token", "GET /api/v1/server HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer x\r\n", 401},
 
@@ -54,29 +50,18 @@ func TestOddRequests(t *testing.T) {
 		{"rights that a header claims", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + read + "X-HTTP-Method-Override: GET\r\nX-Original-URL: /livez\r\n", 403},
 		{"another method that a header claims", "GET /api/v1/jobs/1 HTTP/1.1\r\n" + local + read + "X-HTTP-Method-Override: DELETE\r\n", 200},
 
-		{"no origin that can be named", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: null\r\n", 403},
-		{"an origin beside ours", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: https://localhost.evil.example\r\n", 403},
 		{"another port of this machine", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Origin: http://localhost:8080\r\n", 403},
-		{"what a browser says of another site", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Sec-Fetch-Site: cross-site\r\n", 403},
-		{"of a site beside ours", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Sec-Fetch-Site: same-site\r\n", 403},
-
 		{"TRACE", "TRACE /api/v1/server HTTP/1.1\r\n" + local + read, 405},
 		{"OPTIONS", "OPTIONS /api/v1/server HTTP/1.1\r\n" + local, 405},
 		{"OPTIONS of all", "OPTIONS * HTTP/1.1\r\n" + local, 404},
 		{"CONNECT", "CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n", 421},
 		{"CONNECT with a path", "CONNECT /api/v1/server HTTP/1.1\r\n" + local, 405},
 		{"a method of one's own", "EAT /api/v1/server HTTP/1.1\r\n" + local + read, 405},
-		{"a method in another case", "get /api/v1/server HTTP/1.1\r\n" + local + read, 405},
 		{"a change by HEAD", "HEAD /api/v1/jobs/1/kick HTTP/1.1\r\n" + local + operate, 405},
-		{"the beginning of HTTP/2", "PRI * HTTP/2.0\r\n", 421},
 
-		{"two lengths", "POST /api/v1/session HTTP/1.1\r\n" + local + "Content-Length: 1\r\nContent-Length: 2\r\n", 400},
-		{"a length that is none", "POST /api/v1/session HTTP/1.1\r\n" + local + "Content-Length: +1\r\n", 400},
-		{"an encoding that is none", "POST /api/v1/session HTTP/1.1\r\n" + local + "Transfer-Encoding: gzip, chunked\r\n", 501},
 		{"a body where none is taken", "DELETE /api/v1/jobs/1 HTTP/1.1\r\n" + local + operate + "Content-Length: 2\r\n\r\n{}", 400},
 		{"a body of a GET", "GET /api/v1/server HTTP/1.1\r\n" + local + read + "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n", 400},
 		{"a header that is folded", "GET /api/v1/server HTTP/1.1\r\n" + local + "X: a\r\n Authorization: Bearer " + readToken + "\r\n", 401},
-		{"a space before the colon", "GET /api/v1/server HTTP/1.1\r\n" + local + "Authorization : Bearer " + readToken + "\r\n", 400},
 	} {
 		conn := w.dial()
 		method, _, _ := strings.Cut(tt.request, " ")

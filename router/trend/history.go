@@ -23,8 +23,7 @@ type history struct {
 // A tubeTrack is the history of a tube, which may be gone.
 type tubeTrack struct {
 	*track
-	wanted time.Time // of the last Place with its name
-	read   time.Time
+	wanted time.Time // of the last place with its name
 }
 
 // newHistory makes a history of the server and of at most most tubes; 0: it keeps nothing.
@@ -85,7 +84,7 @@ func (h *history) place(now time.Time, names []string) {
 	h.drop(len(h.tubes)+fresh-h.most, now)
 	for _, name := range names {
 		if h.tubes[name] == nil {
-			h.tubes[strings.Clone(name)] = &tubeTrack{newTrack(h.ofTubes), now, now}
+			h.tubes[strings.Clone(name)] = &tubeTrack{newTrack(h.ofTubes), now}
 		}
 	}
 }
@@ -103,7 +102,7 @@ func (h *history) drop(n int, now time.Time) {
 			}
 			return -1
 		}
-		return cmp.Or(x.read.Compare(y.read), x.wanted.Compare(y.wanted), cmp.Compare(a, b))
+		return cmp.Or(x.at.Compare(y.at), x.wanted.Compare(y.wanted), cmp.Compare(a, b))
 	})
 	for _, name := range names[:n] {
 		delete(h.tubes, name)
@@ -123,7 +122,6 @@ func (h *history) tube(name string, r *reading) {
 	defer h.mu.Unlock()
 	if t := h.tubes[name]; t != nil {
 		t.add(r)
-		t.read = r.At
 	}
 }
 

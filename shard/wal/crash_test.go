@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"testing"
 
 	. "polystalk/shard/wal"
@@ -104,38 +105,85 @@ func lives(w *world, at, generations, steps int) error {
 // errBeyond: there are fewer operations than at which to stop.
 var errBeyond = errors.New("beyond the end")
 
-// TestCrashAnywhere stops the machine at every operation of the disk.
-func TestCrashAnywhere(t *testing.T) {
-	seeds(t, 1, func(seed uint64) error {
-		stride := 13 // the longer campaigns leave nothing out
-		if *runsFlag > 0 || *seedFlag != 0 {
-			stride = 1
-		}
-		for at := 1; ; at += stride {
-			w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
-			w.fat, w.weight = 10, 8000
-
-			switch err := lives(w, at, 3, 40); {
-			case err == errBeyond:
-				t.Logf("seed %d: %d operations: %v", seed, at-1, w.fake.Did)
-				return nil
-			case err != nil:
-				return fmt.Errorf("stopped at operation %d: %w", at, err)
-			}
-		}
-	})
-}
-
-// TestCrashSometimes plays longer worlds of all policies.
-func TestCrashSometimes(t *testing.T) {
-	seeds(t, 8, func(seed uint64) error {
-		w := newWorld(seed, fakedisk.New(seed))
+// kinds are the servers that crash.
+var kinds = []struct {
+	name    string
+	prepare func(w *world, seed uint64)
+}{
+	{"alone", func(w *world, seed uint64) {
 		w.opts.Sync = SyncPolicy(seed % 3)
-		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
-		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
 		if seed%2 == 0 {
 			w.aside = func() error { return w.j.Tend() }
 		}
-		return lives(w, 0, 6, 150)
-	})
+	}},
+	{"one of several", func(w *world, _ uint64) { newSole(w) }},
+	// Batches without an Entry have the right indexes, whatever was given up before them.
+	{"each in turn", func(w *world, _ uint64) {
+		c := newSole(w)
+		w.turn = func() {
+			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
+			if w.rng.IntN(2) == 0 {
+				w.sole, w.aside, w.opts.Proposer = c, c.begin, c
+			}
+		}
+		w.sole = nil
+	}},
+}
+
+// TestCrashAnywhere stops the machine, or only the process, at every operation of the disk that
+// gives up or names a file, and at some of the others: at all of them if a seed is given.
+func TestCrashAnywhere(t *testing.T) {
+	for _, kind := range kinds[:2] {
+		t.Run(kind.name, func(t *testing.T) {
+			stride, names := 20, 1
+			if testing.Short() {
+				stride, names = 80, 6
+			} else if *runsFlag > 0 || *seedFlag != 0 {
+				stride = 1
+			}
+			seeds(t, 1, func(seed uint64) error {
+				world := func(at int) *world {
+					w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
+					kind.prepare(w, 0)
+					w.fat, w.weight = 10, 8000
+					return w
+				}
+				var ops []string
+				w := world(0)
+				w.fake.Before = func(op, _ string) error { ops = append(ops, op); return nil }
+				if err := lives(w, math.MaxInt, 2, 30); err != errBeyond {
+					return err
+				}
+				named := 0
+				for i, op := range ops {
+					if op == "remove" || op == "rename" {
+						named++
+					}
+					if at := i + 1; at%stride == 0 || (op == "remove" || op == "rename") && named%names == 0 {
+						if err := lives(world(at), at, 2, 30); err != nil {
+							return fmt.Errorf("stopped at operation %d, %s: %w", at, op, err)
+						}
+					}
+				}
+				t.Logf("seed %d: %d operations: %v", seed, len(ops), w.fake.Did)
+				return nil
+			})
+		})
+	}
+}
+
+// TestCrashSometimes plays longer worlds. What was acknowledged is there after any crash, ids go
+// on, compaction keeps the bound, and the sums add up.
+func TestCrashSometimes(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			seeds(t, 8, func(seed uint64) error {
+				w := newWorld(seed, fakedisk.New(seed))
+				kind.prepare(w, seed)
+				w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
+				w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
+				return lives(w, 0, 7, 130)
+			})
+		})
+	}
 }

@@ -136,7 +136,11 @@ func TestFlipped(t *testing.T) {
 	seeds(t, 1, func(seed uint64) error {
 		m := build(t, seed)
 		rng := rand.New(rand.NewPCG(seed, 4))
-		for k := range 120 {
+		flips := 120
+		if testing.Short() {
+			flips = 30
+		}
+		for k := range flips {
 			d := m.disk.Clone()
 			number := m.oldest + rng.Uint64N(m.current-m.oldest+1)
 			f := d.Entries[SegmentName(number)]
@@ -214,6 +218,18 @@ func TestDamage(t *testing.T) {
 		d.Entries[name].Data = d.Entries[name].Data[:20]
 		if err := m.damaged(d, name, 0, "too short"); err != nil {
 			t.Errorf("%s is short: %v", name, err)
+		}
+		if i == 0 { // nothing before it says which batch is the first
+			for how, empty := range map[string]func(f *fakedisk.Inode){
+				"zeroed": func(f *fakedisk.Inode) { clear(f.Data[HeaderSize:]) },
+				"cut":    func(f *fakedisk.Inode) { f.Data = f.Data[:HeaderSize] },
+			} {
+				d = m.disk.Clone()
+				empty(d.Entries[name])
+				if err := m.damaged(d, name, HeaderSize, "gone"); err != nil {
+					t.Errorf("%s: %v", how, err)
+				}
+			}
 		}
 		if f := other.disk.Entries[name]; f != nil && i > 0 {
 			d = m.disk.Clone()

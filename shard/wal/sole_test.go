@@ -161,39 +161,6 @@ func (c *sole) maybeGoOn(err error) error {
 	return err
 }
 
-// TestOneOfSeveralCrashes: what is acknowledged through a log is there after any crash, ids go
-// on, compaction keeps the bound, and the sums add up, as they do without one.
-func TestOneOfSeveralCrashes(t *testing.T) {
-	seeds(t, 8, func(seed uint64) error {
-		w := newWorld(seed, fakedisk.New(seed))
-		newSole(w)
-		w.weight = []int{100, 1000, 10000}[w.rng.IntN(3)]
-		w.fat = []int{0, 10, 100}[w.rng.IntN(3)]
-		return lives(w, 0, 6, 150)
-	})
-}
-
-// TestOneOfSeveralCrashesAnywhere stops the machine at every operation of the disk.
-func TestOneOfSeveralCrashesAnywhere(t *testing.T) {
-	seeds(t, 1, func(seed uint64) error {
-		stride := 17 // the longer campaigns leave nothing out
-		if *runsFlag > 0 || *seedFlag != 0 {
-			stride = 1
-		}
-		for at := 1; ; at += stride {
-			w := newWorld(seed, fakedisk.New(seed<<20|uint64(at)))
-			newSole(w)
-			w.fat, w.weight = 10, 8000
-			switch err := lives(w, at, 3, 40); {
-			case errors.Is(err, errBeyond):
-				return nil
-			case err != nil:
-				return fmt.Errorf("stopped at operation %d: %w", at, err)
-			}
-		}
-	})
-}
-
 // TestOneOfSeveralMayLag: the same if what was proposed comes back later, several commits at
 // once. What is under way counts as pending until it is written, to the byte: when nothing is,
 // nothing is pending.
@@ -232,33 +199,6 @@ func TestOneOfSeveralMayLag(t *testing.T) {
 			w.fake.CrashAt = w.fake.Ops/2 + w.rng.IntN(1+w.fake.Ops)
 		}
 		w.closeCores()
-		return nil
-	})
-}
-
-// TestAloneAndOneOfSeveral: a journal goes from a server that is alone to one of several and
-// back, at any crash, and nothing is lost: entries without an Entry have the right indexes,
-// whatever was given up of what went before.
-func TestAloneAndOneOfSeveral(t *testing.T) {
-	seeds(t, 8, func(seed uint64) error {
-		w := newWorld(seed, fakedisk.New(seed))
-		w.opts.First = 0
-		w.weight, w.fat = 4000, 0
-		c := newSole(w)
-		last := uint64(0) // entry
-		w.turn = func() {
-			if w.sole != nil {
-				last = c.entries().Last()
-			}
-			w.sole, w.aside, w.opts.Proposer = nil, nil, nil
-			if w.rng.IntN(2) == 0 {
-				w.sole, w.aside, w.opts.Proposer = c, c.begin, c
-			}
-		}
-		w.sole = nil
-		if err := lives(w, 0, 12, 60); err != nil {
-			return fmt.Errorf("after entry %d: %w", last, err)
-		}
 		return nil
 	})
 }

@@ -160,7 +160,11 @@ func TestChurn(t *testing.T) {
 			for range 300 {
 				w.shards[w.rng.IntN(len(w.shards))].put()
 			}
-			for range 300 {
+			rounds := 300
+			if testing.Short() {
+				rounds = 100
+			}
+			for range rounds {
 				for range 60 {
 					w.now += core.Second / 10
 					churn(w.shards[w.rng.IntN(len(w.shards))])

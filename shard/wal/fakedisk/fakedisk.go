@@ -49,6 +49,10 @@ type Disk struct {
 	Did     map[string]int
 	Dead    bool // it has stopped; until Cut or Kill
 
+	// Unordered has a power cut keep any of the changes to the directory, as POSIX allows, and
+	// not the first ones.
+	Unordered bool
+
 	// Before is called before each operation, unlocked; its error is the operation's. A
 	// write that fails has written half.
 	Before func(op, name string) error
@@ -116,8 +120,11 @@ func (d *Disk) change(f func(map[string]*Inode)) {
 func (d *Disk) Cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, f := range d.pending[:d.rng.IntN(len(d.pending)+1)] {
-		f(d.durable)
+	n := d.rng.IntN(len(d.pending) + 1)
+	for i, f := range d.pending {
+		if !d.Unordered && i < n || d.Unordered && d.rng.IntN(2) == 0 {
+			f(d.durable)
+		}
 	}
 	d.pending = nil
 	d.Entries = maps.Clone(d.durable)

@@ -12,8 +12,7 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A memory is a sink that keeps the bytes of each Log's records, of which a record is one
-// letter here, and what was called.
+// A memory is a sink that keeps the records of each Log, one letter each, and the calls.
 type memory struct {
 	c      *committer
 	kept   string
@@ -50,7 +49,7 @@ func (m *memory) Sync(n uint64) (safe bool, err error) {
 	return !m.later, m.fail
 }
 
-// newMemory makes a committer of so many Logs whose commits go into memory.
+// newMemory makes a committer with a number of Logs. Its commits go into memory.
 func newMemory(logs int, change func(*committerOptions)) (*committer, *memory) {
 	m := &memory{}
 	o := committerOptions{
@@ -191,7 +190,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// The cause of an end is the disk, unless who ends it says another.
+// The cause of an end is the disk, unless the caller of Fail says another.
 func TestCause(t *testing.T) {
 	broken := errors.New("broken")
 	deposed := &Failure{Deposed, broken}

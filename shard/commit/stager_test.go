@@ -11,8 +11,8 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A paper is a sequencer that notes what it is asked to do. Its segments have so many bytes
-// for batches; zero: it has none, and the next batch may always have most bytes.
+// A paper is a sequencer that notes its calls. Its segments have segment bytes for batches; zero:
+// it has no segments, and each batch may have most bytes.
 type paper struct {
 	segment, most int64
 
@@ -58,7 +58,7 @@ func (p *paper) End(n uint64) (bool, error) {
 	return p.safe, p.err
 }
 
-// deletes are the records of so many jobs' ends.
+// deletes returns n Deletes.
 func deletes(from, n uint64) []byte {
 	var b record.Buffer
 	for i := range n {
@@ -67,7 +67,7 @@ func deletes(from, n uint64) []byte {
 	return b.Data
 }
 
-// newStager is a stager of a journal whose last batch was number 9.
+// newStager returns a stager that goes on behind batch 9.
 func newStager(p *paper) *stager {
 	s := &stager{ledger: space.New(wal.SegmentMin), to: p}
 	s.resume(9)

@@ -275,7 +275,7 @@ func TestParseAny(t *testing.T) {
 	}
 }
 
-// TestBufferNext: records of which bodies are apart come out whole, in order.
+// TestBufferNext: records with bodies apart come out whole, in order.
 func TestBufferNext(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 2))

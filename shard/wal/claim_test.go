@@ -28,7 +28,7 @@ func (w *world) claimed(c *commit.Claim, n int64) (p commit.Pressure) {
 	return p
 }
 
-// large puts a body of so many bytes for which there is room.
+// large puts a body of size bytes, for which there is room.
 func (p *part) large(size int) {
 	w := p.w
 	w.id++

@@ -26,15 +26,14 @@ type museum struct {
 	oldest  uint64
 }
 
-// build makes a journal of several segments whose last batches are small and in
-// one segment.
+// build makes a journal of several segments. Its last batches are small and in one segment.
 func build(t *testing.T, seed uint64) *museum {
 	t.Helper()
 	return buildLonger(t, seed, 0)
 }
 
-// buildLonger is build with so many segments between the oldest and the current one at
-// first; compaction may take some.
+// buildLonger is build with a number of segments between the oldest and the current one at first.
+// Compaction may take some.
 func buildLonger(t *testing.T, seed, between uint64) *museum {
 	t.Helper()
 	m := &museum{seed: seed, disk: fakedisk.New(seed)}

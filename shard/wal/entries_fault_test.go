@@ -25,15 +25,15 @@ func someEntries(from uint64, n int) (list []Entry) {
 	return list
 }
 
-// chunkOf is a record of about so many bytes that does nothing.
+// chunkOf returns a record of about n bytes that does nothing.
 func chunkOf(n int) []byte {
 	b := make([]byte, n)
 	b[0], b[1], b[2], b[4] = byte(n), byte(n>>8), byte(n>>16), 3
 	return b
 }
 
-// TestAppendWaitsForSpace: who follows on a full disk writes no entry in part, and goes on where
-// it was once there is space; with goroutines by itself, and else when it is called again.
+// TestAppendWaitsForSpace: a follower with a full disk writes no entry in part, and goes on once
+// there is space: by itself with goroutines, and otherwise when Append is called again.
 func TestAppendWaitsForSpace(t *testing.T) {
 	for _, manual := range []bool{true, false} {
 		d := fakedisk.New(1)

@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A mute commit.Proposer is that of a server that never leads.
+// A mute is the commit.Proposer of a server that never leads.
 type mute struct{}
 
 func (mute) Propose([]byte, uint64) error { return errors.New("it does not lead") }
@@ -62,7 +62,7 @@ func newFollower(seed uint64) *follower {
 	return f
 }
 
-// recordsOf is what a normal entry holds: records of which each has an id of its own.
+// recordsOf returns the data of a normal entry: records with an id of their own.
 func (f *follower) recordsOf() (b []byte) {
 	if f.rng.IntN(10) == 0 {
 		return nil
@@ -292,8 +292,8 @@ func (f *follower) step() error {
 	return nil
 }
 
-// agree has more of the log be committed, whoever has synced it; and what it says given up, if
-// that is synced here.
+// agree commits more of the log, whichever server has synced it. It gives up what a Floor says,
+// if the Floor is synced here.
 func (f *follower) agree(synced bool) {
 	n := f.now()
 	if size := uint64(len(f.truth)); f.rng.IntN(2) == 0 && f.right() == size && n.last() > size {

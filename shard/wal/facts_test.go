@@ -40,7 +40,7 @@ func (f *facts) clone() *facts {
 	return c
 }
 
-// apply takes one record, whose memory it keeps.
+// apply takes one record, and keeps its memory.
 func (f *facts) apply(rec []byte) {
 	var r record.Record
 	if n, err := record.Parse(&r, rec); err != nil || n != len(rec) {
@@ -90,7 +90,7 @@ func (f *facts) live() (n int64) {
 	return n
 }
 
-// differ says how g, of which only the slots that keep wants count, is not f.
+// differ says how g differs from f in the slots that keep wants.
 func (f *facts) differ(g *facts, now int64, keep func(slot uint16) bool, slotOf func(tube string) uint16) error {
 	n := 0
 	for id, b := range g.jobs {

@@ -22,9 +22,8 @@ func failOnce(d *fakedisk.Disk, op string) {
 	}
 }
 
-// TestNothingAfterAnError: once a write or a sync has failed, whoever commits
-// next is not told that it worked, not even before the error has been passed
-// on: the same sync would succeed, and mean nothing.
+// TestNothingAfterAnError: once a write or a sync has failed, no later commit is acknowledged, not
+// even before the error was reported: the same sync would succeed, and mean nothing.
 func TestNothingAfterAnError(t *testing.T) {
 	for _, op := range []string{"write", "sync"} {
 		for policy := range SyncPolicy(2) {

@@ -36,7 +36,7 @@ func TestJournalBeginsAnywhere(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 
-	// Its first batch is missed as that of any other journal is.
+	// A damaged first batch is found, as in any other journal.
 	at := Batches(1, whole.Entries[name].Data)
 	spoilt := whole.Clone()
 	spoilt.Entries[name].Data[at[0][0]+20] ^= 1

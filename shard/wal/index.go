@@ -30,8 +30,8 @@ type point struct {
 // A run is of entries of one term, up to the next run.
 type run struct{ index, term uint64 }
 
-// An entryIndex is where the entries of a log are, and of which term each is, in a few bytes for
-// many entries. It knows no files. The zero value is the index of an empty log.
+// An entryIndex holds the place and the term of each entry of a log, in a few bytes for many
+// entries. It knows no files. The zero value is the index of an empty log.
 //
 //	files   1 2 3 4 | 5 6 7 | 6 7 8 | 9 …
 //	points  1         5       6       9          and one more for many entries or bytes

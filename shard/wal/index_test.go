@@ -36,7 +36,7 @@ func (m *indexModel) drop(segment uint64) {
 	}
 }
 
-// read reads a stretch as whoever has only the files: from its place on, one after the other.
+// read reads a stretch as a reader of the files alone does: from its place on, one by one.
 func (m *indexModel) read(s stretch) (got []indexed) {
 	for i, f := range m.files {
 		if f.at != s.place {
@@ -158,7 +158,7 @@ func TestSmallIndex(t *testing.T) {
 	}
 }
 
-// TestGapIsRefused: a log with a hole is a fault of whoever writes it.
+// TestGapIsRefused: a hole in the log is the fault of its writer.
 func TestGapIsRefused(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -32,7 +32,7 @@ const (
 	settled                // this server's own disk
 )
 
-// byHand reports whether the keeper must not wait: the caller of Tend is the one who goes on.
+// byHand reports whether the keeper must not wait: the caller of Tend makes the commits.
 func (k *keeper) byHand() bool { return k.opts.Manual && k.entries != nil }
 
 // stepLog is step for the leader of several servers. What must wait for a commit goes on in a

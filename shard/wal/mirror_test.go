@@ -21,9 +21,9 @@ type mirror struct {
 	cores   []*core.Core
 	replays []*core.Replay
 	behind  []Entry // not applied yet
-	window  int     // so many bytes may be written and not applied
+	window  int     // bytes that may be written and not applied
 	most    float64 // of its bound that the directory had
-	over    int64   // so many bytes it had most beyond its bound
+	over    int64   // the most bytes that it had beyond its bound
 }
 
 func newMirror(w *world) (*mirror, error) {
@@ -44,8 +44,7 @@ func newMirror(w *world) (*mirror, error) {
 	return m, nil
 }
 
-// take writes entries, of which the first may be in the place of others, and applies those that
-// it has had before.
+// take writes entries, which may replace others, and applies entries from before.
 func (m *mirror) take(list []Entry) error {
 	e := m.j.Entries()
 	if err := e.Append(list, e.Last()); err != nil {
@@ -122,8 +121,8 @@ func (m *mirror) measure() error {
 	return nil
 }
 
-// followed is a world whose server is one of several, and who follows that, and lacks what it has
-// written so far.
+// followed returns the world of a server that is one of several, a follower, and the entries that
+// the follower lacks.
 func followed(seed uint64) (w *world, m *mirror, lacks []Entry, err error) {
 	w = newWorld(seed, fakedisk.New(seed))
 	w.parts, w.fat = 2, 0
@@ -139,9 +138,8 @@ func followed(seed uint64) (w *world, m *mirror, lacks []Entry, err error) {
 	return w, m, lacks, err
 }
 
-// TestFollowerKeepsTheBound: the directory of a server that follows is as large as that of the
-// leader may be, a segment more or less, whatever comes and goes, though it gives up only what
-// it is told to; and its segments end elsewhere.
+// TestFollowerKeepsTheBound: a follower's directory keeps the leader's bound, a segment more or
+// less, whatever comes and goes. It gives up only what a Floor says, and its segments end elsewhere.
 func TestFollowerKeepsTheBound(t *testing.T) {
 	seeds(t, 6, func(seed uint64) error {
 		w, m, first, err := followed(seed)
@@ -180,9 +178,9 @@ func TestFollowerKeepsTheBound(t *testing.T) {
 	})
 }
 
-// TestFollowerThatCatchesUp: who was away writes what it lacks as it comes, and learns what it may
-// give up from what it applies. So its directory holds no more beyond its bound than is written and
-// not applied.
+// TestFollowerThatCatchesUp: a follower writes what it lacks, and learns what it may give up when
+// it applies that. So its directory exceeds its bound by no more than what is written and not
+// applied.
 func TestFollowerThatCatchesUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

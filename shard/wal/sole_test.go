@@ -19,10 +19,10 @@ type sole struct {
 	term  uint64
 	queue []Entry
 	ended uint64 // the last commit that has ended
-	lag   int    // it goes on by itself at one End in so many; zero: at each
+	lag   int    // it goes on by itself at one End in lag; zero: at each
 	early bool   // others have committed what is not written here yet
 
-	mirror func([]Entry) error // who follows, or nil
+	mirror func([]Entry) error // a follower, or nil
 }
 
 // newSole makes a world's server one of several.
@@ -91,8 +91,7 @@ func (c *sole) begin() error {
 	return e.Sync()
 }
 
-// outvoted writes some entries that come to nothing, since those of the next term take their
-// place: so there are more batches than entries.
+// outvoted writes some entries that the next term replaces: so there are more batches than entries.
 func (c *sole) outvoted(last, term uint64) error {
 	var list []Entry
 	for range c.w.rng.IntN(4) {

@@ -27,11 +27,11 @@ type world struct {
 	shards []*part
 	now    core.Time
 	id     uint64 // the last one given out
-	high   uint64 // the last one of which it was acknowledged that it was given out
+	high   uint64 // the last one that an acknowledged commit gave out
 	said   uint64 // the last commit that was acknowledged, safe or not
 	steps  int
 	parts  int // shards; zero: 1 to 3
-	fat    int // one body in so many is large
+	fat    int // one body in fat is large
 	weight int // bytes of an ordinary body
 
 	aside func() error // between Open and Lead; nil: the journal starts

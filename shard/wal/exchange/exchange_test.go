@@ -66,7 +66,7 @@ func (c contents) with(other contents) contents {
 	return all
 }
 
-// names are those of the files, for a failing test.
+// names returns the files' names, for a failing test.
 func (c contents) names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // A scene is a directory with a journal and another one staged, either perhaps with a note.

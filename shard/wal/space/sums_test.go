@@ -72,8 +72,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// sums are those of a journal at random, with at most so many spares, whose closed
-// segments are whole ones.
+// randomSums returns the sums of a random journal with whole closed segments, and spares at most.
 func randomSums(rng *rand.Rand, spares int64) Sums {
 	s := Sums{
 		Segment: segment,
@@ -121,7 +120,7 @@ func TestUrgencyCompactsSooner(t *testing.T) {
 	}
 }
 
-// A claim whose footprint is available fits, however the records of its body fall into
+// A claim fits if its footprint is available, however the records of its body fall into
 // segments and batches.
 func TestFootprintIsEnough(t *testing.T) {
 	const (

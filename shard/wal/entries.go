@@ -36,14 +36,9 @@ type Entry struct {
 // One goroutine calls Append and Sync, and one calls GiveUp; any may call the others. All must
 // wait until Open has returned.
 type Entries struct {
-	opts      *Options
-	disk      Disk
-	segments  *segments
-	ledger    *space.Ledger
-	writer    *writer
-	committer committer
-	learned   atomic.Bool // the ledger knows about what lives, though it does not lead yet
-	leading   atomic.Bool // the records are this server's, under the numbers of its commits
+	*parts
+	learned atomic.Bool // the ledger knows about what lives, though it does not lead yet
+	leading atomic.Bool // the records are this server's, under the numbers of its commits
 
 	// These are set before it is used.
 	committed uint64
@@ -70,7 +65,7 @@ const (
 
 // Lead has the log go on with what this server commits, behind commit n.
 func (e *Entries) Lead(n uint64) {
-	e.writer.watermark.resume(n)
+	e.watermark.resume(n)
 	e.leading.Store(true)
 }
 
@@ -245,7 +240,7 @@ func (e *Entries) account(cur *segment, x *Entry, size int64) {
 	}
 	e.ledger.Land(size)
 	if e.committer.Pressure() != space.Open {
-		e.writer.keeper.wake() // others may have acknowledged it before: less is pending only now
+		e.wakeKeeper.wake() // others may have acknowledged it before: less is pending only now
 	}
 }
 
@@ -283,7 +278,7 @@ func (e *Entries) Sync() error {
 	e.synced = last
 	e.mu.Unlock()
 	if found {
-		e.writer.keeper.wake()
+		e.wakeKeeper.wake()
 	}
 	return nil
 }
@@ -303,7 +298,7 @@ func (e *Entries) giveUp(floor uint64) {
 	e.mu.Lock()
 	e.floors.committed = max(e.floors.committed, floor)
 	e.mu.Unlock()
-	e.writer.keeper.wake()
+	e.wakeKeeper.wake()
 }
 
 // needed is the first segment that is needed, as far as that is certain: all entries that count

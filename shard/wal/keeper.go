@@ -16,19 +16,7 @@ import (
 // Until the journal leads it only prepares segments. What lives may not be known then, and the
 // leader decides what to give up.
 type keeper struct {
-	opts      *Options
-	disk      Disk
-	segments  *segments
-	ledger    *space.Ledger
-	committer committer
-	watermark *watermark
-	preparer  *preparer
-	report    *report
-	entries   *Entries // nil: the server is alone
-
-	waker // what wakes it
-	quit  <-chan struct{}
-
+	*parts
 	tending sync.Mutex // held to tend, and to begin to lead
 	leading bool       // guarded by tending
 
@@ -56,7 +44,7 @@ func (k *keeper) run() {
 		select {
 		case <-k.quit:
 			return
-		case <-k.waker:
+		case <-k.wakeKeeper:
 		case <-timer.C:
 			if k.committer.Requested() {
 				k.committer.Wake() // nobody waits for what was recorded, but it is to last

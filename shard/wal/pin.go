@@ -52,7 +52,7 @@ func (p *Pin) Keep(from uint64) {
 	s.mu.Lock()
 	p.from = max(p.from, from)
 	s.mu.Unlock()
-	p.j.keeper.wake()
+	p.j.wakeKeeper.wake()
 }
 
 // Release ends the pin; more than once is the same as once.
@@ -61,7 +61,7 @@ func (p *Pin) Release() {
 	s.mu.Lock()
 	s.pins = slices.DeleteFunc(s.pins, func(other *Pin) bool { return other == p })
 	s.mu.Unlock()
-	p.j.keeper.wake()
+	p.j.wakeKeeper.wake()
 }
 
 // Lost reports whether a segment was given up that the pin kept. What was read before is good.

@@ -17,13 +17,7 @@ var errNoSpace = errors.New("the disk is full")
 // to the keeper, and without one to the goroutine that needs a segment. Only openNext may be
 // called by both at a time.
 type preparer struct {
-	opts      *Options
-	disk      Disk
-	segments  *segments
-	ledger    *space.Ledger
-	committer committer
-	report    *report
-
+	*parts
 	quota   space.Quota // a limit that the disk does not show
 	surplus time.Time   // since when there are spares that nobody needs; zero: there are none
 }

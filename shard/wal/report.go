@@ -1,7 +1,6 @@
 package wal
 
 import (
-	"log/slog"
 	"sync"
 	"time"
 
@@ -11,10 +10,7 @@ import (
 // A report tells the operator how the disk is. What it said last is true, or will be
 // corrected.
 type report struct {
-	logger    *slog.Logger
-	committer committer
-	ledger    *space.Ledger
-	entries   *Entries // nil: the server is alone
+	*parts
 
 	mu     sync.Mutex
 	full   bool      // what was said of the disk
@@ -38,13 +34,13 @@ func (r *report) tellSpace() {
 	r.full, r.at = full, time.Now()
 	switch {
 	case full && follows:
-		r.logger.Error("the disk is full: this server cannot keep up with the others before there is space", "err", r.reason)
+		r.opts.Logger.Error("the disk is full: this server cannot keep up with the others before there is space", "err", r.reason)
 	case full:
-		r.logger.Error("the disk is full: changes for which there is no space left are refused; deleting goes on", "err", r.reason)
+		r.opts.Logger.Error("the disk is full: changes for which there is no space left are refused; deleting goes on", "err", r.reason)
 	case follows:
-		r.logger.Info("there is space again: this server catches up with the others")
+		r.opts.Logger.Info("there is space again: this server catches up with the others")
 	default:
-		r.logger.Info("there is space again: changes are taken")
+		r.opts.Logger.Info("there is space again: changes are taken")
 	}
 }
 
@@ -57,7 +53,7 @@ func (r *report) warn(msg string, err error) {
 	defer r.mu.Unlock()
 	if r.warned.IsZero() || time.Since(r.warned) > warnEvery {
 		r.warned = time.Now()
-		r.logger.Warn(msg, "err", err)
+		r.opts.Logger.Warn(msg, "err", err)
 	}
 }
 

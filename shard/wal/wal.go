@@ -76,29 +76,28 @@ type committer interface {
 }
 
 // A WAL is the write-ahead log in one directory. Recover, Open and Lead come first, in this
-// order. Its parts:
-//
-//	Writer    writes batches to segments and syncs them
-//	Entries   reads and writes the entries of a replicated log
-//	Ledger    counts the space (package space)
-//	watermark the commit up to which nothing is undone
-//	keeper    prepares segments and gives up old ones (compaction)
-//	preparer  makes and removes the files of spare segments
-//	segments  the lists of files, shared by Writer and keeper
+// order.
 type WAL struct {
+	*parts
+	keeper  *keeper // prepares segments and gives up old ones (compaction)
+	running sync.WaitGroup
+}
+
+// parts are what the parts of a WAL know of each other. Nothing changes after New.
+type parts struct {
 	opts      Options
 	disk      Disk
-	ledger    *space.Ledger
-	segments  *segments
 	committer committer
-	preparer  *preparer
-	writer    *writer
-	watermark *watermark
-	keeper    *keeper
-	entries   *Entries // nil: the server is alone
+	ledger    *space.Ledger // counts the space
+	segments  *segments     // the lists of files, shared by writer and keeper
+	watermark *watermark    // the commit up to which nothing is undone
+	writer    *writer       // writes batches to segments and syncs them
+	preparer  *preparer     // makes and removes the files of spare segments
+	report    *report       // tells the operator about the disk's space
+	entries   *Entries      // reads and writes the entries of a replicated log; nil: the server is alone
 
-	quit    chan struct{} // closed for all goroutines to end
-	running sync.WaitGroup
+	wakeKeeper waker
+	quit       chan struct{} // closed for all goroutines to end
 }
 
 // New returns a WAL on a disk, for commits of c. Call Recover next.
@@ -110,29 +109,20 @@ func New(o Options, c committer) *WAL {
 	if o.Replicated {
 		o.Sync = SyncAlways
 	}
-	j := &WAL{opts: o, disk: o.Disk, committer: c, ledger: space.New(o.SegmentSize), quit: make(chan struct{})}
-	j.segments = newSegments(o.SegmentSize, j.ledger)
-	wakeKeeper := newWaker()
-	j.watermark = &watermark{opts: &j.opts, segments: j.segments, committer: c}
-	report := &report{logger: o.Logger, committer: c, ledger: j.ledger}
-	j.preparer = &preparer{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, committer: c, report: report}
-	j.writer = &writer{
-		opts: &j.opts, segments: j.segments, ledger: j.ledger, watermark: j.watermark,
-		committer: c, preparer: j.preparer, keeper: wakeKeeper, dirty: newWaker(),
+	p := &parts{
+		opts: o, disk: o.Disk, committer: c, ledger: space.New(o.SegmentSize),
+		wakeKeeper: newWaker(), quit: make(chan struct{}),
 	}
+	p.segments = newSegments(o.SegmentSize, p.ledger)
+	p.watermark, p.preparer, p.report = &watermark{parts: p}, &preparer{parts: p}, &report{parts: p}
+	p.writer = &writer{parts: p, dirty: newWaker()}
 	if o.Replicated {
-		j.entries = &Entries{opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger, writer: j.writer, committer: c}
+		p.entries = &Entries{parts: p}
 	}
-	report.entries = j.entries
-	j.keeper = &keeper{
-		opts: &j.opts, disk: j.disk, segments: j.segments, ledger: j.ledger,
-		committer: c, watermark: j.watermark, preparer: j.preparer, report: report, entries: j.entries,
-		waker: wakeKeeper, quit: j.quit,
-	}
-	return j
+	return &WAL{parts: p, keeper: &keeper{parts: p}}
 }
 
-// writer returns the Writer of the current segment.
+// Writer returns the writer of the current segment.
 func (j *WAL) Writer() *writer { return j.writer }
 
 // Entries returns the journal as a replicated log, or nil.
@@ -142,12 +132,12 @@ func (j *WAL) Entries() *Entries { return j.entries }
 func (j *WAL) Ledger() *space.Ledger { return j.ledger }
 
 // WakeKeeper has the keeper look for work.
-func (j *WAL) WakeKeeper() { j.keeper.wake() }
+func (j *WAL) WakeKeeper() { j.wakeKeeper.wake() }
 
 // WakeIfTight has the keeper prepare a segment before clients have to wait for one.
 func (j *WAL) WakeIfTight() {
 	if !j.ledger.Full() && j.segments.anotherWanted() {
-		j.keeper.wake()
+		j.wakeKeeper.wake()
 	}
 }
 
@@ -156,12 +146,12 @@ func (j *WAL) Interrupt() { j.segments.broadcast() }
 
 // Tend does what the keeper has to do now, in a Manual WAL.
 func (j *WAL) Tend() error {
-	j.keeper.waker.clear()
+	j.wakeKeeper.clear()
 	return j.keeper.tend()
 }
 
 // Untended reports whether the keeper was woken since the last Tend.
-func (j *WAL) Untended() bool { return len(j.keeper.waker) > 0 }
+func (j *WAL) Untended() bool { return len(j.wakeKeeper) > 0 }
 
 // Durable waits until everything that is in the Logs by now is committed: on disk, whatever
 // the policy.
@@ -170,7 +160,7 @@ func (j *WAL) Durable() error { return j.watermark.await(nil) }
 // Reached notes that commit n, and all before it, is committed and applied on a majority.
 func (j *WAL) Reached(n uint64) {
 	j.watermark.reach(n)
-	j.keeper.wake()
+	j.wakeKeeper.wake()
 }
 
 // Open makes a segment to go on in, and prepares others ahead of need. Until Lead, another
@@ -182,7 +172,7 @@ func (j *WAL) Open() error {
 	j.warnOfCopyOnWrite()
 	if !j.opts.Manual {
 		j.running.Go(j.keeper.run)
-		j.keeper.wake()
+		j.wakeKeeper.wake()
 	}
 	return nil
 }
@@ -198,7 +188,7 @@ func (j *WAL) Lead() error {
 	if j.opts.Sync == SyncEvery {
 		j.running.Go(func() { j.writer.syncEvery(j.opts.Every, j.quit) })
 	}
-	j.keeper.wake()
+	j.wakeKeeper.wake()
 	return nil
 }
 

@@ -10,10 +10,7 @@ import (
 //
 // Compaction waits for it before it gives up the originals of its copies.
 type watermark struct {
-	opts      *Options
-	segments  *segments
-	committer committer
-
+	*parts
 	// These are guarded by segments.mu, and segments.changed tells of committed.
 	committed uint64 // the last commit that is
 	wanted    uint64 // the last commit that is to be, whatever the policy

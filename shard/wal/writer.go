@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"polystalk/shard/stats"
-	"polystalk/shard/wal/space"
 )
 
 // A writer writes batches to the current segment, goes on to the next when that is full, and
@@ -16,14 +15,7 @@ import (
 //
 // Its methods belong to the goroutine that makes a commit. Syncs run one at a time.
 type writer struct {
-	opts      *Options
-	segments  *segments
-	ledger    *space.Ledger
-	committer committer
-	watermark *watermark
-	preparer  *preparer // for when there is no keeper
-	keeper    waker
-
+	*parts
 	figures figures
 
 	dirty   waker         // something was written that no commit has synced
@@ -144,7 +136,7 @@ func (w *writer) Rotate() error {
 	n := len(s.unsynced)
 	s.mu.Unlock()
 	w.ledger.AddFree(-old.room())
-	w.keeper.wake()
+	w.wakeKeeper.wake()
 	if n > unsyncedMax {
 		// Only with SyncNever, or a disk that is far behind: descriptors are limited.
 		return w.sync()
@@ -172,7 +164,7 @@ func (w *writer) awaitSpare() error {
 		s.changed.Broadcast() // the keeper may wait for us
 	}
 	if !s.nextIsOpen() {
-		w.keeper.wake()
+		w.wakeKeeper.wake()
 		s.changed.Wait()
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 var errNotLinux = errors.New("this needs Linux; say -server-cpus all -load-cpus all, and leave out -pid")
 
-// CPU returns the user and system time of this process; that of others is not known here.
+// CPU returns the user and system time of this process. The time of others is not known here.
 func CPU(pid int) (time.Duration, error) {
 	var u syscall.Rusage
 	if pid != syscall.Getpid() {

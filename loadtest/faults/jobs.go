@@ -76,7 +76,7 @@ type life struct {
 	// told is when the latest answer arrived that says what the job is now: a command that
 	// was invoked before that says nothing for certain.
 	told      int64
-	buried    call // the answer because of which it is buried; zero: it may be in any state
+	buried    call // the answer to the bury that buried it; zero: it may be in any state
 	delayed   call // the same, delayed until due
 	due       int64
 	otherPris []uint32 // it has one of these priorities, or the one of the record

@@ -31,11 +31,8 @@ func newBody(rng *rand.Rand, t token) []byte {
 		n = minBody + rng.IntN(4_000)
 	}
 	b := make([]byte, n)
-	for i := minBody; i < n; i += 8 {
-		v := rng.Uint64()
-		for k := i; k < min(n, i+8); k++ {
-			b[k], v = byte(v), v>>8
-		}
+	for i := minBody; i < n; i++ {
+		b[i] = byte(rng.Uint32())
 	}
 	bench.PutStamp(b, uint64(t))
 	return b

@@ -80,7 +80,7 @@ func (d *clients) forwarded() uint64 {
 	if d.forward == nil {
 		return 0
 	}
-	return d.forward.Counts().Accepted
+	return d.forward.Accepted()
 }
 
 func (d *clients) close() {

@@ -34,8 +34,7 @@ type Forwarder struct {
 	work  sync.WaitGroup
 	seats chan struct{} // one element for each client
 
-	accepted, leaderless, cuts, toLeader, toClients atomic.Uint64
-	waiting, open                                   atomic.Int64
+	accepted atomic.Uint64 // clients
 
 	mu        sync.Mutex
 	leader    *target
@@ -80,17 +79,6 @@ func (r *route) cut() {
 	r.client.Close()
 }
 
-// counts are counters since the start, and gauges.
-type counts struct {
-	Accepted   uint64 // clients
-	Leaderless uint64 // clients that were closed because no leader was found in time
-	Cut        uint64 // forwarded connections that ended with their leader
-	Waiting    int64  // clients that wait for a leader now
-	Open       int64  // connections that are forwarded now
-
-	ToLeader, ToClients uint64 // bytes
-}
-
 // New returns a Forwarder that knows of no leader.
 func New(o Options) *Forwarder {
 	f := &Forwarder{
@@ -104,14 +92,8 @@ func New(o Options) *Forwarder {
 	return f
 }
 
-// Counts returns the counters.
-func (f *Forwarder) Counts() counts {
-	return counts{
-		Accepted: f.accepted.Load(), Leaderless: f.leaderless.Load(), Cut: f.cuts.Load(),
-		Waiting: f.waiting.Load(), Open: f.open.Load(),
-		ToLeader: f.toLeader.Load(), ToClients: f.toClients.Load(),
-	}
-}
+// Accepted returns the number of clients so far.
+func (f *Forwarder) Accepted() uint64 { return f.accepted.Load() }
 
 // SetLeader sets the leader; 0: there is none. Connections to another server end. Without a leader
 // they may go on for Options.Wait: the same one may be elected again. If this server leads, it
@@ -152,8 +134,7 @@ func (f *Forwarder) cutOthers() {
 		}
 	}
 	if n > 0 {
-		f.cuts.Add(uint64(n))
-		f.o.Log.Info("clients' connections that were handed on have ended with their leader", "connections", n)
+		f.o.Log.Info("clients' connections that were forwarded have ended with their leader", "connections", n)
 	}
 }
 
@@ -195,20 +176,15 @@ var errLeaderless = errors.New("no server leads")
 // serve serves one client until it is gone.
 func (f *Forwarder) serve(c conn, protocol string) {
 	f.accepted.Add(1)
-	f.waiting.Add(1)
 	r, err := f.find(c, protocol)
-	f.waiting.Add(-1)
 	switch {
 	case err != nil:
 		if f.ctx.Err() == nil {
-			f.leaderless.Add(1)
-			f.o.Log.Warn("closed a client's connection: there was no leader to hand it on to", "waited", f.o.Wait, "err", err)
+			f.o.Log.Warn("closed a client's connection: there was no leader to forward it to", "waited", f.o.Wait, "err", err)
 		}
 		c.Close()
 	case r != nil:
-		f.open.Add(1)
-		splice(c, r.stream, &f.toLeader, &f.toClients)
-		f.open.Add(-1)
+		splice(c, r.stream)
 		f.mu.Lock()
 		delete(f.routes, r)
 		f.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 	in, ok := l.(listener)
 	if !ok {
-		return fmt.Errorf("clients cannot be handed on from a listener of type %T", l)
+		return fmt.Errorf("clients cannot be forwarded from a listener of type %T", l)
 	}
 	f.mu.Lock()
 	if f.isReleased() {
@@ -79,7 +79,7 @@ func (f *Forwarder) awaitSeat(l listener) bool {
 	case f.seats <- struct{}{}:
 		return true
 	default:
-		f.o.Log.Warn("as many clients as can be handed on are: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
+		f.o.Log.Warn("as many clients are forwarded as can be: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
 	}
 	select {
 	case f.seats <- struct{}{}:

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,8 +41,6 @@ type Receiver struct {
 	take  Take
 	log   *slog.Logger
 	pairs chan struct{} // one element for each socket pair
-
-	received, failed, toLeader, toClients atomic.Uint64
 }
 
 // NewReceiver returns a Receiver that gives clients to take. It serves at most secure streams with
@@ -60,10 +57,8 @@ const headerTimeout = 3 * time.Second
 // client, with TLS when the client is gone.
 func (r *Receiver) Receive(s Stream) {
 	defer s.Close()
-	r.received.Add(1)
 	if err := r.receive(s); err != nil {
-		r.failed.Add(1)
-		r.log.Warn("a client's connection that another server has handed on cannot be served", "conn", s.RemoteAddr().String(), "err", err)
+		r.log.Warn("a client's connection that another server has forwarded cannot be served", "conn", s.RemoteAddr().String(), "err", err)
 	}
 }
 
@@ -93,7 +88,7 @@ func (r *Receiver) receive(s Stream) error {
 	}
 	// If the client sends no more, splice only reads from ours: closing the stream would not end it.
 	defer context.AfterFunc(r.ctx, func() { ours.Close() })()
-	splice(s, ours, &r.toLeader, &r.toClients)
+	splice(s, ours)
 	return nil
 }
 
@@ -130,6 +125,3 @@ func connOf(fd int) (*net.UnixConn, error) {
 	}
 	return c.(*net.UnixConn), nil
 }
-
-// Received returns how many clients followers have forwarded, and how many could not be served.
-func (r *Receiver) Received() (all, failed uint64) { return r.received.Load(), r.failed.Load() }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,27 +25,22 @@ const lingerMax = 10 * time.Second
 
 // Splice copies bytes between a client and a stream until both have ended, one breaks, or ctx ends,
 // and closes them.
-func Splice(ctx context.Context, client interface {
-	net.Conn
-	CloseWrite() error
-}, leader Stream) {
+func Splice(ctx context.Context, client conn, leader Stream) {
 	defer context.AfterFunc(ctx, func() { client.Close(); leader.Abort() })()
-	var n atomic.Uint64
-	splice(client, leader, &n, &n)
+	splice(client, leader)
 }
 
-// splice is Splice, and counts bytes.
-func splice(client, leader conn, toLeader, toClient *atomic.Uint64) {
+func splice(client, leader conn) {
 	var both sync.WaitGroup
 	both.Go(func() {
-		if err := copyTo(leader, client, toLeader); err != nil {
+		if err := copyTo(leader, client); err != nil {
 			abort(leader)
 			client.Close()
 			return
 		}
 		leader.CloseWrite()
 	})
-	if err := copyTo(client, leader, toClient); err != nil {
+	if err := copyTo(client, leader); err != nil {
 		abort(client)
 		abort(leader)
 	} else {
@@ -72,13 +66,12 @@ func abort(c conn) {
 }
 
 // copyTo copies until EOF or a deadline, for which it returns nil.
-func copyTo(to, from conn, n *atomic.Uint64) error {
+func copyTo(to, from conn) error {
 	next, free := reader(from)
 	for {
 		b, err := next()
 		if len(b) > 0 {
 			_, failed := to.Write(b)
-			n.Add(uint64(len(b)))
 			free(b)
 			if failed != nil {
 				return failed

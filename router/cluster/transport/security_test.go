@@ -109,137 +109,127 @@ func TestSameRefusalIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Both ends say what is wrong with the certificate or the authority of n2, whichever has connected.
-// They name the file and what to do.
+const (
+	distrust    = "the other server does not believe this server's certificate, --cluster-cert"
+	distrustWhy = "the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
+)
+
+// unchecked returns a Security with files that Secure would refuse.
+func unchecked(t *testing.T, o SecureOptions) *Security {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &material{pair: pair, chain: []*x509.Certificate{pair.Leaf}, pool: x509.NewCertPool()}
+	text, err := os.ReadFile(o.CA)
+	if err != nil || !m.pool.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	if m.roots, err = certificates(text); err != nil {
+		t.Fatal(err)
+	}
+	s := &Security{o: o}
+	s.current.Store(m)
+	return s
+}
+
+// wantTexts wants an error with texts.
+func wantTexts(t *testing.T, name string, err error, texts ...string) {
+	t.Helper()
+	for _, words := range texts {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v, want %q in it", name, err, words)
+		}
+	}
+}
+
+// Server n1 says what is wrong with the certificate or the authority of n2, and n2 says it too if it can
+// know. Both name the file and what to do.
+func TestWrongCertificatesAreExplained(t *testing.T) {
+	ca, other, twin := certtest.Named(t, "jobs"), certtest.Named(t, "other"), certtest.Named(t, "jobs")
+	n1 := mustSecure(t, goodOptions(ca, "n1")).current.Load()
+	mixed := goodOptions(other, "n2")
+	mixed.CA = ca.File
+	for _, tt := range []struct {
+		name string
+		o    SecureOptions
+		n1   []string // n1 says of n2
+		n2   []string // n2 says of itself, when n1 refuses it
+	}{
+		{"all of another authority", goodOptions(other, "n2"),
+			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers certificates and --cluster-ca of one authority`},
+			[]string{distrust, `which is for n2, signed by "CN=other", and valid from `, distrustWhy}},
+		{"a certificate of another authority", mixed,
+			[]string{`its certificate is signed by "CN=other"`},
+			[]string{"of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`}},
+		{"all of another authority of the same name", goodOptions(twin, "n2"),
+			[]string{`its certificate is signed by "CN=jobs" with another key, and --cluster-ca of this server is "CN=jobs": give all servers`}, []string{distrust}},
+		{"another name", optionsOf(ca, "n2", certtest.ForNode("n3")),
+			[]string{"its certificate is for n3 and not for n2: give that server one for its name, or correct the address"},
+			[]string{"of no use any more: --cluster-cert: ", "is for n3 and not for n2, as this server is called: give"}},
+		{"a pattern", optionsOf(ca, "n2", certtest.ForNode("*.example.org")),
+			[]string{"is for *.example.org and not for n2: give"}, []string{"--cluster-cert: ", "is for *.example.org and not for n2"}},
+		{"expired", optionsOf(ca, "n2", expiredCert("n2")),
+			[]string{"its certificate was valid until ", " UTC, and here it is ", ": give that server a new one, or set the clocks"},
+			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"}},
+		{"not valid yet", optionsOf(ca, "n2", tooEarly("n2")),
+			[]string{"its certificate is valid from ", " UTC on, and here it is ", ": set the clocks, or give that server one that is valid now"},
+			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock, or have the authority sign one that is valid now"}},
+		{"for servers only", optionsOf(ca, "n2", forServers("n2")),
+			[]string{"its certificate is not for clients, as a server is that connects to another: give that server one for servers and clients"},
+			[]string{"of no use any more: --cluster-cert: ", "is not for clients", ": have the authority sign one for servers and clients"}},
+	} {
+		n2 := unchecked(t, tt.o)
+		err := n1.verify(n2.current.Load().chain, "n2", x509.ExtKeyUsageClientAuth)
+		wantTexts(t, tt.name, err, tt.n1...)
+		wantTexts(t, tt.name, n2.refused(), tt.n2...)
+		for _, err := range []error{err, n2.refused()} {
+			if _, lasts := errors.AsType[interface {
+				error
+				Lasts()
+			}](err); !lasts {
+				t.Errorf("%v is not said to last", err)
+			}
+		}
+	}
+}
+
+// A server with a certificate that the other does not accept, or without one, is refused, whichever of
+// the two connects. Both log why.
 func TestWrongCertificatesAreRefused(t *testing.T) {
 	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "other")
-	twin := certtest.Named(t, "jobs")
-	// unchecked returns a Security with files that Secure would refuse.
-	unchecked := func(o SecureOptions) *Security {
-		m := new(material)
-		m.pair, m.pool = pairOf(t, o), x509.NewCertPool()
-		text, err := os.ReadFile(o.CA)
-		if err != nil || !m.pool.AppendCertsFromPEM(text) {
-			t.Fatal(err)
-		}
-		if m.roots, err = certificates(text); err != nil {
-			t.Fatal(err)
-		}
-		m.chain = []*x509.Certificate{m.pair.Leaf}
-		s := &Security{o: o}
-		s.current.Store(m)
-		return s
-	}
-	believing := func(o SecureOptions, ca *certtest.Authority) SecureOptions { o.CA = ca.File; return o }
-	const (
-		told = "the other server does not believe this server's certificate, --cluster-cert"
-		why  = "the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
-	)
+	const noTLS = "it does not speak TLS, this server does: give --cluster-cert"
+	believes := goodOptions(ca, "n2")
+	believes.CA = other.File
 	for _, tt := range []struct {
 		name       string
-		security   *Security
-		n1Met      []string // n2 connects: n1 logs this
-		n2Told     []string // and n2 is told this
-		n1Connects []string // n1 connects: it is told this
-		n2Met      []string // and n2 logs this; nil: nothing useful
+		security   *Security // of n2
+		n1Met      string    // n2 connects: n1 logs this
+		n2Told     string    // and n2 is told this
+		n1Connects string    // n1 connects: it is told this
+		n2Met      string    // and n2 logs this
 	}{
-		{
-			"all of another authority", unchecked(goodOptions(other, "n2")),
-			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
-			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
-			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers certificates and --cluster-ca of one authority`},
-			[]string{told, `signed by "CN=other"`, why},
-		},
-		{
-			"a certificate of another authority", unchecked(believing(goodOptions(other, "n2"), ca)),
-			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
-			[]string{"the other server does not believe this server's certificate, which is of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`},
-			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers`},
-			[]string{"--cluster-ca: ", `is signed by "CN=other": give both`},
-		},
-		{
-			"--cluster-ca of another authority", unchecked(believing(goodOptions(ca, "n2"), other)),
-			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
-			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
-			[]string{told, `which is for n1, signed by "CN=jobs", and valid from `, why},
-			[]string{`its certificate is signed by "CN=jobs", and --cluster-ca of this server is "CN=other": give all servers`},
-		},
-		{
-			"all of another authority of the same name", unchecked(goodOptions(twin, "n2")),
-			[]string{told, why},
-			[]string{`its certificate is signed by "CN=jobs" with another key, and --cluster-ca of this server is "CN=jobs": give all servers`},
-			[]string{`its certificate is signed by "CN=jobs" with another key`},
-			[]string{told, why},
-		},
-		{
-			"a pattern instead of the name", unchecked(optionsOf(ca, "n2", certtest.ForNode("*"))),
-			[]string{"its certificate is for * and not for n2: give that server one for its name"},
-			[]string{"its certificate is for * and not for n2: give that server one for its name"},
-			[]string{"its certificate is for * and not for n2: give that server one for its name, or correct the address"},
-			[]string{"of no use any more: --cluster-cert: ", "is for * and not for n2, as this server is called: give"},
-		},
-		{
-			"expired", unchecked(optionsOf(ca, "n2", expiredCert("n2"))),
-			[]string{"its certificate was valid until ", " UTC, and here it is ", ": give that server a new one, or set the clocks"},
-			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"},
-			[]string{"its certificate was valid until ", ": give that server a new one, or set the clocks"},
-			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one"},
-		},
-		{
-			"not valid yet", unchecked(optionsOf(ca, "n2", tooEarly("n2"))),
-			[]string{"its certificate is valid from ", " UTC on, and here it is ", ": set the clocks, or give that server one that is valid now"},
-			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock, or have the authority sign one that is valid now"},
-			[]string{"its certificate is valid from ", ": set the clocks"},
-			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock"},
-		},
-		{
-			"for servers only", unchecked(optionsOf(ca, "n2", forServers("n2"))),
-			[]string{"its certificate is not for clients, as a server is that connects to another: give that server one for servers and clients"},
-			[]string{"of no use any more: --cluster-cert: ", "is not for clients", ": have the authority sign one for servers and clients"},
-			nil, nil, // it is one that can be connected with
-		},
-		{
-			"no TLS", nil,
-			[]string{"it does not speak TLS, this server does: give --cluster-cert"}, []string{"it speaks TLS, and you do not: give --cluster-cert"},
-			[]string{"it does not speak TLS, this server does: give --cluster-cert"}, []string{"it speaks TLS, this server does not: give --cluster-cert"},
-		},
+		{"another authority", unchecked(t, goodOptions(other, "n2")), distrust, "of one authority", "of one authority", distrustWhy},
+		{"--cluster-ca of another authority", unchecked(t, believes), distrustWhy, `"CN=other"`, distrust, "signed by "},
+		{"another name", unchecked(t, optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2", "of no use any more"},
+		{"no TLS", nil, noTLS, "it speaks TLS, and you do not: give --cluster-cert", noTLS, "it speaks TLS, this server does not: give --cluster-cert"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n1 := newNode(t, 1, with(mustSecure(t, goodOptions(ca, "n1"))))
 			n2 := newNode(t, 2, with(tt.security))
-			says := func(at *node, err error, want []string) {
-				t.Helper()
-				for _, words := range want {
-					if err == nil || !strings.Contains(err.Error(), words) {
-						t.Errorf("%s says %v, want %q in it", at.Self(), err, words)
-					}
-				}
-			}
-			logs := func(at *node, want []string) {
-				t.Helper()
-				for _, words := range want {
-					// The log quotes what it is told.
-					at.wantLogged(t, strings.ReplaceAll(words, `"`, `\"`))
-				}
-			}
 			_, err := n2.OpenAddr(t.Context(), n1.Addr().String(), Admin)
-			says(n2, err, tt.n2Told)
-			logs(n1, tt.n1Met)
-			if tt.n1Met[0] == told {
-				logs(n1, []string{logBroken})
+			wantTexts(t, "n2", err, tt.n2Told)
+			n1.wantLogged(t, tt.n1Met)
+			if tt.n1Met == distrust {
+				n1.wantLogged(t, logBroken)
 			}
 			n1.SetMembers([]Member{n1.as(), n2.as()})
 			_, err = n1.Open(t.Context(), 2, Admin)
-			says(n1, err, tt.n1Connects)
-			if _, lasts := errors.AsType[interface {
-				error
-				Lasts()
-			}](err); !lasts && tt.security != nil && tt.n1Connects != nil {
-				t.Errorf("%v is not said to last", err)
-			}
-			logs(n2, tt.n2Met)
-			if s := n1.status(n2); s.Hears || tt.n1Connects != nil && s.Sent > 0 {
-				t.Errorf("status %+v, want it kept out", s)
+			wantTexts(t, "n1", err, tt.n1Connects)
+			n2.wantLogged(t, tt.n2Met)
+			if s := n1.status(n2); s.Hears || s.Sent > 0 {
+				t.Errorf("status %+v, want no connection", s)
 			}
 		})
 	}
@@ -331,16 +321,6 @@ func TestPortsOfOthersNeedSecurity(t *testing.T) {
 			t.Errorf("%s: TLS is %v, want %v", tt.name, s != nil, tt.tls)
 		}
 	}
-}
-
-// pairOf reads a certificate with its key, without looking at it.
-func pairOf(t *testing.T, o SecureOptions) tls.Certificate {
-	t.Helper()
-	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair
 }
 
 // If a signer's certificate is out of date, that one must be replaced.

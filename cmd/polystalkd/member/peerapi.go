@@ -1,13 +1,11 @@
 package member
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -202,7 +200,7 @@ func isLocal(err error) bool {
 // request sends a request to another server, and returns the status and the body of the answer. The
 // error may be an *unreached.
 func (m *Member) request(ctx context.Context, to *cluster.Member, method, path string, body []byte) (status int, answer []byte, err error) {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context) (net.Conn, error) {
 		s, err := m.links.transport.OpenAddr(ctx, to.Addr, transport.Admin)
 		refused, is := errors.AsType[*transport.Refused](err)
 		switch {
@@ -215,16 +213,6 @@ func (m *Member) request(ctx context.Context, to *cluster.Member, method, path s
 			return nil, &unreached{fmt.Errorf("%s is server %v now", to.Addr, s.Remote())}
 		}
 		return s, nil
-	}}}
-	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
 	}
-	res, err := client.Do(req)
-	if err != nil {
-		return 0, nil, errors.Unwrap(err) // without the URL, which is made up
-	}
-	defer res.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(res.Body, peerBodyMax))
-	return res.StatusCode, answer, err
+	return transport.Request(ctx, dial, method, path, body, peerBodyMax)
 }

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,28 +57,14 @@ func ask(ctx context.Context, dial Dial, addr string, one *cluster.Member) (*joi
 	if err != nil {
 		return nil, err
 	}
-	client := http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, addr) },
-		DisableKeepAlives: true, Proxy: nil,
-	}}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://node"+JoinPath, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("asking the server at %s: %w", addr, errors.Unwrap(err)) // without the URL, which is made up
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, bodyMax))
+	connect := func(ctx context.Context) (net.Conn, error) { return dial(ctx, addr) }
+	status, b, err := transport.Request(ctx, connect, http.MethodPost, JoinPath, body, bodyMax)
 	if err != nil {
 		return nil, fmt.Errorf("asking the server at %s: %w", addr, err)
 	}
 	var a joinResponse
 	if err := json.Unmarshal(b, &a); err != nil {
-		return nil, fmt.Errorf("the server at %s answers %s, which no server of this release does", addr, resp.Status)
+		return nil, fmt.Errorf("the server at %s answers %d %s, which no server of this release does", addr, status, http.StatusText(status))
 	}
 	if a.Refused != "" {
 		return nil, &Refusal{a.Refused}

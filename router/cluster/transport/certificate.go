@@ -70,19 +70,11 @@ func (d *certError) Error() string {
 	if d.isRoot() {
 		return fmt.Sprintf("--cluster-ca of this server, the certificate of %s, %s: give all servers one that is valid now, or set the clocks", subject(d.dated), d.dates())
 	}
-	switch d.reason {
-	case expired:
-		return fmt.Sprintf("its certificate%s %s: give that server a new one, or set the clocks", d.signerDated(), d.dates())
-	case notYetValid:
-		return fmt.Sprintf("its certificate%s %s: set the clocks, or give that server one that is valid now", d.signerDated(), d.dates())
-	case untrusted:
+	if d.reason == untrusted {
 		return fmt.Sprintf("its certificate is signed by %s, and --cluster-ca of this server is %s: give all servers certificates and --cluster-ca of one authority", d.signer(), subjects(d.roots))
-	case wrongUse:
-		return fmt.Sprintf("its certificate is not for %s: give that server one for servers and clients", d.purpose())
-	case wrongName:
-		return fmt.Sprintf("its certificate is for %s and not for %s: give that server one for its name, or correct the address if another was meant", names(d.shown), d.name)
 	}
-	return fmt.Sprintf("its certificate cannot be believed: %v: give that server one that the authority of --cluster-ca has signed, for servers and clients", d.err)
+	what, remedy, _ := d.explain()
+	return "its certificate" + what + remedy
 }
 
 // forOwn describes this server's own certificate, and names the flag. For an untrusted certificate
@@ -91,23 +83,29 @@ func (d *certError) forOwn(o *SecureOptions) *FlagError {
 	if d.isRoot() {
 		return &FlagError{"cluster-ca", fmt.Errorf("%q, the certificate of %s, %s: give the authority's that is valid now, or set the clock", o.CA, subject(d.dated), d.dates())}
 	}
-	flag, err := "cluster-cert", error(nil)
+	if d.reason == untrusted {
+		return &FlagError{"cluster-ca", fmt.Errorf("%q is %s, and --cluster-cert %q is signed by %s: give both of the authority that the other servers have", o.CA, subjects(d.roots), o.Cert, d.signer())}
+	}
+	what, _, remedy := d.explain()
+	return &FlagError{"cluster-cert", fmt.Errorf("%q%s%s", o.Cert, what, remedy)}
+}
+
+// explain returns what is wrong with a certificate, and the remedies for another server's and for this
+// server's own.
+func (d *certError) explain() (what, others, own string) {
 	switch d.reason {
 	case expired:
-		err = fmt.Errorf("%q%s %s: have the authority sign a new one, or set the clock", o.Cert, d.signerDated(), d.dates())
+		return d.signerDated() + " " + d.dates(), ": give that server a new one, or set the clocks", ": have the authority sign a new one, or set the clock"
 	case notYetValid:
-		err = fmt.Errorf("%q%s %s: set the clock, or have the authority sign one that is valid now", o.Cert, d.signerDated(), d.dates())
-	case untrusted:
-		flag = "cluster-ca"
-		err = fmt.Errorf("%q is %s, and --cluster-cert %q is signed by %s: give both of the authority that the other servers have", o.CA, subjects(d.roots), o.Cert, d.signer())
+		return d.signerDated() + " " + d.dates(), ": set the clocks, or give that server one that is valid now", ": set the clock, or have the authority sign one that is valid now"
 	case wrongUse:
-		err = fmt.Errorf("%q is not for %s: have the authority sign one for servers and clients", o.Cert, d.purpose())
+		return " is not for " + d.purpose(), ": give that server one for servers and clients", ": have the authority sign one for servers and clients"
 	case wrongName:
-		err = fmt.Errorf("%q is for %s and not for %s, as this server is called: give the one that is, or --cluster-node with its name", o.Cert, names(d.shown), d.name)
-	default:
-		err = fmt.Errorf("%q would not be believed by other servers: %v: have the authority sign one for %s, for servers and clients", o.Cert, d.err, o.Name)
+		return fmt.Sprintf(" is for %s and not for %s", names(d.shown), d.name),
+			": give that server one for its name, or correct the address if another was meant", ", as this server is called: give the one that is, or --cluster-node with its name"
 	}
-	return &FlagError{flag, err}
+	return fmt.Sprintf(" cannot be believed: %v", d.err),
+		": give that server one that the authority of --cluster-ca has signed, for servers and clients", ": have the authority sign one for " + d.name + ", for servers and clients"
 }
 
 // isRoot reports whether a certificate of --cluster-ca has wrong dates.

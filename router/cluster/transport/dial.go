@@ -1,12 +1,14 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"time"
 )
 
@@ -84,6 +86,26 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 func RemoteOf(ctx context.Context) Identity {
 	remote, _ := ctx.Value(remoteKey{}).(Identity)
 	return remote
+}
+
+// Request sends an HTTP request on a connection of its own. It returns the status and the first max
+// bytes of the answer.
+func Request(ctx context.Context, dial func(context.Context) (net.Conn, error), method, path string, body []byte, max int64) (status int, answer []byte, err error) {
+	client := http.Client{Transport: &http.Transport{
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		DisableKeepAlives: true,
+	}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, nil, errors.Unwrap(err) // without the URL, which is made up
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(res.Body, max))
+	return res.StatusCode, answer, err
 }
 
 // Open opens a stream to a member of the cluster.

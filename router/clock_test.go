@@ -1,9 +1,7 @@
 package router_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -157,33 +155,4 @@ func TestSuspend(t *testing.T) {
 	f.pass(60 * core.Second)
 	holder.says("touch 1\n", "NOT_FOUND\n")
 	f.check()
-}
-
-// TestWarningsAfterClockIsSetBack: warnings go on. It is the fault of holding them back
-// until a time of day.
-func TestWarningsAfterClockIsSetBack(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 1})
-	n := 0
-	f.d.Server.Host().Log = slog.New(counting{slog.DiscardHandler, &n})
-	f.d.Server.Host().Complain("one")
-	f.d.Server.Host().Complain("held back")
-	f.ahead -= 8 * hour
-	f.now += 2 * core.Second
-	f.d.Server.Host().Complain("another")
-	if n != 2 {
-		t.Errorf("%d warnings were logged, want 2", n)
-	}
-}
-
-// counting counts what is logged.
-type counting struct {
-	slog.Handler
-	n *int
-}
-
-func (counting) Enabled(context.Context, slog.Level) bool { return true }
-
-func (c counting) Handle(context.Context, slog.Record) error {
-	*c.n++
-	return nil
 }

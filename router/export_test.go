@@ -2,7 +2,6 @@ package router
 
 import (
 	"polystalk/router/reactor"
-	"polystalk/router/session"
 	"polystalk/shard/commit"
 	"polystalk/shard/wal"
 )
@@ -15,9 +14,6 @@ func (c Config) Filled() Config {
 	c.fill("host")
 	return c
 }
-
-// AddFront adds a protocol.
-func (s *Server) AddFront(f session.Front) { s.fronts = append(s.fronts, f) }
 
 // Reactor returns the event loops.
 func (s *Server) Reactor() *reactor.Reactor { return s.reactor }

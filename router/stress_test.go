@@ -1,16 +1,11 @@
 package router_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
-	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,142 +17,7 @@ import (
 	"polystalk/router"
 	"polystalk/router/direct"
 	"polystalk/router/history"
-	"polystalk/router/session"
 )
-
-// openDescriptors counts this process's, listing excluded.
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	all, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	return len(all)
-}
-
-// A burst is what one client sends in one go, and what it gets before the end.
-type burst struct{ name, commands, replies string }
-
-// bursts need job 1 with a body of size bytes.
-func bursts(size int) []burst {
-	found := fmt.Sprintf("FOUND 1 %d\r\n%s\r\n", size, strings.Repeat("b", size))
-	// Enough to be paused; what is left fits into any socket, else nobody could
-	// tell the server behind its reserve that no more comes.
-	many := heldMax/len("list-tube-used\r\n") + 4000
-	behind := "watch empty\r\nignore default\r\nreserve\r\n"
-	return []burst{
-		{"short", strings.Repeat("list-tube-used\r\n", 100), strings.Repeat("USING default\r\n", 100)},
-		{"waits", behind, "WATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n"},
-		{"stalls", strings.Repeat("peek 1\r\n", 200), strings.Repeat(found, 200)},
-		{"is paused behind a reserve", behind + strings.Repeat("list-tube-used\r\n", many),
-			"WATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n" + strings.Repeat("USING default\r\n", many)},
-		{"is paused and stalls", strings.Repeat("list-tube-used\r\n", many) + strings.Repeat("peek 1\r\n", 200),
-			strings.Repeat("USING default\r\n", many) + strings.Repeat(found, 200)},
-		{"puts half a body", "put 0 0 60 1000000\r\n" + strings.Repeat("h", 300_000), ""},
-	}
-}
-
-type halfCloser interface {
-	net.Conn
-	CloseWrite() error
-}
-
-// TestEveryEndLeavesNothing ends connections in every state, politely and
-// not, over TCP and unix sockets. A client that half-closes gets every reply, and
-// afterwards nothing is counted, open or running that was not before.
-func TestEveryEndLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	routines, files := runtime.NumGoroutine(), openDescriptors(t)
-	s := serve(t, router.Config{Shards: 4, Loops: 2, MaxJobSize: 2_000_000})
-	const size = 50_000
-	first := s.dial(s.beans)
-	first.ask("put 0 0 60 %d\r\n%s", size, strings.Repeat("b", size))
-	first.Close()
-	eventually(t, func() bool { return connections(s.Server) == 0 })
-	served := openDescriptors(t)
-
-	var clients sync.WaitGroup
-	for i, addr := range []net.Addr{s.beans, s.unix} {
-		for j := range 3 {
-			clients.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(i), uint64(j)))
-				for _, b := range bursts(size) {
-					if err := polite(addr, b, rng); err != nil {
-						t.Errorf("%s, a client that %s: %v", addr.Network(), b.name, err)
-					}
-					if err := rude(addr, b, rng); err != nil {
-						t.Errorf("%s, a client that %s: %v", addr.Network(), b.name, err)
-					}
-				}
-			})
-		}
-	}
-	clients.Wait()
-	awaitNothing(t, s.Server)
-	eventually(t, func() bool { return s.Host().Sums().Connections == 0 })
-	eventually(t, func() bool { return openDescriptors(t) <= served })
-
-	before := pauses(s.Server)
-	// A paused connection does not hold up the end, nor outlive it.
-	paused := s.dial(s.beans)
-	go io.WriteString(paused.Conn, bursts(size)[3].commands)
-	eventually(t, func() bool { return connections(s.Server) == 1 && pauses(s.Server) > before })
-	s.end()
-	paused.Close()
-	eventually(t, func() bool { return openDescriptors(t) <= files })
-	// gnet and its pool of goroutines leave a few of their own.
-	eventually(t, func() bool { return runtime.NumGoroutine() <= routines+8 })
-}
-
-// polite sends all, half-closes and wants every reply; it begins to read early
-// or late.
-func polite(addr net.Addr, b burst, rng *rand.Rand) error {
-	nc, err := net.Dial(addr.Network(), addr.String())
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(time.Minute))
-	sent := make(chan error, 1)
-	go func() {
-		_, err := io.WriteString(nc, b.commands)
-		sent <- errors.Join(err, nc.(halfCloser).CloseWrite())
-	}()
-	if rng.IntN(2) == 0 {
-		time.Sleep(30 * time.Millisecond) // by then its replies are stuck
-	}
-	got, err := io.ReadAll(nc)
-	if err := errors.Join(err, <-sent); err != nil {
-		return err
-	}
-	if !bytes.Equal(got, []byte(b.replies)) {
-		return fmt.Errorf("%d bytes of replies, want %d; the last are %q", len(got), len(b.replies), got[max(0, len(got)-60):])
-	}
-	return nil
-}
-
-// rude sends, reads a little perhaps, and is gone.
-func rude(addr net.Addr, b burst, rng *rand.Rand) error {
-	nc, err := net.Dial(addr.Network(), addr.String())
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(time.Duration(1+rng.IntN(60)) * time.Millisecond))
-	io.WriteString(nc, b.commands)
-	if rng.IntN(2) == 0 {
-		io.CopyN(io.Discard, nc, int64(rng.IntN(2<<20)))
-	}
-	if tcp, ok := nc.(*net.TCPConn); ok && rng.IntN(2) == 0 {
-		return tcp.SetLinger(0)
-	}
-	return nil
-}
-
-// pauses returns how often the server has paused a connection.
-func pauses(s *router.Server) uint64 { return s.Host().Sums().Counters[session.CountPauses] }
 
 // connections is how many clients the server has, or is about to have.
 func connections(s *router.Server) int {

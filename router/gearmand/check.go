@@ -23,9 +23,6 @@ func (c *conn) Watched() (list []ops.Tube) {
 	return list
 }
 
-// Mail is what the shards tell the connection by.
-func (c *conn) Mail() *core.Mail { return &c.mail }
-
 // HasMail reports that something about its jobs, or a NOOP, is under way to it.
 func (c *conn) HasMail() bool { return c.mail.UnderWay() }
 

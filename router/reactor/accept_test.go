@@ -1,11 +1,9 @@
 package reactor
 
 import (
-	"context"
 	"errors"
 	"net"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,43 +46,6 @@ func TestLimitSaysWhereItComesFrom(t *testing.T) {
 			t.Errorf("%d wanted of %d: %+v", tt.want, tt.descriptors, got)
 		}
 	}
-}
-
-// TestTooManyConnectionsAreRefused: connected clients go on, the next is closed, and once
-// one leaves another may come.
-func TestTooManyConnectionsAreRefused(t *testing.T) {
-	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 2}), "tcp", "127.0.0.1:0")
-	// answers reports whether the server serves c.
-	answers := func(c net.Conn) bool {
-		t.Helper()
-		before := time.Now()
-		ok := echoes(t, c)
-		if !ok && time.Since(before) > 15*time.Second {
-			t.Fatal("neither answered nor closed")
-		}
-		return ok
-	}
-	first, second := s.dial(t), s.dial(t)
-	if !answers(first) || !answers(second) {
-		t.Fatal("refused within the limit")
-	}
-	if answers(s.dial(t)) {
-		t.Error("served beyond the limit")
-	}
-	if !answers(first) || !answers(second) {
-		t.Error("those who are in are served no more")
-	}
-	second.Close()
-	for range 1000 {
-		if c := s.dial(t); answers(c) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if n, _ := s.Connections(); n != 2 {
-		t.Errorf("%d connections are open, want the first and the new one", n)
-	}
-	s.stop(t)
 }
 
 func TestServeTellsThatItsListenerIsClosed(t *testing.T) {
@@ -138,19 +99,4 @@ func TestRefuseClosesThatFront(t *testing.T) {
 		t.Error("an open connection is served no more")
 	}
 	s.stop(t)
-}
-
-// TestShutdownBeforeStart: there is nothing to wait for.
-func TestShutdownBeforeStart(t *testing.T) {
-	r := newReactor(t, Options{Loops: 1})
-	if err := r.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Serve(l, new(echoFront)); err != nil {
-		t.Errorf("Serve after Shutdown: %v", err)
-	}
 }

@@ -170,10 +170,10 @@ func (a *acceptor) place(fd int) {
 	to := a.in.reactor.roomiest(a.at)
 	r, k := a.in.reactor, &socket{reactor: a.in.reactor, front: a.in.front}
 	if to == a.at {
-		r.adopt(to, fd, k)
+		r.adopt(to, fd, k, a.in.l)
 		return
 	}
-	to.do(func() { r.adopt(to, fd, k) })
+	to.do(func() { r.adopt(to, fd, k, a.in.l) })
 }
 
 // roomiest returns the loop for a new connection, and counts it there: the given loop,

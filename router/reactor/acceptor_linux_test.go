@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -130,6 +131,68 @@ func TestNobodyTakesAPlace(t *testing.T) {
 		if got := r.seats.take(2); got != want {
 			t.Errorf("place %d of 2: %v", i+1, got)
 		}
+	}
+}
+
+// TestAcceptingIsPaced: while clients wait, a loop accepts only some of them before its other
+// connections have their turn.
+func TestAcceptingIsPaced(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const waiting = acceptMax + 5
+	for range waiting {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &acceptor{in: &listener{reactor: r, l: l, raw: raw}}
+	r.seats.taken.Add(1) // so that each is turned away at once
+	refused := uint64(0)
+	for _, want := range []uint64{acceptMax, waiting} {
+		raw.Control(a.acceptFrom)
+		if refused = r.host.Sums().Rejected[session.RejectedLimit]; refused != want {
+			t.Errorf("%d were accepted, want %d", refused, want)
+		}
+	}
+}
+
+// TestLostConnectionIsLogged with the listener's address, since its own is not known.
+func TestLostConnectionIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	r := New(Options{Loops: 1, Host: newHost(t, ops.SystemClock(), slog.New(slog.NewTextHandler(&log, nil)))})
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Shutdown(t.Context())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var loop *eventLoop
+	for _, loop = range r.loops {
+		break
+	}
+	r.seats.taken.Add(1)
+	loop.placed.Add(1)
+	done := make(chan struct{})
+	loop.do(func() {
+		defer close(done)
+		r.adopt(loop, -1, &socket{reactor: r, front: new(echoFront)}, l)
+	})
+	<-done
+	if want := "addr=" + l.Addr().String(); !strings.Contains(log.String(), want) || r.seats.taken.Load() != 0 {
+		t.Errorf("no %s in %s; %d seats are taken", want, &log, r.seats.taken.Load())
 	}
 }
 

@@ -127,11 +127,16 @@ func (r *Reactor) openAcceptors() {
 }
 
 // adopt gives l a connection that has a seat and is counted there. It is called in that
-// event loop.
-func (r *Reactor) adopt(l *eventLoop, fd int, k *socket) {
+// event loop. in is the listener that has accepted the connection, or nil.
+func (r *Reactor) adopt(l *eventLoop, fd int, k *socket, in net.Listener) {
 	if err := l.adopt(fd, k); err != nil && k.s == nil {
 		l.uncount()
-		r.lost(session.Remote{Addr: k.client}, err)
+		r.lost()
+		if in == nil {
+			r.host.Complain(complaintLost, "conn", session.Remote{Addr: k.client}, "err", err)
+		} else {
+			r.host.Complain(complaintLost, "addr", in.Addr().String(), "err", err)
+		}
 	}
 }
 
@@ -155,6 +160,6 @@ func (r *Reactor) enroll(c net.Conn, k *socket) error {
 		break
 	}
 	l = r.roomiest(l)
-	l.do(func() { r.adopt(l, fd, k) })
+	l.do(func() { r.adopt(l, fd, k, nil) })
 	return nil
 }

@@ -60,7 +60,8 @@ func (r *Reactor) admit(nc net.Conn, f session.Front) {
 	}
 	k := &socket{reactor: r, front: f}
 	if _, err := r.client.EnrollContext(nc, k); err != nil || k.s == nil {
-		r.lost(session.Remote{Addr: nc.RemoteAddr()}, err)
+		r.lost()
+		r.host.Complain(complaintLost, "conn", session.Remote{Addr: nc.RemoteAddr()}, "err", err)
 	}
 }
 

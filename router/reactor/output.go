@@ -57,7 +57,6 @@ func (k *socket) write(p []byte, stable bool, most int) {
 // send writes what the socket takes of p. It reports false if the socket is broken.
 func (k *socket) send(p []byte) (int, bool) {
 	for k.fd >= 0 {
-		k.loop.Count(session.CountWrites, 1)
 		n, err := send(k.fd, p)
 		switch {
 		case n > 0:

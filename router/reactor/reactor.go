@@ -230,16 +230,16 @@ func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	}
 	err := r.enroll(c, &socket{reactor: r, front: f, client: client})
 	if err != nil {
-		r.lost(session.Remote{Addr: from}, err)
+		r.lost()
+		r.host.Complain(complaintLost, "conn", session.Remote{Addr: from}, "err", err)
 	}
 	return err
 }
 
 // lost gives up the seat of a connection that could not be taken up.
-func (r *Reactor) lost(client slog.LogValuer, err error) {
+func (r *Reactor) lost() {
 	r.giveUpSeat()
 	r.host.CountRejection(session.RejectedLost)
-	r.host.Complain(complaintLost, "conn", client, "err", err)
 }
 
 // Shutdown stops accepting, waits until received commands are answered and the answers are

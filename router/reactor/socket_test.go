@@ -137,34 +137,6 @@ func TestSlowReaderGetsAllInOrder(t *testing.T) {
 	e.nothing(t)
 }
 
-// TestClosedConnectionIsReadToTheEnd: what is unsent is sent before the end.
-func TestClosedConnectionIsReadToTheEnd(t *testing.T) {
-	e := newSocketEnd(t)
-	want := e.manyReplies()
-	e.k.Close()
-	all := e.reading()
-	e.until(t, func() bool { return e.k.fd < 0 })
-	if got := <-all; !bytes.Equal(got, want) {
-		t.Errorf("%d bytes came, want %d", len(got), len(want))
-	}
-	e.nothing(t)
-}
-
-func TestDroppedConnectionEndsAtOnce(t *testing.T) {
-	for _, closed := range []bool{false, true} {
-		e := newSocketEnd(t)
-		want := e.manyReplies()
-		if closed {
-			e.k.Close()
-		}
-		e.k.Drop()
-		if got := <-e.reading(); len(got) >= len(want) {
-			t.Error("all was sent")
-		}
-		e.nothing(t)
-	}
-}
-
 // TestSlowReaderThatGoes: its session hears of it, before or after it is closed.
 func TestSlowReaderThatGoes(t *testing.T) {
 	for _, closed := range []bool{false, true} {
@@ -235,24 +207,5 @@ func TestOneWatchOfAPausedConnection(t *testing.T) {
 	e.k.watchHangUp()
 	if len(looks) != 1 {
 		t.Errorf("%d looks after that", len(looks))
-	}
-}
-
-// TestHangUpOfAPausedConnection is noticed, though nobody reads it.
-func TestHangUpOfAPausedConnection(t *testing.T) {
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(ends[0])
-	defer unix.Close(ends[1])
-	if hungUp(ends[0]) {
-		t.Error("before the client has")
-	}
-	if err := unix.Shutdown(ends[1], unix.SHUT_WR); err != nil {
-		t.Fatal(err)
-	}
-	if !hungUp(ends[0]) {
-		t.Error("not noticed")
 	}
 }

@@ -73,16 +73,6 @@ func TestTakenConnectionIsServed(t *testing.T) {
 	}
 }
 
-func TestTakenConnectionHasItsClientsAddress(t *testing.T) {
-	k := &socket{fd: 1, client: elsewhere}
-	if got := session.PeerName(k.Peer()); got != "192.0.2.1:9" {
-		t.Errorf("its address is %q", got)
-	}
-	if k.fd = -1; k.Peer() != nil {
-		t.Error("one that has gone has an address")
-	}
-}
-
 func TestTakenConnectionsKeepTheLimit(t *testing.T) {
 	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 1}), "tcp", "127.0.0.1:0")
 	in := s.dial(t)

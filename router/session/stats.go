@@ -14,30 +14,17 @@ type Counter int
 
 // The counters of a loop.
 const (
-	CountInputs   Counter = iota // times that a connection brought bytes
-	CountReceived                // bytes that connections brought
-	CountWrites                  // system calls that wrote replies
+	CountReceived Counter = iota // bytes that connections brought
 	CountSent                    // bytes of replies that sockets took
 	CountDeferred                // turns put off, so that other connections had theirs
 	CountBehind                  // times that a socket did not take all, and the rest began to wait
 	CountPauses                  // times that a connection was no longer read because it got ahead
-	CountHelps                   // times that other goroutines did an idle loop's turn
 	CountVisits                  // times that a shard was taken
 	CountBusy                    // times that a shard was found owned by another
 	CountLeft                    // operations left in the inbox of a busy shard
-	countHelped                  // operations of others that a loop ran from an inbox
 	CountIDAdds                  // times that a put wrote the counter of ids, which all loops share
-	countEndAdds                 // times that a loop wrote how many ids of a page have ended
 	NumCounters
 )
-
-// String returns the counter's name.
-func (c Counter) String() string {
-	return [NumCounters]string{
-		"inputs", "received-bytes", "writes", "sent-bytes", "turns-deferred", "behind", "pauses", "helps",
-		"shard-visits", "shard-busy", "inbox-sent", "inbox-helped", "id-adds", "end-adds",
-	}[c]
-}
 
 // counters are a loop's figures, as it counts them and as of the end of its last callback.
 type counters struct {
@@ -52,9 +39,7 @@ func (l *Loop) Count(c Counter, n uint64) { l.counters.own[c] += n }
 // store need not be one step.
 func (l *Loop) show() {
 	b, c := &l.batch, &l.counters
-	c.own[CountVisits], c.own[CountBusy] = b.Visits, b.Busy
-	c.own[CountLeft], c.own[countHelped] = b.Sent, b.Helped
-	c.own[countEndAdds] = l.Ended.Adds()
+	c.own[CountVisits], c.own[CountBusy], c.own[CountLeft] = b.Visits, b.Busy, b.Sent
 	for i, n := range c.own {
 		if c.shown[i].Load() != n {
 			c.shown[i].Store(n)

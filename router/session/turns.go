@@ -155,7 +155,6 @@ func (l *Loop) Input(s *Session, b []byte) {
 	before := l.batch.Now
 	l.stamp()
 	l.corks.gap += (l.batch.Now - before - l.corks.gap) / gapWeight
-	l.counters.own[CountInputs]++
 	l.counters.own[CountReceived] += uint64(len(b))
 	floor := min(l.round.left, 0)
 	l.startTurn(max(l.round.left, l.fresh()))

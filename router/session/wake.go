@@ -57,7 +57,6 @@ func (l *Loop) help() bool {
 		return false
 	}
 	defer l.Exit()
-	l.Count(CountHelps, 1)
 	l.GoOn(false)
 	if l.wakeUp.tasks() {
 		l.Ask() // the tasks found this call under way, and it cannot do them

@@ -1,12 +1,12 @@
 package router_test
 
 import (
-	"polystalk/router"
-	"polystalk/router/session"
 	"strings"
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router"
+	"polystalk/router/session"
 )
 
 // bound gives the server's account that bound.
@@ -214,37 +214,6 @@ func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
 	f.rest()
 	if n := f.counted(); n != 0 {
 		t.Errorf("%d bytes are counted when all are gone", n)
-	}
-	f.check()
-}
-
-// TestLargeEchoIsCounted: what a client has echoed and does not read is in the account
-// as long as it is unread, and the client is on the list of those that keep something,
-// although nothing was said behind it.
-func TestLargeEchoIsCounted(t *testing.T) {
-	f := newGearFixture(t)
-	f.bound(64 << 20)
-	c := &queueConn{}
-	c.f, c.canPause = f, true
-	c.q.Account = f.d.Server.Host().Account
-	c.s = f.l.OpenGearman(c)
-	const size = 2 << 20
-	for at, p := 0, packet(gearman.EchoReq, strings.Repeat("e", size)); at < len(p); at += 64 << 10 {
-		c.send(p[at:min(at+64<<10, len(p))])
-	}
-	f.rest()
-	if c.Unsent() < size {
-		t.Fatalf("%d bytes are unread", c.Unsent())
-	}
-	if n := f.counted(); n < size || n > size+size/4 {
-		t.Errorf("%d bytes are counted of %d", n, size)
-	}
-	if f.l.Loop.View().Holders != 1 || !c.stoppedBy(session.Unread) {
-		t.Errorf("%d clients keep something; it goes on: %v", f.l.Loop.View().Holders, !c.stoppedBy(session.Unread))
-	}
-	c.reads()
-	if n := f.counted(); n != 0 || f.l.Loop.View().Holders != 0 || c.stoppedBy(session.Unread) {
-		t.Errorf("%d bytes are counted for %d clients when all is read, or it does not go on", n, f.l.Loop.View().Holders)
 	}
 	f.check()
 }

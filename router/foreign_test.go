@@ -2,7 +2,12 @@ package router_test
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"log/slog"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,4 +74,42 @@ func TestForeignLineBehindAnotherIsAnswered(t *testing.T) {
 		c.asks("GET / HTTP/1.1\r\n", "ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n")
 	}
 	f.check()
+}
+
+// Complaints are about clients, or about the address at which they come.
+func TestComplaintsNameTheClient(t *testing.T) {
+	names, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "Complain" {
+				return true
+			}
+			found++
+			if !slices.ContainsFunc(call.Args, func(a ast.Expr) bool {
+				key, ok := a.(*ast.BasicLit)
+				return ok && (key.Value == `"conn"` || key.Value == `"addr"`)
+			}) {
+				t.Errorf("%s: a complaint names nobody: %v", name, call.Args[0])
+			}
+			return true
+		})
+	}
+	if found < 12 {
+		t.Errorf("%d complaints found", found)
+	}
 }

@@ -2,12 +2,12 @@ package router_test
 
 import (
 	"fmt"
-	"polystalk/router"
-	"polystalk/router/session"
 	"strings"
 	"testing"
+	"time"
 
-	"polystalk/shard/core"
+	"polystalk/router"
+	"polystalk/router/session"
 	"polystalk/shard/wal"
 )
 
@@ -123,39 +123,6 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 		last[name] = at
 	}
 	f.rest()
-	f.check()
-}
-
-// More clients wait for one event than a callback serves: the rest follows.
-func TestManyAnswersAtOnce(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 1})
-	const n = 2000
-	const most = (roundUnits + 2*debtUnits) / session.WriteUnits
-	served := 0
-	for range n {
-		c := f.open()
-		c.send("reserve\r\n")
-		c.onWrite = func() { served++ }
-	}
-	c := f.open()
-	c.puts(n, "put 0 1 60 1")
-	f.now += 2 * core.Second
-	callbacks := 0
-	for ; served < n; callbacks++ {
-		was := served
-		if f.round(); served-was > most {
-			t.Fatalf("%d answers in one callback, want at most %d", served-was, most)
-		}
-		was = served
-		c.send("use default\r\n")
-		c.wants("USING default\n")
-		if served-was > most {
-			t.Fatalf("%d answers for others in one input, want at most %d", served-was, most)
-		}
-	}
-	if callbacks < n/most/2 {
-		t.Errorf("all in %d callbacks", callbacks)
-	}
 	f.check()
 }
 
@@ -291,4 +258,61 @@ func TestSignalsHaveTheirRounds(t *testing.T) {
 		}
 	}
 	f.check()
+}
+
+// A slowConn is in the middle of writing until it is let go.
+type slowConn struct {
+	*testConn
+	writing chan struct{}
+	goOn    <-chan struct{}
+}
+
+func (c *slowConn) Write(p []byte) {
+	if c.writing != nil {
+		close(c.writing)
+		<-c.goOn
+		c.writing = nil
+	}
+	c.testConn.Write(p)
+}
+
+// A shutdown does not overlook an answer that a loop, or its helper, has taken from
+// the outbox and not sent.
+func TestAnswerBeingDeliveredIsWork(t *testing.T) {
+	f := newFixture(t, router.Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16})
+	goOn := make(chan struct{})
+	c := &slowConn{testConn: &testConn{f: f}, goOn: goOn}
+	c.s = f.l.Open(c)
+	release := f.own(0)
+	c.send("put 0 0 9 1\r\nx\r\n")
+	release()
+	l := f.l.Loop
+	if !l.HasWork() {
+		t.Fatal("nothing is under way")
+	}
+
+	writing, drained := make(chan struct{}), make(chan struct{})
+	c.writing = writing
+	go func() {
+		defer close(drained)
+		l.Enter()
+		defer l.Exit()
+		l.GoOn(true)
+	}()
+	<-writing
+	if l.TryEnter() {
+		t.Fatal("the loop is not in its turn")
+	}
+	looked := make(chan bool)
+	go func() { looked <- l.HasWork() }()
+	select {
+	case <-looked:
+		t.Error("no work was found while an answer was being sent")
+	case <-time.After(50 * time.Millisecond): // it waits for the end of the turn
+	}
+	if close(goOn); !t.Failed() && <-looked {
+		t.Error("work was found after the answer")
+	}
+	<-drained
+	c.wants("INSERTED 1\n")
 }

@@ -42,14 +42,12 @@ func TestChangelogSaysOfWhat(t *testing.T) {
 func TestConfigurationNeedsItsLine(t *testing.T) {
 	root := t.TempDir()
 	s := &Stage{src: &Source{Root: root}}
-	path := filepath.Join(root, "cmd", "polystalkd", "polystalkd.toml")
-	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	for text, want := range map[string]string{
 		"a\n#binlog-dir = \"/var/lib/polystalkd\"\nb\n": "a\nbinlog-dir = \"/var/lib/polystalkd\"\nb\n",
 		"a\n#binlog-dir = \"/elsewhere\"\n":             "",
 		"":                                              "",
 	} {
-		must(t, os.WriteFile(path, []byte(text), 0o644))
+		writeFile(t, root, "cmd/polystalkd/polystalkd.toml", text)
 		got, err := s.configuration()
 		if want != "" && (err != nil || string(got) != want) {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -64,7 +62,7 @@ func TestConfigurationNeedsItsLine(t *testing.T) {
 func TestWorkWithoutLicence(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"README", "license_test.go", "mylicense"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("text"), 0o644))
+		writeFile(t, dir, name, "text")
 	}
 	must(t, os.Mkdir(filepath.Join(dir, "LICENSES"), 0o755))
 	var b bytes.Buffer
@@ -72,7 +70,7 @@ func TestWorkWithoutLicence(t *testing.T) {
 		t.Errorf("%v %s", err, &b)
 	}
 	for _, name := range []string{"LICENSE.md", "COPYING", "NOTICE", "Licence-MIT"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte("text of "+name+"\n\n"), 0o644))
+		writeFile(t, dir, name, "text of "+name+"\n\n")
 	}
 	must(t, notice(&b, "a v1", dir))
 	for _, want := range []string{"\n==== a v1: LICENSE.md\n\ntext of LICENSE.md\n", "a v1: COPYING", "a v1: NOTICE", "a v1: Licence-MIT"} {

@@ -85,7 +85,7 @@ func newer(t *testing.T, m made) string {
 	t.Helper()
 	root := filepath.Join(scratch, "newer")
 	copyTree(t, root)
-	must(t, os.WriteFile(filepath.Join(root, "more"), []byte("more\n"), 0o644))
+	writeFile(t, root, "more", "more\n")
 	src, err := readSource(root, "99.0.0-rc.1", "")
 	if err != nil || src.Version != "99.0.0-rc.1+modified" {
 		t.Fatalf("%+v, %v", src, err)

@@ -66,55 +66,52 @@ func (s *server) stop() {
 	})
 }
 
+// dial opens a connection, writes commands, and reads lines until enough returns true.
+func (s *server) dial(commands string, enough func(line string) bool) {
+	s.t.Helper()
+	conn, err := net.DialTimeout("tcp", s.addr, patience)
+	must(s.t, err)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	_, err = io.WriteString(conn, commands)
+	must(s.t, err)
+	for r := bufio.NewReader(conn); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("%.200q: %q, %v", commands, line, err)
+		}
+		if enough(line) {
+			return
+		}
+	}
+}
+
 // talk sends commands and returns the first count lines of the answer.
 func (s *server) talk(commands string, count int) string {
 	s.t.Helper()
-	conn, err := net.DialTimeout("tcp", s.addr, patience)
-	must(s.t, err)
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(conn, commands); err != nil {
-		s.t.Fatal(err)
-	}
-	r := bufio.NewReader(conn)
 	var got strings.Builder
-	for range count {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("%q: %q, %v", commands, got.String(), err)
-		}
+	s.dial(commands, func(line string) bool {
 		got.WriteString(line)
-	}
+		count--
+		return count == 0
+	})
 	return got.String()
 }
 
-// state is what stats-job has of a job that must not change.
+// state is what peek and stats-job have of a job that must not change.
 func (s *server) state(id int) string {
 	s.t.Helper()
-	conn, err := net.DialTimeout("tcp", s.addr, patience)
-	must(s.t, err)
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(conn, "peek %d\r\nstats-job %d\r\n", id, id)
-	r := bufio.NewReader(conn)
 	var kept []string
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("job %d: %q, %v", id, kept, err)
-		}
-		key, _, _ := strings.Cut(line, ":")
-		if strings.HasPrefix(line, "OK ") {
-			continue // how much stats-job has to say, which its clock has a part in
-		}
+	s.dial(fmt.Sprintf("peek %d\r\nstats-job %d\r\n", id, id), func(line string) bool {
+		key, _, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch key {
-		case "tube", "state", "pri", "ttr", "reserves", "buries":
-			kept = append(kept, strings.TrimSpace(line))
-		case "id", "age", "delay", "time-left", "file", "timeouts", "releases", "---\n":
-		case "kicks":
-			return strings.Join(kept, ", ")
+		case "id", "age", "delay", "time-left", "file", "timeouts", "releases", "---", "kicks":
 		default:
-			kept = append(kept, strings.TrimSpace(line)) // what peek shows
+			if !strings.HasPrefix(line, "OK ") { // how much stats-job has to say, which its clock has a part in
+				kept = append(kept, strings.TrimSpace(line))
+			}
 		}
-	}
+		return key == "kicks"
+	})
+	return strings.Join(kept, ", ")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 func parse(args []string, env map[string]string) (*Config, error) {
@@ -13,11 +15,25 @@ func parse(args []string, env map[string]string) (*Config, error) {
 	})
 }
 
-// A variable of that name is somebody's note, not a question.
-func TestVariablesAskForNoText(t *testing.T) {
-	c, err := parse(nil, map[string]string{"POLYSTALKD_VERSION": "1.2.3", "POLYSTALKD_HELP": "true"})
-	if err != nil || c == nil {
-		t.Errorf("variables: %v", err)
+// valid returns what Parse returned, validated: valid(t)(parse(args, env)).
+func valid(t *testing.T) func(c *Config, err error) *Config {
+	return func(c *Config, err error) *Config {
+		t.Helper()
+		if err == nil {
+			err = c.Validate()
+		}
+		if err != nil {
+			t.Fatal(fault.All(err))
+		}
+		return c
+	}
+}
+
+// TestVariablesOfOthers: a variable of that name is somebody's note, or a link of Kubernetes.
+func TestVariablesOfOthers(t *testing.T) {
+	c := valid(t)(parse(nil, map[string]string{"POLYSTALKD_VERSION": "1.2.3", "POLYSTALKD_HELP": "true", "POLYSTALKD_PORT": "tcp://10.0.0.1:11300"}))
+	if c.Port != "11300" || len(c.Warnings) != 1 {
+		t.Errorf("port %q, warnings %q", c.Port, c.Warnings)
 	}
 }
 
@@ -50,9 +66,7 @@ func TestFlagWinsOverVariable(t *testing.T) {
 }
 
 func TestDefaultsAreTheReferences(t *testing.T) {
-	c, err := parse(nil, nil)
-	must(t, err)
-	must(t, c.Validate())
+	c := valid(t)(parse(nil, nil))
 	if len(c.Addresses) != 1 || c.Addresses[0].Host != "0.0.0.0" || c.Addresses[0].Port != "11300" {
 		t.Errorf("addresses %+v", c.Addresses)
 	}
@@ -87,14 +101,6 @@ func TestOddValuesThatTheReferenceAccepts(t *testing.T) {
 		if c.MaxJobSize != tt.size || len(c.Warnings) != tt.warns {
 			t.Errorf("%q: size %d, want %d; warnings %q, want %d", tt.args, c.MaxJobSize, tt.size, c.Warnings, tt.warns)
 		}
-	}
-}
-
-func TestServiceLinkIsNoPort(t *testing.T) {
-	c, err := parse(nil, map[string]string{"POLYSTALKD_PORT": "tcp://10.0.0.1:11300"})
-	must(t, err)
-	if c.Port != "11300" || len(c.Warnings) != 1 {
-		t.Errorf("port %q, warnings %q", c.Port, c.Warnings)
 	}
 }
 

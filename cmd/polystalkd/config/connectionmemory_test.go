@@ -27,11 +27,7 @@ func TestConnectionMemory(t *testing.T) {
 			t.Errorf("%q: %d bytes, warnings %q, %v, want %d", tt.args, c.ConnectionMemory, c.Warnings, err, tt.want)
 		}
 	}
-	c, err := parse(nil, nil)
-	if err == nil {
-		err = c.Validate()
-	}
-	must(t, err)
+	c := valid(t)(parse(nil, nil))
 	// By default it is a quarter of what the machine has, or its control groups allow.
 	have, err := memlimit.FromSystem()
 	must(t, err)

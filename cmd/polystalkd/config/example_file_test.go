@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"polystalk/cmd/polystalkd/fault"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the example of a configuration file anew")
@@ -78,17 +76,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 func TestExampleCanBeUsed(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
 	must(t, err)
-	build := func(args ...string) *Config {
-		t.Helper()
-		c, err := parse(args, nil)
-		if err == nil {
-			err = c.Validate()
-		}
-		if err != nil {
-			t.Fatalf("%q: %v", args, fault.All(err))
-		}
-		return c
-	}
+	build := func(args ...string) *Config { return valid(t)(parse(args, nil)) }
 	if _, applied, restart := Changes(build().Settings(), build("--config", confFile(t, string(text)))); applied != nil || restart != nil {
 		t.Errorf("as it is it changes %v %v", applied, restart)
 	}

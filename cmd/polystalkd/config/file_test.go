@@ -28,9 +28,12 @@ var commandLines = []commandLine{
 	{"gearmand", parseGearmand, func() *keyTable { c, _ := parseGearmand(nil, nil); return c.keys }},
 }
 
-// parseGearmand is parse in place of gearmand, without gearmand's own file.
+// parseGearmand is parse in place of gearmand. Gearmand's own file is empty unless args name one.
 func parseGearmand(args []string, env map[string]string) (*Config, error) {
-	return ParseGearmand(append([]string{"--config-file", os.DevNull}, args...), func(name string) (string, bool) {
+	if !slices.Contains(args, "--config-file") {
+		args = append(slices.Clone(args), "--config-file", os.DevNull)
+	}
+	return ParseGearmand(args, func(name string) (string, bool) {
 		v, ok := env[name]
 		return v, ok
 	}, "help")
@@ -138,11 +141,7 @@ func TestFilesAndVariablesAreToldTogether(t *testing.T) {
 // TestFilesInPlaceOfGearmand: keys are gearmand's flags there.
 func TestFilesInPlaceOfGearmand(t *testing.T) {
 	path := confFile(t, "port = 4731\njob-retries = 3\nverbose = \"DEBUG\"\nthreads = 4\njournal-no-fsync = true\nlisten = [\"::1\"]\n")
-	c, err := parseGearmand([]string{"--config", path, "-w2"}, map[string]string{"GEARMAND_PORT": "4732"})
-	if err == nil {
-		err = c.Validate()
-	}
-	must(t, err)
+	c := valid(t)(parseGearmand([]string{"--config", path, "-w2"}, map[string]string{"GEARMAND_PORT": "4732"}))
 	g := c.Router().Gearman
 	if c.Port != "4732" || g.Retries != 3 || g.Wakeup != 2 || c.LogLevel != "debug" || g.Verbose != "DEBUG" || !c.NoFsync || c.Gearman.Addresses[0].Host != "::1" || len(c.Warnings) != 1 {
 		t.Errorf("%+v %q", c, c.Warnings)
@@ -309,11 +308,7 @@ func TestOppositesGoByThePlace(t *testing.T) {
 		{"no-fsync = true", "", map[string]string{"POLYSTALKD_NO_FSYNC": "true"}, "-f 9", "9ms false"},
 		{"fsync-ms = 5", "", nil, "-F", "0s true"},
 	} {
-		c, err := parse(append(strings.Fields(tt.args), "--config", confFile(t, tt.file, "x.toml", tt.dir)), tt.env)
-		if err == nil {
-			err = c.Validate()
-		}
-		must(t, err)
+		c := valid(t)(parse(append(strings.Fields(tt.args), "--config", confFile(t, tt.file, "x.toml", tt.dir)), tt.env))
 		if got := fmt.Sprint(c.FsyncEvery, " ", c.NoFsync); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
@@ -333,13 +328,7 @@ func stripped(text string) (lines []string) {
 func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 	print := func(l *commandLine, env map[string]string, args ...string) (string, *Config) {
 		t.Helper()
-		c, err := l.parse(args, env)
-		if err == nil {
-			err = c.Validate()
-		}
-		if err != nil {
-			t.Fatalf("%q: %v", args, err)
-		}
+		c := valid(t)(l.parse(args, env))
 		var b strings.Builder
 		must(t, c.WriteSettings(&b))
 		return b.String(), c
@@ -379,19 +368,27 @@ func judged(c *Config) []any {
 	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Prefix, h.Bodies, h.HistoryTubes, h.MetricsTubes, h.MetricsMatch}
 }
 
+// TestOriginsAreThoseOfTheFileAsItIs: the origin of a value that is the same is its new line.
+// A setting that waits for a restart keeps the origin of the value in effect.
+func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
+	read := func(text string) *Config {
+		return valid(t)(parse([]string{"-l", "::1", "--config", confFile(t, text)}, nil))
+	}
+	now, _, _ := Changes(read("max-job-size = 10\nshards = 4\n").Settings(), read("\n\nmax-job-size = 10\nshards = 8\n"))
+	want := map[string]string{"max-job-size": ":3", "shards": ":2", "listen": "flag -l"}
+	for _, s := range now {
+		if !strings.HasSuffix(s.Origin, want[s.Name]) {
+			t.Errorf("%s is said to be from %q, want %q", s.Name, s.Origin, want[s.Name])
+		}
+	}
+}
+
 // TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be
 // given anew, or what operators' requests are judged by; the log has the rest.
 func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 	log := []string{"log-level", "verbose", "log-format"}
 	for _, l := range commandLines {
-		build := func(args ...string) *Config {
-			c, err := l.parse(args, nil)
-			if err == nil {
-				err = c.Validate()
-			}
-			must(t, err)
-			return c
-		}
+		build := func(args ...string) *Config { return valid(t)(l.parse(args, nil)) }
 		base := build()
 		rc := base.Router()
 		was := rc.Settings()

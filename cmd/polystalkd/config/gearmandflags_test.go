@@ -10,23 +10,6 @@ import (
 	"polystalk/cmd/internal/release"
 )
 
-// parseAsGearmand reads a command line in place of gearmand. The file of options is
-// empty unless the line names one.
-func parseAsGearmand(t *testing.T, env map[string]string, args ...string) (*Config, error) {
-	t.Helper()
-	if !strings.Contains(strings.Join(args, " "), "--config-file") {
-		args = append(args, "--config-file", os.DevNull)
-	}
-	c, err := ParseGearmand(args, func(name string) (string, bool) {
-		v, ok := env[name]
-		return v, ok
-	}, "help")
-	if err == nil {
-		err = c.Validate()
-	}
-	return c, err
-}
-
 func TestGearmandFlags(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "conf")
@@ -86,11 +69,7 @@ func TestGearmandFlags(t *testing.T) {
 			return fmt.Sprintln(c.Loops, c.Shards, c.MaxConnections, c.ConnectionMemory, c.MaxJobSize, c.LogFormat)
 		}, "2 8 9 900000000 10 json"},
 	} {
-		c, err := parseAsGearmand(t, map[string]string{"GEARMAND_PORT": tt.env}, strings.Fields(tt.args)...)
-		if err != nil {
-			t.Errorf("%s: %v", tt.args, err)
-			continue
-		}
+		c := valid(t)(parseGearmand(strings.Fields(tt.args), map[string]string{"GEARMAND_PORT": tt.env}))
 		if got := strings.TrimSpace(fmt.Sprint(tt.show(c))); got != tt.want {
 			t.Errorf("%s (GEARMAND_PORT=%s):\n got %s\nwant %s", tt.args, tt.env, got, tt.want)
 		}
@@ -131,11 +110,7 @@ func TestGearmandFlagsWithoutEffect(t *testing.T) {
 		"--coredump":                "flag --coredump has no effect: GOTRACEBACK=crash",
 		"--store-queue-on-shutdown": "flag --store-queue-on-shutdown has no effect: --journal DIR",
 	} {
-		c, err := parseAsGearmand(t, nil, strings.Fields(args)...)
-		if err != nil {
-			t.Errorf("%s: %v", args, err)
-			continue
-		}
+		c := valid(t)(parseGearmand(strings.Fields(args), nil))
 		if len(c.Warnings) != 1 || !strings.HasPrefix(c.Warnings[0], want) {
 			t.Errorf("%s: %q, want one that begins with %q", args, c.Warnings, want)
 		}
@@ -160,8 +135,7 @@ func TestNormalLevelInGearmandsWords(t *testing.T) {
 func TestDaemonsPathsAreAbsolute(t *testing.T) {
 	dir, err := os.Getwd()
 	must(t, err)
-	c, err := parseAsGearmand(t, nil, strings.Fields("-d -P pid -l log --journal jobs --beanstalk-listen unix:s --beanstalk-listen 127.0.0.1:0")...)
-	must(t, err)
+	c := valid(t)(parseGearmand(strings.Fields("-d -P pid -l log --journal jobs --beanstalk-listen unix:s --beanstalk-listen 127.0.0.1:0"), nil))
 	for name, got := range map[string]string{"pid": c.PidFile, "log": c.LogFile, "jobs": c.BinlogDir, "s": c.Addresses[0].Path} {
 		if got != filepath.Join(dir, name) {
 			t.Errorf("%s has become %s", name, got)
@@ -170,7 +144,7 @@ func TestDaemonsPathsAreAbsolute(t *testing.T) {
 	if c.Addresses[1].Path != "" {
 		t.Errorf("an address has the path %q", c.Addresses[1].Path)
 	}
-	if c, err = parseAsGearmand(t, nil, "-d", "-l", "none"); err != nil || c.LogFile != "none" || c.PidFile != "" {
-		t.Errorf("log %q, pid file %q, %v", c.LogFile, c.PidFile, err)
+	if c = valid(t)(parseGearmand([]string{"-d", "-l", "none"}, nil)); c.LogFile != "none" || c.PidFile != "" {
+		t.Errorf("log %q, pid file %q", c.LogFile, c.PidFile)
 	}
 }

@@ -23,12 +23,6 @@ func (a *App) clusterVerb() verb {
 		dir   string
 		force bool
 	)
-	// change returns a request about a server of the cluster.
-	change := func(method, path string) func(r *run) (client.Request, error) {
-		return func(r *run) (client.Request, error) {
-			return client.Request{Method: method, Path: path, Node: r.args[0]}, nil
-		}
-	}
 	all := []verb{
 		{
 			use: "status", short: "list the servers and the leader; exit code 1: there is no leader", reads: true,
@@ -40,11 +34,11 @@ func (a *App) clusterVerb() verb {
 empty directory can take its place by --cluster-join. The leader cannot be removed: have
 another server lead first, by cluster transfer. Nor can a server without which no majority
 of voters could be reached: start or remove the ones that are down first.`,
-			request: change("DELETE", "/cluster/members/{node}"),
+			method: "DELETE", path: "/cluster/members/{node}",
 		},
 		{
 			use: "promote SERVER", short: "let a standby server vote (--cluster-standby)", cannot: "change a cluster", view: client.ClusterView,
-			request: change("POST", "/cluster/members/{node}/promote"),
+			method: "POST", path: "/cluster/members/{node}/promote",
 		},
 		{
 			use: "transfer [SERVER]", short: "make another server the leader; by default the one with most of the log", cannot: "change a cluster",

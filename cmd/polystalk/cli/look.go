@@ -26,8 +26,7 @@ func (a *App) lookVerbs() []verb {
 		{
 			use: "stats", short: "show the server's jobs, tubes and connections",
 			examples: "polystalk stats -o wide\npolystalk stats --server beanstalk://10.0.0.5:11300",
-			view:     client.ServerView,
-			request:  func(*run) (client.Request, error) { return client.Request{Method: "GET", Path: "/server"}, nil },
+			path:     "/server", view: client.ServerView,
 		},
 		a.topVerb(),
 		{
@@ -58,11 +57,7 @@ func (a *App) lookVerbs() []verb {
 		{
 			use: "tube TUBE", short: "show one tube", long: "A name that begins with a hyphen stands after --.",
 			examples: "polystalk tube mail\npolystalk tube -- -x\npolystalk tube --path a%20b",
-			flags:    a.pathFlag, view: client.TubeView,
-			request: func(r *run) (client.Request, error) {
-				name, err := r.tubeName(r.args[0])
-				return client.Request{Method: "GET", Path: "/tubes/{tube}", Tube: name}, err
-			},
+			flags:    a.pathFlag, path: "/tubes/{tube}", view: client.TubeView,
 		},
 		{
 			use: "jobs TUBE", short: "list jobs of a tube; this disturbs no client",
@@ -95,13 +90,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				return r.listJobs(q)
 			},
 		},
-		{
-			use: "job ID", short: "show one job without its body", view: client.JobView,
-			request: func(r *run) (client.Request, error) {
-				id, err := readID(r.args[0])
-				return client.Request{Method: "GET", Path: "/jobs/{id}", ID: id}, err
-			},
-		},
+		{use: "job ID", short: "show one job without its body", path: "/jobs/{id}", view: client.JobView},
 		{
 			use: "body ID", short: "write the body of a job to standard output",
 			long: `Writes the body byte for byte, with nothing behind it. A terminal gets only text, unless

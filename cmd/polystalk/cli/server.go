@@ -117,42 +117,37 @@ like a supervisor that would restart the server.`,
 			flags: func(fs *pflag.FlagSet) {
 				fs.IntVar(&entries, "limit", 100, "show at most this number; the most is 1,000")
 			},
-			view: client.AuditView,
-			request: func(*run) (client.Request, error) {
-				return client.Request{Method: "GET", Path: "/audit", Query: url.Values{"limit": {strconv.Itoa(entries)}}}, nil
+			path: "/audit", view: client.AuditView,
+			request: func(_ *run, q *client.Request) error {
+				q.Query = url.Values{"limit": {strconv.Itoa(entries)}}
+				return nil
 			},
 		},
 		{
 			use: "drain [STATE]", short: "stop taking new jobs (on), or take them again (off); without STATE, show which", values: []string{"on", "off"},
-			cannot: "drain and take jobs again", view: client.DrainView,
-			request: func(r *run) (client.Request, error) {
-				q := client.Request{Method: "GET", Path: "/drain"}
-				if len(r.args) > 0 {
-					switch r.args[0] {
-					case "on":
-						q.Method = "PUT"
-					case "off":
-						q.Method = "DELETE"
-					default:
-						return q, client.Errorf(client.Usage, "drain: %q is neither on nor off: give one of them", r.args[0])
-					}
+			cannot: "drain and take jobs again", path: "/drain", view: client.DrainView,
+			request: func(r *run, q *client.Request) error {
+				if len(r.args) == 0 {
+					return nil
 				}
-				return q, nil
+				if q.Method = map[string]string{"on": "PUT", "off": "DELETE"}[r.args[0]]; q.Method == "" {
+					return client.Errorf(client.Usage, "drain: %q is neither on nor off: give one of them", r.args[0])
+				}
+				return nil
 			},
 		},
 		{
-			use: "reload", short: "make the server read its configuration again, all of it or nothing", cannot: "reload", view: client.ReloadView,
-			request: func(*run) (client.Request, error) { return client.Request{Method: "POST", Path: "/reload"}, nil },
+			use: "reload", short: "make the server read its configuration again, all of it or nothing", cannot: "reload",
+			method: "POST", path: "/reload", view: client.ReloadView,
 		},
 		{
 			use: "log-level [LEVEL]", short: "show or set the lowest level that the server logs: debug, info, warn or error",
-			values: []string{"debug", "info", "warn", "error"}, cannot: "set the level of its log", view: client.LogLevelView,
-			request: func(r *run) (client.Request, error) {
-				q := client.Request{Method: "GET", Path: "/log-level"}
+			values: []string{"debug", "info", "warn", "error"}, cannot: "set the level of its log", path: "/log-level", view: client.LogLevelView,
+			request: func(r *run, q *client.Request) error {
 				if len(r.args) > 0 {
 					q.Method, q.JSON = "PUT", admin.LogLevel{Level: r.args[0]}
 				}
-				return q, nil
+				return nil
 			},
 		},
 		a.clusterVerb(),

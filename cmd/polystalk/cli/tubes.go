@@ -21,26 +21,17 @@ func (a *App) tubeVerbs() []verb {
 	return []verb{
 		{
 			use: "pause TUBE TIME", short: "give workers no jobs of a tube, for a time such as 90s, 5m or 12h",
-			examples: "polystalk pause mail 5m", flags: a.pathFlag,
-			request: func(r *run) (client.Request, error) {
-				name, err := r.tubeName(r.args[0])
-				if err != nil {
-					return client.Request{}, err
-				}
+			examples: "polystalk pause mail 5m", flags: a.pathFlag, method: "PUT", path: "/tubes/{tube}/pause",
+			request: func(r *run, q *client.Request) error {
 				seconds, err := readSeconds("TIME", r.args[1])
 				if err == nil && seconds == 0 {
 					err = client.Errorf(client.Usage, "TIME is 0: give a longer one; polystalk resume ends a pause")
 				}
-				return client.Request{Method: "PUT", Path: "/tubes/{tube}/pause", Tube: name, JSON: admin.Pause{Seconds: seconds}}, err
+				q.JSON = admin.Pause{Seconds: seconds}
+				return err
 			},
 		},
-		{
-			use: "resume TUBE", short: "end the pause of a tube", flags: a.pathFlag,
-			request: func(r *run) (client.Request, error) {
-				name, err := r.tubeName(r.args[0])
-				return client.Request{Method: "DELETE", Path: "/tubes/{tube}/pause", Tube: name}, err
-			},
-		},
+		{use: "resume TUBE", short: "end the pause of a tube", flags: a.pathFlag, method: "DELETE", path: "/tubes/{tube}/pause"},
 		a.flushVerb(),
 		a.exportVerb(),
 		a.importVerb(),

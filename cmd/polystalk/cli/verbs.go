@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -28,8 +29,10 @@ type verb struct {
 	before func(r *run) error     // runs before the server is asked; it may be nil
 	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
-	// One of these. The answer to a request is shown by the view.
-	request func(r *run) (client.Request, error)
+	// One of these: a path to request, whose answer the view shows, or a function.
+	path    string                                // {tube}, {id} and {node} are the first argument
+	method  string                                // empty: GET
+	request func(r *run, q *client.Request) error // completes the request; it may be nil
 	view    client.View
 	do      func(r *run) error // it asks a server
 	local   func(r *run) error // it asks none
@@ -96,7 +99,18 @@ func (v *verb) carryOut(r *run) (err error) {
 	if v.do != nil {
 		return v.do(r)
 	}
-	q, err := v.request(r)
+	q := client.Request{Method: cmp.Or(v.method, "GET"), Path: v.path}
+	switch {
+	case strings.Contains(v.path, "{tube}"):
+		q.Tube, err = r.tubeName(r.args[0])
+	case strings.Contains(v.path, "{id}"):
+		q.ID, err = readID(r.args[0])
+	case strings.Contains(v.path, "{node}"):
+		q.Node = r.args[0]
+	}
+	if err == nil && v.request != nil {
+		err = v.request(r, &q)
+	}
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestDaemonRestartsAsTheSameProcess(t *testing.T) {
 	}
 	eventually(t, "it begins anew", func() bool { return strings.Count(logged(), "msg=serving ") >= 2 })
 	eventually(t, "its sockets are served", func() bool { return n.put("after") })
-	eventually(t, "it speaks Gearman", func() bool { return daemon.Ask(t, daemon.Dial(t, "127.0.0.1:"+gear), "version\n") != "" })
+	daemon.Says(t, daemon.Dial(t, "127.0.0.1:"+gear), "version\n", "OK ")
 	if again, err := os.ReadFile(filepath.Join(work, "pid")); err != nil || string(again) != string(text) {
 		t.Errorf("the file of its id has %q, had %q: %v", again, text, err)
 	}

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -18,12 +17,20 @@ func Client(t *testing.T, s *conversation.Server) *conversation.Client {
 	return client(t, s.Address)
 }
 
-func client(t *testing.T, address string) *conversation.Client {
+func client(t *testing.T, addr string) *conversation.Client {
 	t.Helper()
-	c, err := conversation.Dial("tcp", address)
+	c, err := conversation.Dial(split(addr))
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// split returns what to dial for an address as the server's log names it.
+func split(addr string) (network, address string) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", addr
 }
 
 // Expect sends a command and checks its reply.
@@ -60,42 +67,23 @@ func Feed(c *conversation.Client, parts ...[]byte) <-chan error {
 	return done
 }
 
-// Reset closes a connection, and discards what is under way.
-func Reset(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
+// ResetClient closes a connection, and discards what is under way.
+func ResetClient(c *conversation.Client) {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 	c.Close()
 }
 
-// ResetClient is Reset for a client.
-func ResetClient(c *conversation.Client) { Reset(c.Conn) }
-
 // Dial connects to one of the server's addresses as its log names them.
 func Dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
-	network := "tcp"
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, addr = "unix", path
-	}
-	conn, err := net.DialTimeout(network, addr, Hang)
+	network, address := split(addr)
+	conn, err := net.DialTimeout(network, address, Hang)
 	must(t, err)
 	conn.SetDeadline(time.Now().Add(Hang))
 	t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// Ask sends a command and returns the first line of the reply.
-func Ask(t *testing.T, conn net.Conn, command string) string {
-	t.Helper()
-	if _, err := io.WriteString(conn, command); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatalf("reply to %q: %q, %v", command, line, err)
-	}
-	return strings.TrimSuffix(line, "\r\n")
 }
 
 // Says sends a packet or a line, and wants exactly this answer.
@@ -119,21 +107,8 @@ func Hears(t *testing.T, conn io.Reader, want string) {
 // Stats returns the lines of the stats reply as a map.
 func Stats(t *testing.T, addr string) map[string]string {
 	t.Helper()
-	conn := Dial(t, addr)
-	if _, err := io.WriteString(conn, "stats\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(conn)
-	var size int
-	if _, err := fmt.Fscanf(r, "OK %d\r\n", &size); err != nil {
-		t.Fatalf("reply to stats: %v", err)
-	}
-	body := make([]byte, size)
-	if _, err := io.ReadFull(r, body); err != nil {
-		t.Fatal(err)
-	}
 	m := make(map[string]string)
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(MustAsk(t, client(t, addr), "stats\r\n")) {
 		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok {
 			m[key] = strings.Trim(value, `"`)
 		}

@@ -28,9 +28,7 @@ type GearmanConn struct {
 // StartGearman starts the daemon with a port for Gearman.
 func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear string) {
 	t.Helper()
-	port, err := conversation.FreePort()
-	must(t, err)
-	gear = fmt.Sprintf("127.0.0.1:%d", port)
+	gear = FreeAddress(t)
 	args = append(append(ShardArgs(4), "--gearman-listen", gear, "--gearman-prefix", "H:lap"), args...)
 	return Start(t, args...), gear
 }

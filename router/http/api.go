@@ -96,16 +96,30 @@ func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error
 // SetHistory changes Options.HistoryTubes.
 func (a *API) SetHistory(tubes int) { a.watch.SetHistory(tubes) }
 
-// Stop refuses new operations and waits for running ones, which are cancelled when ctx ends.
-// Probes are still answered, and report that the server stops.
+// Stop refuses new operations, ends streams and waits for running operations, which are cancelled
+// when ctx ends. Probes are still answered, and report that the server stops.
 func (a *API) Stop(ctx context.Context) {
 	a.op.Life().Stop()
 	a.unwatch()
-	a.shutdown(ctx)
+	a.mu.Lock()
+	a.stopping = true
+	a.mu.Unlock()
+	a.leave()
+	done := make(chan struct{})
+	go func() {
+		a.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	a.stop()
 }
 
 // Close closes all connections.
 func (a *API) Close() {
 	a.unwatch()
-	a.close()
+	a.stop()
+	a.http.Close()
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"mime"
 	"net/http"
 	"os"
 	"path"
@@ -108,11 +107,9 @@ func findAsset(name string) *File { return assets()[name] }
 
 // mediaType returns the media type of a file; empty: it is not served.
 func mediaType(name string) string {
-	switch ext := path.Ext(name); ext {
-	case ".mjs":
-		return "text/javascript; charset=utf-8"
-	case ".html", ".css":
-		return mime.TypeByExtension(ext)
+	kinds := map[string]string{".mjs": "text/javascript", ".html": "text/html", ".css": "text/css"}
+	if kind := kinds[path.Ext(name)]; kind != "" {
+		return kind + "; charset=utf-8"
 	}
 	return ""
 }

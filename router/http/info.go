@@ -150,14 +150,11 @@ func (a *API) getDrain(c *call) error {
 	return c.answer(http.StatusOK, wire.Drain{Draining: a.op.Draining()})
 }
 
-func (a *API) putDrain(c *call) error {
-	a.op.SetDraining(true)
-	return a.getDrain(c)
-}
-
-func (a *API) deleteDrain(c *call) error {
-	a.op.SetDraining(false)
-	return a.getDrain(c)
+func (a *API) setDrain(on bool) func(c *call) error {
+	return func(c *call) error {
+		a.op.SetDraining(on)
+		return a.getDrain(c)
+	}
 }
 
 // description describes the API in OpenAPI 3.1. Tests compare it with the routes and with

@@ -303,25 +303,24 @@ func forcible(err error) error {
 	return err
 }
 
-func (a *API) moveJob(c *call, id core.JobID) error { return a.transferJob(c, id, false) }
-func (a *API) copyJob(c *call, id core.JobID) error { return a.transferJob(c, id, true) }
-
-// transferJob moves or copies the job in the path to the tube in the body.
-func (a *API) transferJob(c *call, id core.JobID, copies bool) error {
-	var in wire.NewTransfer
-	if err := c.decode(&in); err != nil {
-		return err
-	}
-	if in.To == nil {
-		return noTarget()
-	}
-	is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies})
-	if err != nil {
-		return err
-	}
-	c.Affected = 1
-	c.W.Header().Set("Location", "../"+strconv.FormatUint(uint64(is), 10))
-	return c.answer(http.StatusCreated, wire.Transfer{ID: uint64(is), From: uint64(id), Tube: wire.ShownName(*in.To), Path: wire.PathName(*in.To)})
+// transferJob returns a handler that moves or copies the job in the path to the tube in the body.
+func (a *API) transferJob(copies bool) func(c *call) error {
+	return withJob(func(c *call, id core.JobID) error {
+		var in wire.NewTransfer
+		if err := c.decode(&in); err != nil {
+			return err
+		}
+		if in.To == nil {
+			return noTarget()
+		}
+		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies})
+		if err != nil {
+			return err
+		}
+		c.Affected = 1
+		c.W.Header().Set("Location", "../"+strconv.FormatUint(uint64(is), 10))
+		return c.answer(http.StatusCreated, wire.Transfer{ID: uint64(is), From: uint64(id), Tube: wire.ShownName(*in.To), Path: wire.PathName(*in.To)})
+	})
 }
 
 // editJob changes a job, with If-Match only if it is unchanged.

@@ -82,8 +82,8 @@ func (a *API) routes() []route {
 		{"GET /api/v1/log-level", access.Read, own | early, "", a.getLogLevel},
 		{"PUT /api/v1/log-level", access.Admin, own | early | takesBody, "", withBody(a.putLogLevel)},
 		{"GET /api/v1/drain", access.Read, 0, "", a.getDrain},
-		{"PUT /api/v1/drain", access.Admin, 0, "", a.putDrain},
-		{"DELETE /api/v1/drain", access.Admin, 0, "", a.deleteDrain},
+		{"PUT /api/v1/drain", access.Admin, 0, "", a.setDrain(true)},
+		{"DELETE /api/v1/drain", access.Admin, 0, "", a.setDrain(false)},
 
 		{"GET /api/v1/cluster", access.Read, own | early, "", a.getCluster},
 		{"POST /api/v1/cluster/transfer", access.Admin, takesBody, "", withBody(a.transferCluster)},
@@ -110,8 +110,8 @@ func (a *API) routes() []route {
 		{"POST /api/v1/jobs/{id}/kick", access.Operate, 0, "", a.changeJob(core.VerbKick)},
 		{"POST /api/v1/jobs/{id}/bury", access.Operate, 0, "force", a.changeJob(core.VerbBury)},
 		{"POST /api/v1/jobs/{id}/release", access.Operate, 0, "", a.changeJob(core.VerbRelease)},
-		{"POST /api/v1/jobs/{id}/move", access.Operate, takesBody, "", withJob(a.moveJob)},
-		{"POST /api/v1/jobs/{id}/copy", access.Operate, takesBody, "", withJob(a.copyJob)},
+		{"POST /api/v1/jobs/{id}/move", access.Operate, takesBody, "", a.transferJob(false)},
+		{"POST /api/v1/jobs/{id}/copy", access.Operate, takesBody, "", a.transferJob(true)},
 
 		{"GET /api/v1/connections", access.Read, 0, "protocol tube holding limit after", a.getConnections},
 		{"GET /api/v1/connections/{id}", access.Read, 0, "", a.getConnection},

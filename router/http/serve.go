@@ -144,6 +144,9 @@ func sendProblem(w http.ResponseWriter, r *http.Request, id string, p *wire.Prob
 	about.RequestID = id
 	b, _ := json.Marshal(about) // never fails: strings and a number
 	h := w.Header()
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="polystalk"`)
+	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Del("ETag")
 	w.WriteHeader(p.Status)
@@ -204,7 +207,7 @@ func (s *server) check(rt *route, c *call) error {
 		return c.denied
 	}
 	if !c.Grant.May(rt.need) {
-		return roleTooLow(rt, c.Grant, c)
+		return roleTooLow(rt, c.Grant)
 	}
 	if c.caller == nil {
 		s.keep(rt, c)
@@ -303,7 +306,7 @@ func (s *server) keep(rt *route, c *call) {
 // watch sets up c.mayStill.
 func (s *server) watch(rt *route, c *call) {
 	c.still = func() bool {
-		now := &call{W: &discarded{header: make(http.Header)}, R: c.R, caller: c.caller}
+		now := &call{R: c.R, caller: c.caller}
 		if s.identify(now) != nil || !now.Grant.May(rt.need) {
 			return false
 		}

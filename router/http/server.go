@@ -155,31 +155,6 @@ func (s *server) Serve(l net.Listener, d Door) error {
 	return err
 }
 
-// shutdown refuses new operations, ends streams and waits for running operations, which are
-// cancelled when ctx ends. Probes are still answered.
-func (s *server) shutdown(ctx context.Context) {
-	s.mu.Lock()
-	s.stopping = true
-	s.mu.Unlock()
-	s.leave()
-	done := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-	s.stop()
-}
-
-// close closes all connections.
-func (s *server) close() {
-	s.stop()
-	s.http.Close()
-}
-
 // begin counts an operation, which running.Done ends. The error says that the server stops.
 func (s *server) begin() error {
 	s.mu.Lock()

@@ -65,6 +65,6 @@ func TestStopEndsAStreamThatIsNotRead(t *testing.T) {
 	fmt.Fprint(w.dial(), "GET /test HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-full
 	time.Sleep(200 * time.Millisecond)
-	w.web.shutdown(context.Background()) // it would wait for ever
+	w.web.Stop(context.Background()) // it would wait for ever
 	w.open(0)
 }

@@ -104,7 +104,7 @@ func (s *server) identify(c *call) error {
 	if header := c.R.Header.Values("Authorization"); len(header) > 0 {
 		scheme, token, _ := strings.Cut(header[0], " ")
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
-			return noToken(c, "the header Authorization is not of the form Bearer TOKEN")
+			return wire.NoToken.Problem("the header Authorization is not of the form Bearer TOKEN")
 		}
 		if s.opts.Tokens != nil {
 			if g, ok := s.opts.Tokens.Find(token); ok {
@@ -112,7 +112,7 @@ func (s *server) identify(c *call) error {
 				return nil
 			}
 		}
-		return unknownToken(c)
+		return unknownToken()
 	}
 	if s.sessions != nil {
 		if cookie, err := c.R.Cookie(s.cookie); err == nil {
@@ -126,21 +126,14 @@ func (s *server) identify(c *call) error {
 	return nil
 }
 
-func noToken(c *call, detail string) *wire.Problem {
-	c.W.Header().Set("WWW-Authenticate", `Bearer realm="polystalk"`)
-	return wire.NoToken.Problem(detail)
-}
-
-func unknownToken(c *call) error {
-	p := noToken(c, "the token is not one of the server's")
-	p.Remedy = "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP"
-	return p
+func unknownToken() error {
+	return wire.NoToken.With("", "the token is not one of the server's", "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP")
 }
 
 // roleTooLow is the problem of a grant that is not enough for a route.
-func roleTooLow(rt *route, g access.Grant, c *call) error {
+func roleTooLow(rt *route, g access.Grant) error {
 	if g.Name == "" && g.Role == access.Nobody {
-		return noToken(c, fmt.Sprintf("this needs the role %v, and the request has no token", rt.need))
+		return wire.NoToken.Problem(fmt.Sprintf("this needs the role %v, and the request has no token", rt.need))
 	}
 	holder, remedy := fmt.Sprintf("the token %q", g.Name), fmt.Sprintf("use a token with the role %v", rt.need)
 	if g.Name == "" {
@@ -168,7 +161,7 @@ func (s *server) login(c *call, in *wire.Login) error {
 	}
 	id, g, ok := s.sessions.Begin(in.Token, time.Now())
 	if !ok {
-		return unknownToken(c)
+		return unknownToken()
 	}
 	http.SetCookie(c.W, s.newCookie(c, id, int(access.SessionIdle/time.Second)))
 	c.Grant = g

@@ -24,7 +24,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 	}
 	tokens := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
 	w, anonymous := newWorld(t, setup{}), newWorld(t, setup{anonymous: access.Operate})
-	for _, rt := range testRoutes {
+	for i, rt := range testRoutes {
 		path := pathOf(rt)
 		r, err := http.NewRequest(rt.method(), w.url+path, nil)
 		noErr(t, err)
@@ -32,6 +32,9 @@ func TestEveryRouteRefuses(t *testing.T) {
 		expect(t, pattern == rt.pattern, "%s is served by %q", rt.pattern, pattern)
 		expect(t, (rt.need == access.Nobody) == public[rt.pattern], "%s needs the role %v", rt.pattern, rt.need)
 		expect(t, !rt.changes() || rt.need != access.Read && rt.flags&large == 0, "%s changes something: a reader may not, and its answer must not be held", rt.pattern)
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
 		for role, token := range tokens {
 			a := w.do(rt.method(), path, ask{token: token})
 			switch {
@@ -52,9 +55,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 			anonymous.do(rt.method(), path, ask{host: "evil.example"}).wants(t, 421, "wrong-host")
 			anonymous.do(rt.method(), path, ask{host: "evil.example", token: "wrong"}).wants(t, 401, "no-token")
 		}
-		for _, header := range []map[string]string{
-			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"},
-		} {
+		for _, header := range []map[string]string{{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}} {
 			if rt.changes() {
 				w.do(rt.method(), path, ask{header: header, token: adminToken}).wants(t, 403, "cross-origin").has(t, "--http-origin")
 			}
@@ -62,6 +63,9 @@ func TestEveryRouteRefuses(t *testing.T) {
 		if rt.query != anyQuery { // probes and scrapers may add their own
 			w.do(rt.method(), path+"?frobnicate=1", ask{token: adminToken}).wants(t, 400, "bad-request").field(t, "frobnicate")
 		}
+	}
+	for _, header := range []map[string]string{{"Sec-Fetch-Site": "same-site"}, {"Origin": "null"}} {
+		w.do("DELETE", "/api/v1/session", ask{header: header}).wants(t, 403, "cross-origin")
 	}
 	for _, header := range []map[string]string{
 		{"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "cross-site", "Origin": "https://ops.example"}, {"Origin": w.url},

@@ -27,7 +27,7 @@ func answerKept(t *testing.T, k *keyStore, name string, n int, now time.Time) (t
 		case !first:
 			t.Fatal("a new key is known")
 		}
-		k.keep(a, now, func() { a.status, a.location, a.body = 201, "../../jobs/123456", []byte("{\"id\":\"123456\"}\n") })
+		k.keep(a, now, func() { a.status, a.location, a.body = 201, "../../jobs/123456", make([]byte, 1<<10) })
 		taken++
 	}
 	return taken
@@ -41,7 +41,7 @@ func TestKeysAreKeptForTenMinutes(t *testing.T) {
 	answerKept(t, &k, "a", 1, now)
 	k.begin(keyOf{"a", "under way"}, [32]byte{}, now)
 	for _, name := range []string{"b", "a ", "c"} {
-		answerKept(t, &k, name, 100_000, now.Add(time.Second))
+		answerKept(t, &k, name, 25_000, now.Add(time.Second))
 	}
 	expect(t, k.all <= keysMax, "the keys take %d bytes", k.all)
 	for _, key := range []keyOf{first, {"a", "under way"}} {
@@ -61,18 +61,18 @@ func TestKeysAreKeptForTenMinutes(t *testing.T) {
 func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	var k keyStore
 	now := time.Now()
-	if n := answerKept(t, &k, "many", 200_000, now); n < 50_000 || n > 100_000 {
+	if n := answerKept(t, &k, "many", 40_000, now); n < 15_000 || n > 30_000 {
 		t.Errorf("%d keys of one caller fit", n)
 	}
-	n := answerKept(t, &k, "few", 10_000, now)
-	expect(t, n == 10_000, "of another's 10000 keys %d fit", n)
+	n := answerKept(t, &k, "few", 5000, now)
+	expect(t, n == 5000, "of another's 5000 keys %d fit", n)
 }
 
 // TestKeysTakeAsMuchMemoryAsIsCounted, at most.
 func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 	var k keyStore
 	before := heap()
-	answerKept(t, &k, "many", 200_000, time.Now())
+	answerKept(t, &k, "many", 40_000, time.Now())
 	n := heap() - before
 	expect(t, n <= k.all, "%d keys take %d bytes, and %d are counted", len(k.kept), n, k.all)
 	runtime.KeepAlive(&k)

@@ -10,14 +10,12 @@ import (
 
 // A Status describes a node for operators.
 type Status struct {
-	Identity        Identity
 	Role            role
 	Term, Leader    uint64
 	Leads           bool          // with its replica: it serves
 	Lease           time.Duration // that is left; zero: it has none
 	Commit, Applied uint64
-	First, Last     uint64 // of its log
-	LastTerm        uint64 // of its last entry
+	Last, LastTerm  uint64 // of its last entry
 	Members         *Members
 	Peers           []Peer // the others; the leader knows most
 
@@ -43,11 +41,9 @@ type Peer struct {
 	ID    uint64
 	Heard time.Duration // since its last message; negative: there was none
 	// Only the leader knows the fields below.
-	Match    uint64        // the last entry that it has
-	Lag      time.Duration // since it had all that was committed
-	State    string        // probe, replicate, snapshot
-	Active   bool          // it has answered within the last timeout
-	Fetching bool          // it needs the journal
+	Match  uint64        // the last entry that it has
+	Lag    time.Duration // since it had all that was committed
+	Active bool          // it has answered within the last timeout
 }
 
 // figures are a node's counters. The Machine's goroutine owns them.
@@ -121,9 +117,9 @@ func (n *Node) status(m *Machine) Status {
 	b := m.raft.BasicStatus()
 	v, _ := n.View()
 	s := Status{
-		Identity: n.opts.State.Identity(), Role: m.role, Term: b.GetTerm(), Leader: m.leader, Leads: v.Leads,
+		Role: m.role, Term: b.GetTerm(), Leader: m.leader, Leads: v.Leads,
 		Lease: max(0, m.leaseUntil()-now), Commit: b.GetCommit(), Applied: b.Applied,
-		First: m.store.log.First(), Last: m.store.log.Last(), Members: m.Members(),
+		Last: m.store.log.Last(), Members: m.Members(),
 		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
 	}
 	s.LastTerm, _ = m.store.log.Term(s.Last) // fails if the entry was replaced just now
@@ -140,7 +136,6 @@ func (n *Node) status(m *Machine) Status {
 		if k, is := n.figures.reached[id]; is {
 			p.Lag = now - k.caught
 		}
-		_, p.Fetching = m.fetching[id]
 		s.Peers = append(s.Peers, p)
 	}
 	if m.Leads() == 0 {
@@ -150,7 +145,6 @@ func (n *Node) status(m *Machine) Status {
 		for i := range s.Peers {
 			if o := &s.Peers[i]; o.ID == id {
 				o.Match, o.Active = p.Match, p.RecentActive
-				o.State = [...]string{"probe", "replicate", "snapshot"}[p.State]
 			}
 		}
 	})

@@ -12,15 +12,13 @@ import (
 	"polystalk/router/cluster"
 )
 
-// A server may be started at another address. It asks the others to change its address, and the
-// leader does. From then on the others connect to the new address alone: a process on a copy of the
-// directory would cut off the original. So an address changes only while no other process answers
-// as that server at the old one, and every start checks that before consensus begins: a copy must
-// not vote.
+// A server that is started at another address asks the others to change its address. From then on
+// they connect to the new address alone: a process on a copy of the directory would cut off the
+// original. So an address changes only while no other process answers as that server at the old one,
+// and every start checks that before consensus begins: a copy must not vote.
 //
-// A server that was removed or moved while it could not be reached gets no message about it. It asks
-// the others while it hears no leader. A server that does not vote still takes the last leader for
-// the current one, which may follow another by now: only messages count.
+// A server that was removed or moved while it could not be reached asks the others while it hears no
+// leader. Only messages count: the last leader that it knows may follow another one by now.
 
 // checkPlace checks before consensus that no other process answers as this server, and asks for
 // another address if the members have an old one. The error is final: see isFinal. The health loop

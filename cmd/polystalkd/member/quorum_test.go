@@ -2,6 +2,9 @@ package member
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,27 +14,36 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// quorumOf is a cluster led by jobs1 with that many voters, and jobs9, which does not vote. Servers
-// that are away are not connected.
+// quorumOf returns the quorum of jobs1, which leads that many voters and jobs9, which does not vote. It
+// is not connected to the servers in away.
 func quorumOf(voters uint64, away ...uint64) *quorum {
-	r := &quorum{self: 1, Status: cluster.Status{Members: new(cluster.Members)}, within: 2 * time.Second}
-	names := "0123456789"
-	for id := uint64(1); id <= 9; id++ {
-		if id > voters && id < 9 {
-			continue
-		}
-		r.Members.List = append(r.Members.List, cluster.Member{ID: id, Name: "jobs" + names[id:id+1], Voter: id < 9})
-		if id == 1 {
-			continue
-		}
-		connected := true
-		for _, a := range away {
-			connected = connected && a != id
-		}
-		r.links = append(r.links, transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: connected})
-		r.Peers = append(r.Peers, cluster.Peer{ID: id, Heard: time.Second})
+	q := &quorum{self: 1, within: 2 * time.Second}
+	q.Members = new(cluster.Members)
+	for id := uint64(1); id <= voters; id++ {
+		q.add(id, unknown, true)
 	}
-	return r
+	q.add(9, unknown, false)
+	for i := range q.links {
+		q.links[i].ConnectedTo = !slices.Contains(away, q.links[i].Node)
+	}
+	return q
+}
+
+// unknown is the room of a server that never told it: no limit.
+const unknown = math.MaxInt64
+
+// add adds a member with room for that many bytes on its disk.
+func (q *quorum) add(id uint64, room int64, votes bool) {
+	q.Members.List = append(q.Members.List, cluster.Member{ID: id, Name: fmt.Sprint("jobs", id), Voter: votes})
+	if id == q.self {
+		return
+	}
+	p := transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: true}
+	if room != unknown {
+		p.Room = &room
+	}
+	q.links = append(q.links, p)
+	q.Peers = append(q.Peers, cluster.Peer{ID: id, Heard: time.Second})
 }
 
 // isRefused reports whether an error is a problem with all of these texts.

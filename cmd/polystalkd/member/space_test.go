@@ -5,37 +5,20 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
 )
 
-// unknown is the room of a server that never told it: no limit.
-const unknown = math.MaxInt64
-
-// withRooms is the quorum of leader 1. The other voters, from number 2 on, have these rooms. The
-// leader cannot reach the voters in away.
+// withRooms is quorumOf a leader whose other voters, from number 2 on, have these rooms.
 func withRooms(rooms []int64, away ...uint64) *quorum {
-	r := &quorum{self: 1, within: time.Second}
-	r.Members = &cluster.Members{List: []cluster.Member{{ID: 1, Voter: true}}}
+	q := quorumOf(uint64(len(rooms)+1), away...)
 	for i := range rooms {
-		r.add(uint64(i+2), rooms[i], true)
+		if rooms[i] != unknown {
+			q.links[i].Room = &rooms[i]
+		}
 	}
-	for _, id := range away {
-		r.links[id-2].ConnectedTo = false
-	}
-	return r
-}
-
-func (r *quorum) add(id uint64, room int64, votes bool) {
-	r.Members.List = append(r.Members.List, cluster.Member{ID: id, Name: fmt.Sprint("jobs", id), Voter: votes})
-	p := transport.PeerStatus{Member: transport.Member{Node: id}, ConnectedTo: true}
-	if room != unknown {
-		p.Room = &room
-	}
-	r.links = append(r.links, p)
-	r.Peers = append(r.Peers, cluster.Peer{ID: id})
+	return q
 }
 
 // Servers that cannot be reached and servers without a vote do not count. The servers that set the

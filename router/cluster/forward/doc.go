@@ -24,11 +24,9 @@
 // # Cost
 //
 // On a follower a connection takes two descriptors, two goroutines, and no buffer while it is idle;
-// with TLS 16 KiB, on the leader as well. On the leader it takes DescriptorsPlain or
-// DescriptorsSecure. Package net would splice through a pipe for each direction: four more
-// descriptors and up to 2 MiB of kernel memory per connection, to save a copy that is cheap beside
-// the two system calls. A client that waits for each reply waits 13 µs longer than at the
-// leader, with TLS 28 µs, where both servers share two cores (BenchmarkHop).
+// with TLS 16 KiB, on the leader as well. Package net would splice through pipes: four more
+// descriptors and up to 2 MiB of kernel memory per connection, to save a cheap copy. A reply takes
+// 13 µs longer than at the leader, with TLS 28 µs, if both servers share two cores (BenchmarkHop).
 //
 // # Requests that may have been executed
 //
@@ -37,9 +35,7 @@
 // consensus.
 //
 // A request that only reads may use a connection again, and net/http repeats it if the connection
-// has just ended. A request that changes something has a connection of its own and is never
-// repeated. If the connection cannot be made, nothing was done, and the problem says that the
-// request may be sent again. If it breaks before the answer, the change may have been made, and
-// the problem says so. A deposed leader has some time to answer: the request may have been to
-// hand over.
+// has just ended. A change has a connection of its own and is never repeated. The problem says
+// whether it may have been made: if the connection could not be made, nothing was done. A deposed
+// leader has some time to answer: the request may have been to hand over.
 package forward

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -148,7 +149,7 @@ func (t *Transport) welcome(s *Stream) (greeting, error) {
 	s.raw.SetDeadline(time.Now().Add(t.within.greet))
 	s.Conn = s.raw
 	if t.o.Security != nil {
-		secure := t.o.Security.server(s.raw)
+		secure := tls.Server(s.raw, t.o.Security.config("", x509.ExtKeyUsageClientAuth))
 		if err := secure.Handshake(); err != nil {
 			t.refusePlaintext(err)
 			return greeting{}, t.explain(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -180,7 +181,7 @@ func (t *Transport) introduce(s *Stream, m Member) error {
 	fail := func(err error) error { return fmt.Errorf("%s: %w", m.Addr, err) }
 	s.Conn = s.raw
 	if t.o.Security != nil {
-		secure := t.o.Security.client(s.raw, m.Name)
+		secure := tls.Client(s.raw, t.o.Security.config(m.Name, x509.ExtKeyUsageServerAuth)) // the name may be unknown
 		if err := secure.Handshake(); err != nil {
 			return fail(t.explain(err))
 		}

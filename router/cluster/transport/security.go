@@ -184,16 +184,6 @@ func (s *Security) config(other string, use x509.ExtKeyUsage) *tls.Config {
 	}
 }
 
-// client is the connecting side. The name of the other end may be unknown.
-func (s *Security) client(c net.Conn, other string) *tls.Conn {
-	return tls.Client(c, s.config(other, x509.ExtKeyUsageServerAuth))
-}
-
-// server is the accepting side.
-func (s *Security) server(c net.Conn) *tls.Conn {
-	return tls.Server(c, s.config("", x509.ExtKeyUsageClientAuth))
-}
-
 // An Expiry says when other servers stop accepting this one, and which file must be replaced.
 type Expiry struct {
 	At   time.Time

@@ -10,8 +10,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A backup, from any server, and the directory of a server whose cluster has lost its majority are
-// directories that a server of its own starts on. The latter also becomes the first of a cluster.
+// A server of its own starts on a backup from any server, and on the directory of a server when the
+// cluster has lost its majority. Such a directory also begins a cluster again.
 func TestMajorityIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

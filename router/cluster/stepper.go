@@ -39,7 +39,7 @@ func NewStepper(o StepperOptions) (*Stepper, error) {
 	e.use(o.Proposals)
 	o.Proposals.attach(o.Acknowledge, func() {}, s.Leased)
 	o.Proposals.byHand = true
-	return s, s.turn()
+	return s, s.turn(nil)
 }
 
 // Machine returns the Machine, for reading.
@@ -56,36 +56,28 @@ func (s *Stepper) Leads() uint64 {
 // Leased reports whether no other node can lead now.
 func (s *Stepper) Leased() bool { return s.engine.leased(s.now()) }
 
-// turn collects work.
-func (s *Stepper) turn() (err error) {
-	s.appends, s.applies, err = s.engine.turn(s.appends, s.applies)
+// turn collects work after a step that returned an error or nil.
+func (s *Stepper) turn(err error) error {
+	if err == nil {
+		s.appends, s.applies, err = s.engine.turn(s.appends, s.applies)
+	}
 	return err
 }
 
 // Tick is Machine.Tick.
-func (s *Stepper) Tick() error {
-	if err := s.engine.tick(s.now()); err != nil {
-		return err
-	}
-	return s.turn()
-}
+func (s *Stepper) Tick() error { return s.turn(s.engine.tick(s.now())) }
 
-// receive takes a message from another node.
-func (s *Stepper) Receive(msg Message) error {
-	if err := s.engine.receive(msg); err != nil {
-		return err
-	}
-	return s.turn()
-}
+// Receive takes a message from another node.
+func (s *Stepper) Receive(msg Message) error { return s.turn(s.engine.receive(msg)) }
 
 // Do calls f with the Machine, for operators' changes.
 func (s *Stepper) Do(f func(*Machine)) error {
 	f(s.engine.machine)
-	return s.turn()
+	return s.turn(nil)
 }
 
 // Propose proposes what the replica has done.
-func (s *Stepper) Propose() error { return s.turn() }
+func (s *Stepper) Propose() error { return s.turn(nil) }
 
 // Writes returns the number of Appends that wait for the disk, Applies the number of Applys that
 // wait for the replica.
@@ -99,9 +91,6 @@ func (s *Stepper) Write(n int) error {
 		return err
 	}
 	s.appends = s.appends[n:]
-	if err != nil {
-		return err
-	}
 	for _, msg := range after {
 		if msg.To() != s.engine.self {
 			s.engine.send(msg)
@@ -109,10 +98,10 @@ func (s *Stepper) Write(n int) error {
 			return err
 		}
 	}
-	return s.turn()
+	return s.turn(err)
 }
 
-// apply does the oldest Apply.
+// Apply does the oldest Apply.
 func (s *Stepper) Apply() error {
 	p := s.applies[0]
 	s.applies = s.applies[1:]
@@ -122,14 +111,12 @@ func (s *Stepper) Apply() error {
 			failed = err
 		}
 	}
-	if err := s.engine.applier.do(p); err != nil {
-		return err
+	err := s.engine.applier.do(p)
+	if err == nil {
+		err = failed
 	}
-	if failed != nil {
-		return failed
+	if err == nil {
+		err = s.engine.done(p.Done())
 	}
-	if err := s.engine.done(p.Done()); err != nil {
-		return err
-	}
-	return s.turn()
+	return s.turn(err)
 }

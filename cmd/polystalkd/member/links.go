@@ -71,7 +71,7 @@ func (w *links) open() (err error) {
 		},
 		Admit: w.admit, Room: m.room,
 		Streams: map[transport.Kind]func(*transport.Stream){
-			transport.Forward: func(s *transport.Stream) { w.receiver.Receive(s) },
+			transport.Forward: w.receiver.Receive,
 			transport.Journal: w.sendJournal,
 			transport.Admin:   m.serveAdmin,
 			transport.Relay:   m.serveRelay,
@@ -119,18 +119,14 @@ func (w *links) admit(from transport.Identity, kind transport.Kind) error {
 	return nil
 }
 
-func (w *links) openForward(ctx context.Context, node uint64) (forward.Stream, error) {
-	s, err := w.transport.Open(ctx, node, transport.Forward)
-	if err != nil {
-		return nil, err // not a stream that is nil
-	}
-	return s, nil
+func (w *links) openForward(ctx context.Context, node uint64) (*transport.Stream, error) {
+	return w.transport.Open(ctx, node, transport.Forward)
 }
 
 func (w *links) openRelay(ctx context.Context, node uint64) (net.Conn, error) {
 	s, err := w.transport.Open(ctx, node, transport.Relay)
 	if err != nil {
-		return nil, err
+		return nil, err // not a stream that is nil
 	}
 	return s, nil
 }

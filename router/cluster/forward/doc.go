@@ -7,19 +7,16 @@
 //	operator ─► web.Server of a follower ══ a stream, HTTP ══► web.Server of the leader
 //	            Relay: Ask
 //
-// A client's stream begins with a header: the protocol and the client's address. The bytes of the
-// client follow unchanged. If the stream is plaintext, the leader adopts its descriptor, from which
-// only the header was read: there such a client costs what any other does. With TLS two
-// goroutines copy between the stream and a socket pair, and the leader adopts its other end.
+// A client's stream begins with a header: the protocol and the client's address. The client's bytes
+// follow unchanged. The leader adopts the descriptor of a plaintext stream: such a client costs what
+// any other does. With TLS it adopts one end of a socket pair, and two goroutines copy to the other.
 //
 // # Without a leader
 //
-// A new client waits, and is closed if there is no leader in time. Nothing was read from it. A
-// forwarded connection ends when another server leads, which knows nothing of the connection's
-// state. Clients reconnect, as they do when a server restarts.
-//
-// When this server begins to lead, Release gives the listeners back with the clients in their
-// backlogs, and SetLeader gives the waiting clients to this server.
+// A new client waits, and is closed unread if there is no leader in time. A forwarded connection ends
+// when another server leads, which does not know its state. Clients reconnect, as after a restart.
+// When this server begins to lead, Release gives the listeners back with their backlogs, and
+// SetLeader gives the waiting clients to this server.
 //
 // # Cost
 //
@@ -30,9 +27,8 @@
 //
 // # Requests that may have been executed
 //
-// The follower authenticates an operator, and adds its identity and permissions to the request;
-// package web writes and reads that. The leader trusts it, as it trusts the follower's messages of
-// consensus.
+// The follower authenticates an operator, and adds the identity and permissions to the request. The
+// leader trusts that, as it trusts the follower's messages of consensus.
 //
 // A request that only reads may use a connection again, and net/http repeats it if the connection
 // has just ended. A change has a connection of its own and is never repeated. The problem says

@@ -94,12 +94,8 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 		}
 		fo := Options{
 			Self: x.number, Wait: ample, Max: 100, Log: o.Log, Take: x.take,
-			Open: func(ctx context.Context, node uint64) (Stream, error) {
-				s, err := x.transport.Open(ctx, node, transport.Forward)
-				if err != nil {
-					return nil, err
-				}
-				return s, nil
+			Open: func(ctx context.Context, node uint64) (*transport.Stream, error) {
+				return x.transport.Open(ctx, node, transport.Forward)
 			},
 		}
 		if change != nil {
@@ -570,7 +566,7 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 	nodes := newCluster(t, 2, nil, func(o *Options) {
 		o.Max = 1000
 		open := o.Open
-		o.Open = func(ctx context.Context, node uint64) (Stream, error) {
+		o.Open = func(ctx context.Context, node uint64) (*transport.Stream, error) {
 			attempts.Add(1)
 			n := current.Add(1)
 			defer current.Add(-1)

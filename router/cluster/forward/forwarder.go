@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"polystalk/router/cluster/transport"
 )
 
 // Options say how a Forwarder is made.
@@ -15,7 +17,7 @@ type Options struct {
 	// Self is the number of this server.
 	Self uint64
 	// Open opens a stream to a server. It fails if that server does not lead.
-	Open func(ctx context.Context, node uint64) (Stream, error)
+	Open func(ctx context.Context, node uint64) (*transport.Stream, error)
 	// Take serves a client at this server, once it leads.
 	Take Take
 	// Wait is how long a client waits for a leader.
@@ -69,7 +71,7 @@ func newTarget(ctx context.Context, node uint64) *target {
 // A route is a client's connection that is forwarded.
 type route struct {
 	client conn
-	stream Stream
+	stream *transport.Stream
 	to     uint64
 }
 

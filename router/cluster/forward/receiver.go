@@ -10,17 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// A Stream carries a client's connection between two servers; a *transport.Stream is one.
-type Stream interface {
-	net.Conn
-	CloseWrite() error
-	// Abort ends the stream: the other end reads an error.
-	Abort()
-	// TCP returns the connection if its bytes are the stream's bytes; nil: it is TLS.
-	TCP() *net.TCPConn
-}
+	"polystalk/router/cluster/transport"
+)
 
 // A Take serves a client on a duplicate of the descriptor of c, a *net.TCPConn or *net.UnixConn.
 // It closes c, also on an error. client is the client's address; nil: the other end of c is
@@ -55,14 +47,14 @@ const headerTimeout = 3 * time.Second
 
 // Receive serves a client of a follower and closes s. It returns when the leader has taken the
 // client, with TLS when the client is gone.
-func (r *Receiver) Receive(s Stream) {
+func (r *Receiver) Receive(s *transport.Stream) {
 	defer s.Close()
 	if err := r.receive(s); err != nil {
 		r.log.Warn("a client's connection that another server has forwarded cannot be served", "conn", s.RemoteAddr().String(), "err", err)
 	}
 }
 
-func (r *Receiver) receive(s Stream) error {
+func (r *Receiver) receive(s *transport.Stream) error {
 	s.SetReadDeadline(time.Now().Add(headerTimeout))
 	h, err := readHeader(s)
 	if err != nil {

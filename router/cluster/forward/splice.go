@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polystalk/router/cluster/transport"
 )
 
-// A conn is a *net.TCPConn, a *net.UnixConn, or a Stream.
+// A conn is a *net.TCPConn, a *net.UnixConn, or a *transport.Stream.
 type conn interface {
 	net.Conn
 	CloseWrite() error
@@ -25,7 +27,7 @@ const lingerMax = 10 * time.Second
 
 // Splice copies bytes between a client and a stream until both have ended, one breaks, or ctx ends,
 // and closes them.
-func Splice(ctx context.Context, client conn, leader Stream) {
+func Splice(ctx context.Context, client conn, leader *transport.Stream) {
 	defer context.AfterFunc(ctx, func() { client.Close(); leader.Abort() })()
 	splice(client, leader)
 }
@@ -55,7 +57,7 @@ func splice(client, leader conn) {
 // abort ends a connection so that its other end reads an error.
 func abort(c conn) {
 	switch c := c.(type) {
-	case Stream:
+	case *transport.Stream:
 		c.Abort()
 	case *net.TCPConn:
 		c.SetLinger(0)
@@ -98,7 +100,7 @@ var pieces = sync.Pool{New: func() any { return new([pieceMax]byte) }}
 // uses no buffer while it waits, unless the connection is TLS.
 func reader(c conn) (next func() ([]byte, error), free func([]byte)) {
 	sc, ok := c.(syscall.Conn)
-	if s, isStream := c.(Stream); isStream {
+	if s, isStream := c.(*transport.Stream); isStream {
 		sc, ok = s.TCP(), s.TCP() != nil
 	}
 	if ok {

@@ -1,9 +1,9 @@
 // Package snapshot moves whole journals: to a server that joins a cluster, to one that lacks
 // more than the leader's log still has as entries, and into a backup.
 //
-// A journal is its own snapshot: compaction keeps on the disk the end of the history, from
-// which all live jobs can be recovered. The sender sends its segments byte for byte while its
-// journal goes on, and the receiver starts from them as it would from its own.
+// A journal is its own snapshot: compaction keeps the end of the history, from which all live jobs can
+// be recovered. The sender sends its segments byte for byte while its journal goes on, and the
+// receiver starts from them.
 //
 //	new server                      leader
 //	NodeID   a random ID, kept
@@ -20,21 +20,19 @@
 //
 // # What never happens
 //
-// An empty directory never votes under an ID that has voted: the ID of a joining server is
-// random, and belongs to a learner until the server has caught up. After a crash the next
-// start goes on under the same ID, which has never acknowledged anything.
+// An empty directory never votes under an ID that has voted: the ID of a joining server is random,
+// and belongs to a learner until the server has caught up. After a crash the next start continues
+// under the same ID, which has never acknowledged anything.
 //
-// Exchange never replaces a log by an older one. It compares the last entries by term and
-// then index, as raft does for votes, so no acknowledged entry is lost: the journal ends in
-// a term of its leader and has all entries committed in earlier terms; what this server has of
-// the same term is a prefix of it; and a server with entries of a later term keeps its own.
+// Exchange never replaces a log by an older one. It compares the last entries as raft does for votes:
+// the journal has all entries committed in terms before its last one; what this server has of the
+// same term is a prefix of it; and a server with entries of a later term keeps its own.
 //
 // # Frames
 //
 //	type u8 | length u32 | crc u32 | length bytes
 //
-// Numbers are little-endian. The checksum is a CRC-32C of the rest of the frame. A frame has at
-// most frameMax bytes; the receiver's buffer is never larger.
+// Numbers are little-endian. The checksum is a CRC-32C of the rest of the frame.
 //
 //	hello    "polysnap" | version u8 | bytes u64     what comes, about
 //	note     bytes                                    what the receiver must know besides
@@ -43,7 +41,6 @@
 //	end      segments u64 | bytes u64                 that was all
 //	failed   text                                     the sender gives up
 //
-// The sender sends whole batches up to the end of its journal at that time. A leader may have
-// written batches that are not committed. A server of the same cluster would get them anyway;
-// a backup must not contain them: see SendOptions.Confirm.
+// The sender sends whole batches up to the end of its journal. Some may not be committed: a backup must
+// not contain those, see SendOptions.Confirm.
 package snapshot

@@ -18,12 +18,11 @@ type SendOptions struct {
 	Rate int64
 	// Progress is called after each piece, with the bytes sent and an estimate of all bytes.
 	Progress func(sent, all int64)
-	// Note is sent with the journal: see Received.Note, and exchange.Note once the journal is
-	// installed. It has what the journal does not tell once early segments are dropped, such as
-	// the members. Empty: none is sent.
+	// Note is sent with the journal: see Received.Note, and exchange.Note once that is installed. It
+	// has what early segments have told, such as the members. Empty: none is sent.
 	Note []byte
-	// Confirm is called before the last frame, and may wait. Its error makes the journal useless to
-	// the receiver, which gets its text. A backup confirms that what was sent is committed.
+	// Confirm is called before the last frame, and may wait: a backup confirms that what was sent is
+	// committed. The receiver gets the text of its error, and discards the journal.
 	Confirm func(context.Context) error
 }
 

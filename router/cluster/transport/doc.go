@@ -1,6 +1,5 @@
-// Package transport carries all traffic between the servers of a cluster over one port of each:
-// messages of consensus, clients' connections, journals, and requests of operators. To the
-// transport, messages and streams are bytes.
+// Package transport carries all traffic between the servers of a cluster over one port of each. To it
+// messages and streams are bytes.
 //
 // # How a connection begins
 //
@@ -16,20 +15,20 @@
 // describe the sender, to the server that it expects, or 0. A reason in an answer says why the
 // connection is refused; without one the bytes of the kind follow.
 //
-// Both sides check the cluster, the version and the other's identity. A refusal has one reason,
-// which both sides log. A greeting has a time limit, and its size is checked before it is read. At
-// most lobbyMax connections may be without a valid greeting: a new one replaces the oldest.
+// Both sides check the cluster, the version and the other's identity, and log the reason of a refusal.
+// A greeting has limits of time and size. At most lobbyMax connections may be without a valid
+// greeting: a new one replaces the oldest.
 //
 // # Security
 //
-// With certificates (Secure) every connection is TLS 1.3, and both ends show a certificate that the
-// cluster's authority has signed for their name. Without, every greeting is believed: that is for
-// the loopback interface, unless the operator says that the network can be trusted.
+// With certificates (Secure) every connection is TLS 1.3, and both ends show a certificate of the
+// cluster's authority for their name. Without, every greeting is believed: that is for the loopback
+// interface, unless the operator says that the network can be trusted.
 //
 // # Messages
 //
-// Each server makes a connection of kind Raft to each other one, and only sends on it. So each
-// direction fails by itself, and is noticed by itself. A frame is
+// Each server makes a connection of kind Raft to each other one, and only sends on it: each direction
+// fails by itself. A frame is
 //
 //	0      1      5
 //	+------+------+---- … ----+
@@ -37,9 +36,7 @@
 //	| u8   | u32  |           |    the sender has room for, i64
 //	+------+------+---- … ----+
 //
-// The clock is sent every second. A connection without frames for a while is broken. The receiver
-// allocates memory for a body as its bytes arrive, not for the size in the head.
-//
-// Send never blocks. The transport drops messages that the other server does not read in time, and
-// all messages while there is no connection: consensus sends again.
+// The clock is sent every second: a connection without frames for a while is broken. The receiver
+// allocates memory for a body as its bytes arrive. Send never blocks. The transport drops messages
+// that the other server does not read in time, and all without a connection: consensus sends again.
 package transport

@@ -14,10 +14,9 @@ const (
 	subjectsMax     = 64          // subjects that are remembered
 )
 
-// LimitLog returns a logger that writes each message at most once a second, and each message with
-// a subject (see WithSubject) once a minute per subject. A line counts the lines dropped before it
-// as "suppressed". So other servers and clients cannot flood the log. A message is a constant of
-// the program; what varies belongs into attributes. Debug lines are not limited.
+// LimitLog returns a logger that writes each message at most once a second, and once a minute for each
+// subject (see WithSubject), so that other servers and clients cannot flood the log. A line counts
+// the lines dropped before it as "suppressed". Debug lines are not limited.
 func LimitLog(log *slog.Logger) *slog.Logger {
 	return slog.New(&limiter{log.Handler(), &limiterState{messages: map[lineKey]silence{}, subjects: map[lineKey]silence{}}})
 }

@@ -138,9 +138,8 @@ func (t *Transport) SetCluster(id uint64) {
 	t.mu.Unlock()
 }
 
-// SetMembers sets the members of the cluster, which may include this server. The transport connects
-// to new members, reconnects to those with another address, and drops connections and queued
-// messages of those that are gone. Guests stay.
+// SetMembers sets the members of the cluster, which may include this server. The transport connects to
+// new addresses, and drops members that are gone with their queued messages. Guests stay.
 func (t *Transport) SetMembers(members []Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,9 +176,8 @@ func (t *Transport) addPeer(m Member, isGuest bool) *peer {
 	return p
 }
 
-// peerOf returns the peer of a server that has connected. A server that is no member here becomes a
-// guest: this server connects to it as long as it stays. It may have become a member while this
-// server was away, and only its messages can tell.
+// peerOf returns the peer of a server that has connected. One that is no member here becomes a guest,
+// to which this server connects: only its messages can tell that it has become a member meanwhile.
 func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -177,10 +177,13 @@ func (d *driver) compareBrowsed() error {
 		slices.SortFunc(list, func(a, b *modelJob) int { return cmp.Compare(a.since, b.since) })
 		return list
 	}
-	var tubes OperatorOp
-	op := new(Op)
-	op.ListTubes(&tubes)
-	d.core.applyOperator(op, new(Reply))
+	tubes := OperatorOp{Limit: 1 + d.pick(5)}
+	for r := (Reply{Status: StatusMore}); r.Status == StatusMore; {
+		op := new(Op)
+		op.ListTubes(&tubes)
+		r = Reply{}
+		d.core.applyOperator(op, &r)
+	}
 	if len(tubes.Tubes) != len(d.twin.tubes) {
 		return fmt.Errorf("%d tubes, want %d", len(tubes.Tubes), len(d.twin.tubes))
 	}

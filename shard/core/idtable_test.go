@@ -43,102 +43,60 @@ func (t *idTable) Check(jobs *slab.Pool[Job], at map[uint32]string, that that) {
 	that(len(at) == t.N && t.N == jobs.Len(), "ids: %d jobs found, %d counted, %d records in use", len(at), t.N, jobs.Len())
 }
 
-type tableTwin struct {
-	jobs  *slab.Pool[Job]
-	table idTable
-	all   map[JobID]uint32
-}
-
-func newTableTwin(t *testing.T) *tableTwin {
-	w := &tableTwin{jobs: slab.NewPool[Job](), all: map[JobID]uint32{}}
-	w.table.Init()
-	t.Cleanup(w.jobs.Close)
-	return w
-}
-
-func (w *tableTwin) insert(id JobID) {
-	i, j := w.jobs.Alloc()
+// insertID makes a job with that id and adds it.
+func insertID(t *idTable, jobs *slab.Pool[Job], id JobID) uint32 {
+	i, j := jobs.Alloc()
 	j.ID = id
-	w.table.insert(w.jobs, i, j)
-	w.all[id] = i
+	t.insert(jobs, i, j)
+	return i
 }
 
-func (w *tableTwin) remove(id JobID) {
-	i := w.all[id]
-	w.table.Remove(w.jobs, i, w.jobs.At(i))
-	w.jobs.Free(i)
-	delete(w.all, id)
-}
-
-func (w *tableTwin) check(t *testing.T) {
-	t.Helper()
-	for id, i := range w.all {
-		if got, j := w.table.find(w.jobs, id); got != i || j != w.jobs.At(i) {
-			t.Fatalf("job %d: found %d, want %d", id, got, i)
-		}
-	}
-	n := len(w.all)
-	if w.table.N != n || w.table.Size < n || w.table.Size > max(idTableMin, 2*n+1) {
-		t.Fatalf("%d jobs, counted %d, in %d buckets", n, w.table.N, w.table.Size)
-	}
-	w.table.Check(w.jobs, map[uint32]string{}, fails(t))
-}
-
+// TestIDTableEqualsMap while it grows over the borders of several blocks, and shrinks in some
+// order. It ends as small as it began.
 func TestIDTableEqualsMap(t *testing.T) {
-	for seed := range uint64(10) {
-		rng := rand.New(rand.NewPCG(seed, 4))
-		w := newTableTwin(t)
-		for step := range 4000 {
-			id := JobID(1 + rng.Uint64N(3000))
-			switch _, there := w.all[id]; {
-			case !there && (step/1000%2 == 0 || rng.IntN(4) == 0):
-				w.insert(id)
-			case there:
-				w.remove(id)
-			default:
-				if i, j := w.table.find(w.jobs, id); i != 0 || j != nil {
-					t.Fatalf("job %d was found", id)
-				}
-				i, j := w.jobs.Alloc()
-				if j.ID = id; w.table.Remove(w.jobs, i, j) {
-					t.Fatalf("job %d was taken out, and was not there", id)
-				}
-				w.jobs.Free(i)
-			}
-			if step%200 == 0 {
-				w.check(t)
-			}
-		}
-	}
-}
-
-// The table grows and shrinks over the borders of several blocks, forwards
-// and backwards, and ends as small as it began.
-func TestIDTableGrowsAndShrinks(t *testing.T) {
 	const most = 5*idChunk + 7
-	for _, newestFirst := range []bool{false, true} {
-		w := newTableTwin(t)
-		near := func(n int) bool { return n%idChunk < 3 || n%idChunk > idChunk-3 || n%397 == 0 }
-		for n := range most {
-			w.insert(JobID(n + 1))
-			if near(n) {
-				w.check(t)
+	rng := rand.New(rand.NewPCG(1, 4))
+	for _, order := range []func(n int) JobID{
+		func(n int) JobID { return JobID(n + 1) },
+		func(n int) JobID { return JobID(most - n) },
+		func(n int) JobID { return JobID(n*37%most + 1) },
+	} {
+		var table idTable
+		table.Init()
+		jobs, all := slab.NewPool[Job](), map[JobID]uint32{}
+		check := func(border int) {
+			t.Helper()
+			if at := border % idChunk; at > 2 && at < idChunk-2 && rng.IntN(300) > 0 {
+				return
 			}
+			for id := JobID(1); id <= most+3; id++ {
+				if got, j := table.find(jobs, id); got != all[id] || got != 0 && j != jobs.At(got) {
+					t.Fatalf("job %d: found %d, want %d", id, got, all[id])
+				}
+			}
+			if n := len(all); table.N != n || table.Size > max(idTableMin, 2*n+1) {
+				t.Fatalf("%d jobs, counted %d, in %d buckets", n, table.N, table.Size)
+			}
+			table.Check(jobs, map[uint32]string{}, fails(t))
 		}
 		for n := range most {
-			id := JobID(n + 1)
-			if newestFirst {
-				id = JobID(most - n)
-			}
-			w.remove(id)
-			if near(n) || near(w.table.Size) {
-				w.check(t)
-			}
+			all[JobID(n+1)] = insertID(&table, jobs, JobID(n+1))
+			check(n)
 		}
-		w.check(t)
-		if w.table.Size != idTableMin {
-			t.Errorf("an empty table keeps %d buckets", w.table.Size)
+		for n := range most {
+			id := order(n)
+			i := all[id]
+			if !table.Remove(jobs, i, jobs.At(i)) || table.Remove(jobs, i, jobs.At(i)) {
+				t.Fatalf("job %d was not there, or was there twice", id)
+			}
+			jobs.Free(i)
+			delete(all, id)
+			check(table.Size)
 		}
+		if table.Size != idTableMin {
+			t.Errorf("an empty table keeps %d buckets", table.Size)
+		}
+		jobs.Close()
 	}
 }
 
@@ -146,14 +104,16 @@ func TestIDTableGrowsAndShrinks(t *testing.T) {
 // them nor every n-th, which is what one of n shards gets.
 func TestIDTableSpreadsConsecutiveIDs(t *testing.T) {
 	for _, stride := range []JobID{1, 2, 3, 8, 64, 4096} {
-		w := newTableTwin(t)
+		var table idTable
+		table.Init()
+		jobs := slab.NewPool[Job]()
 		for n := range JobID(20_000) {
-			w.insert(1_000_000 + n*stride)
+			insertID(&table, jobs, 1_000_000+n*stride)
 		}
 		longest := 0
-		for b := range uint64(w.table.Size) {
+		for b := range uint64(table.Size) {
 			n := 0
-			for i := *w.table.head(b); i != 0; i = w.jobs.At(i).Hash {
+			for i := *table.head(b); i != 0; i = jobs.At(i).Hash {
 				n++
 			}
 			longest = max(longest, n)
@@ -161,5 +121,6 @@ func TestIDTableSpreadsConsecutiveIDs(t *testing.T) {
 		if longest > 12 {
 			t.Errorf("stride %d: %d ids in one bucket", stride, longest)
 		}
+		jobs.Close()
 	}
 }

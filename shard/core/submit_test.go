@@ -138,31 +138,6 @@ func TestLostJobGoesBehindThoseThatWait(t *testing.T) {
 	q.grab(f, 5, 3, 1, 2, 4)
 }
 
-func TestSubmissionsJoin(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{})
-	c, d, p := w.session(), w.session(), w.session()
-	c.submit("f", "u", "first", 1024, false, 1)
-	d.submit("f", "u", "second", 0, false, 1)
-	c.submit("f", "u", "third", 1024, false, 1)
-	d.submit("g", "u", "elsewhere", 1024, false, 2)
-	d.submit("f", "", "same", 1024, true, 3)
-	d.submit("f", "", "same", 1024, true, 4)
-	d.submit("f", "-", "same", 1024, true, 5)
-	d.submit("f", "-", "same", 1024, true, 5)
-	d.submit("f", "-", "other", 1024, true, 6)
-	d.submit("f", "-", "", 1024, true, 7)
-	d.submit("f", "-", "", 1024, true, 8)
-	f := p.able("f", 0)
-	p.grab(f, 1)
-	p.report(1, RelayData, "d", StatusOK)
-	p.report(1, RelayDone, "r", StatusOK)
-	data, done := RelayData, RelayDone
-	c.hears(fmt.Sprintf("%d*2:1:d", data), fmt.Sprintf("%d*2:1:r", done))
-	d.hears(fmt.Sprintf("%d*1:1:d", data), fmt.Sprintf("%d*1:1:r", done))
-	w.isOver(1)
-	d.submit("f", "u", "again", 1024, true, 9)
-}
-
 func TestLargeBodiesJoin(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{})
 	p := w.session()
@@ -185,50 +160,6 @@ func TestLargeBodiesJoin(t *testing.T) {
 	submit(1, whole, 1, 1, 70000)
 	submit(2, whole[:len(whole)-1]+"x", 500)
 	submit(1, whole, 0, 9)
-}
-
-func TestClientsLeave(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{})
-	c, d, p := w.session(), w.session(), w.session()
-	c.submit("f", "queued", "x", 1024, false, 1)
-	c.submit("f", "shared", "x", 1024, false, 2)
-	d.submit("f", "shared", "x", 1024, false, 2)
-	d.submit("f", "sticky", "x", 1024, true, 3)
-	c.submit("f", "sticky", "x", 1024, false, 3)
-	c.submit("f", "runs", "x", 0, false, 4)
-	f := p.able("f", 0)
-	p.grab(f, 4)
-	c.close()
-	w.isOver(1)
-	p.report(4, RelayData, "d", StatusOK)
-	p.grab(f, 2, 3, 0)
-	p.close()
-	w.isOver(4)
-	q := w.session()
-	q.able("f", 0)
-	q.grab(f, 2, 3, 0)
-}
-
-func TestCancelledJobIsOver(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{})
-	c, p := w.session(), w.session()
-	f := p.able("f", 0)
-	c.submit("f", "u", "x", 1024, false, 1)
-	p.op(Op{Kind: opCancelJob, ID: 1}, StatusOK)
-	w.isOver(1)
-	p.op(Op{Kind: opCancelJob, ID: 1}, StatusNotFound)
-	c.submit("f", "u", "x", 1024, false, 2)
-	p.grab(f, 2)
-	p.op(Op{Kind: opCancelJob, ID: 2}, StatusOK)
-	p.op(Op{Kind: opCancelJob, ID: 2}, StatusNotFound)
-	c.submit("f", "u", "x", 1024, true, 3)
-	p.report(2, RelayDone, "late", StatusOK)
-	w.isOver(2)
-	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
-	p.grab(f, 3)
-	p.op(Op{Kind: opCancelJob, ID: 3}, StatusOK)
-	p.close()
-	w.isOver(3)
 }
 
 func TestBeanstalkdWorkerOfASubmittedJob(t *testing.T) {
@@ -306,54 +237,6 @@ func TestJobLostTooOftenIsKept(t *testing.T) {
 	c.hears(fmt.Sprintf("%d*1:1:", RelayFailed), fmt.Sprintf("%d*1:2:", RelayFailed))
 	w.isIn(1, Buried)
 	w.isOver(2)
-}
-
-func TestSleepersAreToldOnce(t *testing.T) {
-	w := newFunctionWorld(t, SubmitOptions{})
-	c := w.session()
-	var all []*functionPeer
-	for range 3 {
-		p := w.session()
-		p.able("f", 0)
-		p.function.Sleepers.Add(1)
-		all = append(all, p)
-	}
-	p, q, awake := all[0], all[1], all[2]
-	p.mail.Sleep()
-	q.mail.Sleep()
-	c.submit("f", "", "x", 1024, true, 1)
-	p.hears("noop")
-	q.hears("noop")
-	awake.hears()
-	c.submit("f", "", "x", 1024, true, 2)
-	p.hears()
-	if p.mail.Sleep() {
-		t.Error("sleeps again without having grabbed")
-	}
-	c.submit("f", "", "x", 1024, true, 3)
-	p.hears()
-	sleep := func() {
-		t.Helper()
-		if p.mail.Wake(); !p.mail.Sleep() {
-			t.Error("does not go to sleep")
-		}
-	}
-	sleep()
-	w.pause("f", 10)
-	c.submit("f", "", "x", 1024, true, 4)
-	p.hears()
-	w.pass(10 * Second)
-	p.hears("noop")
-	sleep()
-	c.function.Due = w.now + 5*Second
-	c.submit("f", "later", "x", 1024, true, 5)
-	p.hears()
-	w.pass(5 * Second)
-	p.hears("noop")
-	sleep()
-	c.submit("f", "", "x", 1024, true, 6)
-	p.mail.Wake() // it grabs before it hears
-	p.hears()
 }
 
 func TestWakeupTellsInTurn(t *testing.T) {

@@ -2,7 +2,9 @@ package core
 
 import (
 	"fmt"
+	"polystalk/shard/record"
 	"testing"
+	"time"
 )
 
 // bench is a core with one client that uses and watches "default".
@@ -161,5 +163,152 @@ func BenchmarkExpire(tb *testing.B) {
 		b.Expire(b.now)
 		kick.ID = b.last
 		b.do(&kick, StatusOK)
+	}
+}
+
+// BenchmarkFlush measures the visit that flushes a million ready jobs, and a visit that collects
+// a part of them.
+func BenchmarkFlush(tb *testing.B) {
+	for _, recorded := range []bool{false, true} {
+		name := "unrecorded"
+		if recorded {
+			name = "recorded"
+		}
+		tb.Run(name, func(tb *testing.B) { flushMany(tb, recorded) })
+	}
+}
+
+func flushMany(tb *testing.B, recorded bool) {
+	const jobs = 1 << 20
+	var flush, collect time.Duration
+	runs, parts := 0, 0
+	for tb.Loop() {
+		tb.StopTimer()
+		b := newBench(tb)
+		var buf record.Buffer
+		if buf.Commit = 1; recorded {
+			b.RecordTo(&buf)
+		}
+		for range jobs {
+			b.put.Pri = uint32(b.last * 0x9E3779B9) // in no order
+			b.putOne()
+		}
+		op := new(Op)
+		op.Flush([]byte("default"), 0, new(OperatorOp))
+		tb.StartTimer()
+		start := time.Now()
+		b.do(op, StatusOK)
+		flush += time.Since(start)
+		runs++
+		for b.Next() != Never {
+			buf.Data = buf.Data[:0] // as a commit does
+			start := time.Now()
+			b.Expire(b.Next())
+			collect += time.Since(start)
+			parts++
+		}
+		if b.jobs.Len() != 0 {
+			tb.Fatalf("%d jobs are left", b.jobs.Len())
+		}
+		b.Close()
+	}
+	tb.ReportMetric(float64(flush.Nanoseconds())/float64(runs), "ns/flush")
+	tb.ReportMetric(float64(collect.Nanoseconds())/float64(parts), "ns/part")
+}
+
+// BenchmarkReplay reads what a start reads: of three jobs that were put, two were deleted
+// again. It is per record.
+func BenchmarkReplay(tb *testing.B) {
+	const puts = 300_000
+	var tubes [16][]byte
+	for i := range tubes {
+		tubes[i] = fmt.Appendf(nil, "tube %d", i)
+	}
+	var b record.Buffer
+	put := func(id uint64) {
+		tube := tubes[id%16]
+		j := record.Job{ID: id, Created: int64(id), Pri: 1024, TTR: 60, State: record.Ready, Tube: tube, Body: make([]byte, 64)}
+		b.Put(&j, SlotOf(tube), nil)
+	}
+	for id := range uint64(puts) {
+		if put(id + 1); id%3 != 2 && id >= 300 {
+			b.Delete(id-298, SlotOf(tubes[(id-298)%16]))
+		}
+	}
+	tb.ReportAllocs()
+	records := 0
+	for tb.Loop() {
+		c := New(nil)
+		var buf record.Buffer
+		p := c.Replay()
+		for data := b.Data; len(data) > 0; records++ {
+			var r record.Record
+			n, err := record.Parse(&r, data)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if err := p.Apply(&r); err != nil {
+				tb.Fatal(err)
+			}
+			data = data[n:]
+		}
+		c.RecordTo(&buf)
+		p.Done(Time(puts + 1))
+		c.Close()
+	}
+	tb.ReportMetric(float64(tb.Elapsed().Nanoseconds())/float64(records), "ns/record")
+}
+
+// BenchmarkJoin is one more client that waits for a job for which many do.
+func BenchmarkJoin(b *testing.B) {
+	for _, n := range []int{1, 100, 20_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := New(nil)
+			defer c.Close()
+			var last JobID
+			op := Op{Kind: opSubmit, Name: []byte("f"), Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}}}
+			op.Function.setUnique([]byte("u"))
+			var r Reply
+			for range n {
+				op.Client = 0
+				c.Apply(1, &op, &r)
+			}
+			for b.Loop() {
+				op.Kind, op.Client = opSubmit, 0
+				c.Apply(1, &op, &r)
+				op.Kind, op.Client = OpClose, r.Client
+				c.Apply(1, &op, &r)
+			}
+		})
+	}
+}
+
+type counter struct{ last *JobID }
+
+func (c counter) NextID() JobID { *c.last++; return *c.last }
+
+// BenchmarkSubmitUnique submits a job and runs it, where other functions have a
+// job with the same unique id.
+func BenchmarkSubmitUnique(b *testing.B) {
+	for _, n := range []int{0, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			c := New(nil)
+			defer c.Close()
+			var last JobID
+			op := Op{Kind: opSubmit, Body: []byte("x"), Function: &FunctionOp{Mail: new(Mail), Numbers: counter{&last}, Background: true}}
+			op.Function.setUnique([]byte("u"))
+			var r Reply
+			for i := range n {
+				op.Name = fmt.Append(nil, i)
+				c.Apply(1, &op, &r)
+			}
+			op.Name = []byte("f")
+			for b.Loop() {
+				op.Kind = opSubmit
+				c.Apply(1, &op, &r)
+				op.Kind, op.ID = opCancelJob, r.ID
+				c.Apply(1, &op, &r)
+			}
+		})
 	}
 }

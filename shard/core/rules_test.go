@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"polystalk/shard/slab"
+	"polystalk/shard/stats"
 )
 
 // A guard that says what it is told to.
@@ -36,27 +38,6 @@ func TestGuardIsAskedBeforeAJobIsServed(t *testing.T) {
 	if want := []Key{{7, id}, {7, id}, MaxKey, MaxKey}; !slices.Equal(g.asked, want) {
 		t.Errorf("asked for %v, want %v", g.asked, want)
 	}
-}
-
-func TestKickIsBounded(t *testing.T) {
-	p := newWorld(t).join("default")
-	p.fill(2*boundedMax+10, 0, 100)
-	r := p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31}, StatusMore)
-	if r.N != boundedMax || r.Kicked != kickDelayed {
-		t.Fatalf("%+v", r)
-	}
-	// A job buried meanwhile must not change the choice.
-	p.reserve(1)
-	p.on(OpBury, 1, StatusOK)
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: boundedMax, Kicked: kickDelayed}, StatusOK)
-	if r.N != boundedMax {
-		t.Errorf("kicked %d", r.N)
-	}
-	r = p.do(Op{Kind: OpKick, Tube: p.tube, N: 1 << 31, Kicked: kickDelayed}, StatusOK)
-	if r.N != 10 {
-		t.Errorf("kicked %d", r.N)
-	}
-	p.isIn(1, Buried)
 }
 
 // Others empty the buried list between two visits of one kick: the second must
@@ -154,5 +135,271 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 	if err := b.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestExpireIsBounded(t *testing.T) {
+	w := newWorld(t)
+	p, q := w.join("default"), w.join("held")
+	p.fill(expireMax+500, 5, 9)
+	q.fill(expireMax, 5, 0) // TTR 10 s
+	w.now -= Second         // their deadlines are before the delays' ends
+	for range expireMax {
+		var r Reply
+		w.core.Apply(w.now, &Op{Kind: OpReserve, Client: q.id, Bound: MaxKey}, &r)
+	}
+	w.pass(100 * Second)
+	visits := 1
+	for ; w.core.Next() <= w.now; visits++ {
+		before := w.core.Counts().Ready
+		w.pass(0)
+		if n := w.core.Counts().Ready - before; n > expireMax {
+			t.Fatalf("%d jobs in one visit", n)
+		}
+		if visits > 10 {
+			t.Fatal("Expire makes no progress")
+		}
+	}
+	if n := w.core.Counts(); n.Ready != 2*expireMax+500 || n.Reserved+n.Delayed != 0 || n.Timeouts != expireMax || visits < 3 {
+		t.Errorf("%+v after %d visits", n, visits)
+	}
+}
+
+// While Expire is behind, no figure is negative.
+func TestTimeLeftIsNeverNegative(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("default")
+	p.fill(2*expireMax, 5, 1)
+	w.pause("default", 2)
+	w.now += 5 * Second
+	if s := w.stats(p.last); s.State != Delayed || s.TimeLeft != 0 {
+		t.Errorf("%+v", s)
+	}
+	q := w.join("late")
+	q.fill(2*expireMax, 5, 1)
+	w.pause("late", 2)
+	w.now += 5 * Second
+	var s TubeStats
+	w.do(Op{Kind: OpStatsTube, Name: []byte("late"), Figures: Figures{TubeStats: &s}}, StatusOK)
+	if s.PauseLeft < 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestWokenBodyOutlivesTheJob(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("default")
+	p.wait(Never)
+	id := p.put(5, 0, 10)
+	woken := w.core.TakeWoken(nil)
+	p.on(OpDelete, id, StatusOK)
+	p.last += 10
+	p.put(5, 0, 10) // takes the slot
+	if got := string(woken[0].Msg.Reply.Body); got != "job 1" {
+		t.Errorf("body %q", got)
+	}
+	woken[0].Msg.Done()
+}
+
+// What never comes does not come because the machine was suspended meanwhile: the moment of
+// a length of time awake that goes beyond the end of time is Never, and not before all
+// others.
+func TestNeverAwakeIsNever(t *testing.T) {
+	const slept = 5 * Second
+	c := New(nil)
+	defer c.Close()
+	c.Slept(slept)
+	for _, tt := range []struct{ awake, want Time }{
+		{0, slept}, {Second, 6 * Second},
+		{Never - slept - 1, Never - 1}, {Never - slept, Never}, {Never - slept + 1, Never}, {Never - 1, Never}, {Never, Never},
+	} {
+		if got := c.whenAwake(tt.awake); got != tt.want {
+			t.Errorf("%d awake is at %d, want %d", tt.awake, got, tt.want)
+		}
+	}
+}
+
+// A reservation that has ended leaves its timer behind. When that fires after the machine
+// was suspended, nothing is due any more.
+func TestTimerOfNothingAfterSleep(t *testing.T) {
+	p := newWorld(t).join("default")
+	id := p.put(5, 0, 10)
+	p.reserve(id)
+	p.on(OpDelete, id, StatusOK)
+	p.core.Slept(5 * Second)
+	p.pass(20 * Second)
+	if next := p.core.Next(); next != Never {
+		t.Errorf("the next timer is at %d, and nothing waits", next)
+	}
+	p.wait(Never - Second) // ends so late that it does not
+	p.pass(20 * Second)
+	p.wakes()
+	if next := p.core.Next(); next != Never {
+		t.Errorf("the next timer is at %d, for a wait without an end", next)
+	}
+}
+
+// The caller's buffer is used again as soon as Keep has returned.
+func TestKeptMessageOutlivesTheBuffer(t *testing.T) {
+	buf := []byte("tube-namebody bytes")
+	for range 3 { // the buffers are pooled
+		var m Message
+		m.Op = Op{Kind: OpPut, Name: buf[:9], Body: buf[9:]}
+		m.Keep()
+		copy(buf, "###################")
+		if string(m.Op.Name) != "tube-name" || string(m.Op.Body) != "body bytes" {
+			t.Fatalf("kept %q and %q", m.Op.Name, m.Op.Body)
+		}
+		if m.Op.Name = append(m.Op.Name, '!'); string(m.Op.Body) != "body bytes" {
+			t.Fatalf("the name grew into the body: %q", m.Op.Body)
+		}
+		copy(buf, "tube-namebody bytes")
+		m.Done()
+		if m.Op.Body != nil || m.Op.Name != nil {
+			t.Fatalf("%+v is left", m.Op)
+		}
+	}
+}
+
+func TestLargeBodyIsNotCopied(t *testing.T) {
+	body := []byte("body")
+	m := Message{Op: Op{Kind: OpPut, Large: Large{body}}}
+	m.Keep()
+	if &m.Op.Large[0][0] != &body[0] {
+		t.Error("it was copied")
+	}
+	m.Op.Name = []byte("name")
+	m.Keep()
+	if &m.Op.Large[0][0] != &body[0] || string(m.Op.Name) != "name" {
+		t.Error("it was copied, or the name is lost")
+	}
+	m.Done()
+}
+
+func TestCountsAddUp(t *testing.T) {
+	a := Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	a.Add(&Counts{10, 20, 30, 40, 50, 60, 70, 80, 90, 100})
+	if want := (Counts{11, 22, 33, 44, 55, 66, 77, 88, 99, 110}); a != want {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+}
+
+// TestHoldersAreAskedInParts: a visit looks at a bounded number, and tells of each once; of
+// one that has gone, or has another's handle by now, nothing.
+func TestHoldersAreAskedInParts(t *testing.T) {
+	w := newWorld(t)
+	const clients = 2*holdersMax + 5
+	x := new(OperatorOp)
+	for i := range uint64(clients) {
+		r := new(Reply)
+		w.core.Apply(w.now, &Op{Kind: OpJoin, Name: []byte("a"), Conn: i + 1}, r)
+		x.Holders = append(x.Holders, Holder{Client: r.Client, Conn: i + 1})
+	}
+	w.core.Apply(w.now, &Op{Kind: OpPut, Tube: 1, ID: 1, TTR: 10}, new(Reply))
+	last := x.Holders[clients-1]
+	w.core.Apply(w.now, &Op{Kind: OpReserveJob, ID: 1, Client: last.Client}, new(Reply))
+	gone := x.Holders[3]
+	w.core.Apply(w.now, &Op{Kind: OpClose, Client: gone.Client}, new(Reply))
+	w.core.Apply(w.now, &Op{Kind: OpJoin, Name: []byte("a"), Conn: clients + 1}, new(Reply)) // has its handle
+	w.now += 7 * Second
+
+	visits := 1
+	for op, r := new(Op), new(Reply); ; visits++ {
+		op.AskHolders(x)
+		w.core.Apply(w.now, op, r)
+		if r.Status != StatusMore {
+			break
+		}
+	}
+	if visits != 3 {
+		t.Errorf("%d visits", visits)
+	}
+	for i, h := range x.Holders {
+		want := Holder{Client: h.Client, Conn: uint64(i) + 1, Known: i != 3}
+		if i == clients-1 {
+			want.Held, want.Oldest = 1, 7*Second
+		}
+		if h != want {
+			t.Errorf("holder %d: %+v, want %+v", i, h, want)
+		}
+	}
+}
+
+func TestLargeBodiesAreEqualInWhateverPieces(t *testing.T) {
+	a := Large{[]byte("abc"), nil, []byte("de")}
+	for _, c := range []struct {
+		body Large
+		want bool
+	}{
+		{Large{[]byte("abcde")}, true},
+		{Large{[]byte("a"), []byte("bcd"), []byte("e"), {}}, true},
+		{Large{[]byte("abcd")}, false},
+		{Large{[]byte("abcdef")}, false},
+		{Large{[]byte("ab"), []byte("xde")}, false},
+		{nil, false},
+	} {
+		if got := a.equal(c.body); got != c.want {
+			t.Errorf("%q is %q: %v", a, c.body, got)
+		}
+		if got := c.body.equal(a); got != c.want {
+			t.Errorf("%q is %q: %v", c.body, a, got)
+		}
+	}
+}
+
+// flowIn is the flow of a tube.
+func (w *world) flowIn(name string) (f Flow) {
+	w.t.Helper()
+	x := new(OperatorOp)
+	w.do(Op{Kind: opFlow, Name: []byte(name), Operator: x}, StatusOK)
+	return x.Flow
+}
+
+// TestAgeOutlivesTheProcess: a job is as old after a restart, and a delay that ended
+// meanwhile ended when it did.
+func TestAgeOutlivesTheProcess(t *testing.T) {
+	w := newWorld(t)
+	s := newScribe(w.core)
+	p := w.join("a")
+	p.put(5, 10, 100)
+	released := p.put(5, 0, 100)
+	p.reserve(released)
+	w.pass(4 * Second)
+	p.release(released, 5, 0)
+	w.pass(3 * Second)
+	w.again(s)
+	if f := w.flowIn("a"); f.Oldest != 3*Second {
+		t.Errorf("the oldest is %d s old, want 3", f.Oldest/Second)
+	}
+	w.now += 20 * Second
+	w.again(s)
+	p = w.join("a")
+	p.on(OpDelete, released, StatusOK)
+	if f := w.flowIn("a"); f.Oldest != 17*Second {
+		t.Errorf("the oldest is %d s old, want 17", f.Oldest/Second)
+	}
+}
+
+// TestFlowFootprint: a flow costs nothing a job, and a used tube at most 360 bytes more: the
+// allocator's classes are 288 instead of 256, and 320.
+func TestFlowFootprint(t *testing.T) {
+	if job, tube, flow := unsafe.Sizeof(Job{}), unsafe.Sizeof(tube{}), unsafe.Sizeof(stats.Flow{}); job != 96 || tube > 288 || flow > 320 {
+		t.Errorf("a job has %d bytes, a tube %d, its flow %d", job, tube, flow)
+	}
+}
+
+// TestNothingSharesCacheLines: what different cores of the machine write at
+// every operation are whole pairs of lines, and of a size that the allocator
+// has a class for, so it aligns them. With less, two goroutines on shards of
+// their own were slower than one.
+func TestNothingSharesCacheLines(t *testing.T) {
+	for name, size := range map[string]uintptr{
+		"Core": unsafe.Sizeof(Core{}),
+		"Pool": unsafe.Sizeof(slab.Pool[Job]{}),
+		"sums": unsafe.Sizeof(coreSums{}),
+	} {
+		if size != 256 && size != 512 && size != 640 {
+			t.Errorf("%s has %d bytes, want 256, 512 or 640: change the padding at its end", name, size)
+		}
 	}
 }

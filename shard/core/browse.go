@@ -33,9 +33,6 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case opTubes:
 		c.listTubes(op.Operator, r)
 		return
-	case opHolders:
-		c.listHolders(op.Operator, r)
-		return
 	case opJob:
 		c.askJob(op, r)
 		return

@@ -16,10 +16,6 @@ type Holder struct {
 // holdersMax clients are looked at in a visit.
 const holdersMax = 256
 
-// ListHolders appends the reserved jobs that x.Filter wants to x.Jobs, client by client,
-// from x.Cursor on, each client's in the order in which it has reserved them.
-func (o *Op) ListHolders(x *OperatorOp) { o.onOperator(opHolders, nil, x) }
-
 // ListHeld appends the jobs that a client of a connection has reserved and x.Filter wants to
 // x.Jobs, in the order in which it has reserved them, from x.Cursor on. StatusNotFound: the
 // client is not, or no longer, that connection's.
@@ -39,25 +35,6 @@ func (c *Core) clientOfConn(id ClientID, conn uint64) *client {
 	return c.clients[id]
 }
 
-// walkHeld shows the next jobs that cl has reserved. It reports whether it came to the end.
-func (b *browsing) walkHeld(cl *client) bool {
-	return b.walk(&cl.held, false, func(j *Job) bool { return j.State == Reserved && j.Client == cl.id })
-}
-
-// listHolders appends the next reserved jobs.
-func (c *Core) listHolders(x *OperatorOp, r *Reply) {
-	b := c.browse(x)
-	for ; x.Cursor.At < uint64(len(c.clients)); x.Cursor.At++ {
-		b.work--
-		cl := c.clients[x.Cursor.At]
-		if b.spent() || cl != nil && !b.walkHeld(cl) {
-			r.Status = StatusMore
-			return
-		}
-		x.Cursor = Cursor{At: x.Cursor.At}
-	}
-}
-
 // listHeld appends the next jobs of one client.
 func (c *Core) listHeld(op *Op, r *Reply) {
 	cl := c.clientOfConn(ClientID(op.N), op.Seq)
@@ -65,7 +42,8 @@ func (c *Core) listHeld(op *Op, r *Reply) {
 		r.Status = StatusNotFound
 		return
 	}
-	if b := c.browse(op.Operator); !b.walkHeld(cl) {
+	b := c.browse(op.Operator)
+	if !b.walk(&cl.held, false, func(j *Job) bool { return j.State == Reserved && j.Client == cl.id }) {
 		r.Status = StatusMore
 	}
 }

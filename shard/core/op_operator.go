@@ -12,7 +12,6 @@ const (
 	opHead                                     // see ListHead
 	opList                                     // see ListArrivals
 	opScan                                     // see ScanJobs
-	opHolders                                  // see ListHolders
 	opJob                                      // see AskJob
 	opMany                                     // see ActOnMany
 	opFlushStep                                // see FlushStep

@@ -97,8 +97,6 @@ func made(op *Op) *Op {
 		o.ListArrivals(op.Name, State(op.N), op.Operator)
 	case opScan:
 		o.ScanJobs(op.Name, op.Operator)
-	case opHolders:
-		o.ListHolders(op.Operator)
 	case opHeld:
 		o.ListHeld(ClientID(op.N), op.Seq, op.Operator)
 	case opAskHolders:

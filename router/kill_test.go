@@ -3,7 +3,6 @@ package router_test
 import (
 	"context"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -82,13 +81,6 @@ func TestKilledInEveryState(t *testing.T) {
 		w.kill(w.becomes(k, "behind", func(c *admin.Connection) bool { return c.Unsent > 0 && c.Stops&session.Unread != 0 }))
 		io.Copy(io.Discard, k.r)
 	})
-	t.Run("half-closed, with replies that it does not read", func(t *testing.T) {
-		k := w.dial(w.beans)
-		k.say("use big\r\n" + strings.Repeat("peek-ready\r\n", 8))
-		k.Conn.(*net.TCPConn).CloseWrite()
-		w.kill(w.becomes(k, "behind", func(c *admin.Connection) bool { return c.Unsent > 0 }))
-		eventually(t, func() bool { _, behind := w.Reactor().Connections(); return behind == 0 })
-	})
 	t.Run("a worker of a function", func(t *testing.T) {
 		g, f := w.dial(w.gears), w.dial(w.gears)
 		f.say(packet(gearman.SubmitJob, "f", "", "x"))
@@ -101,12 +93,6 @@ func TestKilledInEveryState(t *testing.T) {
 		w.becomes(again, "holding", func(c *admin.Connection) bool { return c.Holds == 1 })
 		w.kill(w.of(f))
 		w.kill(w.of(again))
-	})
-	t.Run("a sleeping worker", func(t *testing.T) {
-		g := w.dial(w.gears)
-		g.say(packet(gearman.CanDo, "sleepy") + packet(gearman.PreSleep))
-		w.kill(w.becomes(g, "asleep", is("sleeping")))
-		g.gone()
 	})
 	t.Run("who awaits a result", func(t *testing.T) {
 		f := w.dial(w.gears)

@@ -96,25 +96,6 @@ func TestTubesAreAsANaiveList(t *testing.T) {
 	}
 }
 
-// TestTubesFindFolded: a name stands for itself, else for its lower case, else for the first
-// name that folds alike.
-func TestTubesFindFolded(t *testing.T) {
-	d := newTubes(plain)
-	for _, name := range []string{"Mail", "mail", "MAIL", "Other"} {
-		d.TubeAdded(name)
-	}
-	for _, step := range []struct{ name, want string }{
-		{"MAIL", "MAIL"}, {"MAIL", "mail"}, {"MAIL", "Mail"}, {"MAIL", "MAIL"}, {"oTHER", "Other"}, {"other", "other"},
-	} {
-		if got := d.FindFolded(step.name); got != step.want {
-			t.Errorf("%q is taken for %q, want %q", step.name, got, step.want)
-		}
-		if slices.Contains(all(d), step.want) {
-			d.TubeRemoved(step.want)
-		}
-	}
-}
-
 // TestTubesOfManyShards: shards add and remove tubes at the same time.
 func TestTubesOfManyShards(t *testing.T) {
 	d := newTubes(plain)
@@ -150,21 +131,5 @@ func TestTubesOfManyShards(t *testing.T) {
 	}
 	if got := all(d); !slices.Equal(slices.Sorted(slices.Values(got)), want) || d.Len() != len(want) {
 		t.Errorf("%d tubes: %q, want %q", d.Len(), got, want)
-	}
-}
-
-// TestTubesPanic: a tube cannot be added twice, nor removed when it does not exist.
-func TestTubesPanic(t *testing.T) {
-	d := newTubes(plain)
-	d.TubeAdded("a")
-	for name, f := range map[string]func(){"added": func() { d.TubeAdded("a") }, "removed": func() { d.TubeRemoved("b") }} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("no panic: %s", name)
-				}
-			}()
-			f()
-		}()
 	}
 }

@@ -9,21 +9,19 @@ import (
 
 // A view is a session's state for checks and tests.
 type view struct {
-	Life             string
-	Stops            Stops
-	Held, Usage      int // bytes of held input, and of all that the account has of it
-	Pieces           core.Large
-	Queued, Deferred bool
-	HasPlace         bool // its body has a place, or waits for one
-	Roles            roles
+	Life     string
+	Stops    Stops
+	Held     int // bytes of held input
+	Pieces   core.Large
+	HasPlace bool // its body has a place, or waits for one
+	Roles    roles
 }
 
 // view returns the session's state. The caller must hold the loop.
 func (s *Session) View() view {
 	return view{
-		Life: s.life.String(), Stops: s.stops, Held: s.held(), Usage: s.usage.bytes,
-		Pieces: s.body.pieces, Queued: s.queued, Deferred: s.Deferred(), HasPlace: s.body.listed,
-		Roles: s.roles,
+		Life: s.life.String(), Stops: s.stops, Held: s.held(),
+		Pieces: s.body.pieces, HasPlace: s.body.listed, Roles: s.roles,
 	}
 }
 

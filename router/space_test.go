@@ -132,22 +132,6 @@ func TestJoinIsLetInWithItsOwnBody(t *testing.T) {
 	f.settled(j)
 }
 
-// The job that a submission was about to join is gone when there is room, and a larger
-// one has taken its place.
-func TestJoinOfAnotherJob(t *testing.T) {
-	f := newGearFixture(t)
-	c, b, bg := f.openGear(), f.open(), f.openGear()
-	j, _ := f.waits(c, b)
-	bg.asks(packet(gearman.SubmitJobBG, "f", "u", "x"))
-	b.send("delete 1\r\n")
-	f.committed(j)
-	c.take()
-	c.told(j, packet(gearman.SubmitJob, "f", "u", strings.Repeat("z", 2*largeSize)), answer(gearman.JobCreated, "H:x:2"))
-	f.letIn(j, bg, 2*largeSize)
-	bg.hears(answer(gearman.JobCreated, "H:x:2"))
-	f.settled(j)
-}
-
 // letIn makes room until c is answered. It fails the test unless want bytes are reserved
 // when the submission of c runs.
 func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
@@ -171,7 +155,7 @@ func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 
 // A bury that waits for room keeps what comes behind it, and ends with its session.
 func TestBuryThatWaits(t *testing.T) {
-	for _, end := range []string{"room", "full", "half-close", "half-close, full", "abort"} {
+	for _, end := range []string{"room", "full", "half-close", "abort"} {
 		t.Run(end, func(t *testing.T) {
 			f := newGearFixture(t)
 			c, b := f.openGear(), f.open()

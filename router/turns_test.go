@@ -39,7 +39,7 @@ func (f *fixture) bounded(what string, call func()) {
 // between any two of them.
 func TestWakingEachOtherHasAnEnd(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
-	const pairs, times = 20, 2000
+	const pairs, times = 20, 600
 	var conns []*testConn
 	for i := range pairs {
 		for k := range 2 {

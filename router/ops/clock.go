@@ -10,14 +10,12 @@ import (
 )
 
 // A Clock is the server's time. It starts with the time of day and never steps: setting the
-// system's clock changes no delay, time to run or pause. A suspend of the machine is time
-// that passes for delays and pauses, as it passes while the server is down; but not for
-// times to run and waits, since no worker could be heard meanwhile. A shard.Batch carries
-// the figures that this takes (shard/core/moment.go says what they mean).
+// system's clock changes no delay, time to run or pause. A suspend of the machine counts for
+// delays and pauses, but not for times to run and waits, since no worker could be heard
+// meanwhile. A shard.Batch carries the figures that this takes (shard/core/timer.go).
 //
 // A suspend shows in the time of day, which went on without the monotonic clock. The next
-// turn of a loop notices it, or an idle server within a second. A turn only reads the
-// clock; it asks the system about suspends when the time of day is not as expected.
+// turn of a loop notices it, or an idle server within a second.
 //
 // Rejected: reading CLOCK_BOOTTIME each time (a system call in Go), and counting delays by
 // the time of day as beanstalkd does (a clock that is set right after boot would end all

@@ -46,9 +46,9 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f.check()
 }
 
-// TestBodiesThatDoNotCome are given up only when others wait for longer than they
+// TestLateBodiesAreEvictedOnlyForOthers are given up only when others wait for longer than they
 // should; a body larger than the room is let in alone.
-func TestBodiesThatDoNotCome(t *testing.T) {
+func TestLateBodiesAreEvictedOnlyForOthers(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
 	f.d.Server.Host().LimitBodies(100_000)
 	f.d.HoldAtMost(1 << 20)

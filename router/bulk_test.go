@@ -119,9 +119,9 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	}
 }
 
-// TestFlushThatNobodyWaitsFor: a flush goes on without its caller. The caller is told that
+// TestFlushGoesOnWithoutItsCaller: a flush goes on without its caller. The caller is told that
 // the flush may not be durable; it becomes durable later.
-func TestFlushThatNobodyWaitsFor(t *testing.T) {
+func TestFlushGoesOnWithoutItsCaller(t *testing.T) {
 	dir := t.TempDir()
 	disk := newStallingDisk(dir)
 	cfg := router.Config{Loops: 1, Shards: 1, Journal: &router.Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}

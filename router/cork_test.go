@@ -72,7 +72,7 @@ func TestJobCreatedIsKeptForShort(t *testing.T) {
 	}
 }
 
-func TestWhoGoesOnIsAnsweredAtOnce(t *testing.T) {
+func TestPipeliningClientGetsJobCreatedAtOnce(t *testing.T) {
 	f, tick := newLateFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	c := f.openGear()
 	c.asks(packet(gearman.SubmitJob, "f", "u1", ""))

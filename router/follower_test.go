@@ -141,9 +141,9 @@ func TestFollowerEnds(t *testing.T) {
 	shutDown(t, s)
 }
 
-// TestAnswersDependOnTheLeast: from the moment when another server may lead, no reply is
+// TestRepliesWaitForTheLeaseFence: from the moment when another server may lead, no reply is
 // sent before a commit that only a leader can reach, not even the reply to a read.
-func TestAnswersDependOnTheLeast(t *testing.T) {
+func TestRepliesWaitForTheLeaseFence(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	store := &heldStorage{}
 	h := f.d.Server.Host()

@@ -291,7 +291,7 @@ func TestServersOfAClusterShareHandles(t *testing.T) {
 
 // A client that sends what is no packet is parted from, since more of it may be under way;
 // one that has half-closed is not.
-func TestWhoIsRefusedIsPartedFrom(t *testing.T) {
+func TestRefusedClientCanReadTheReason(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		f := newGearFixture(t)
 		c := &parter{testConn: testConn{f: f}}
@@ -342,7 +342,7 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 }
 
 // A worker's report to many clients that do not read is in memory once for all of them.
-func TestWhatManyDoNotReadIsShared(t *testing.T) {
+func TestUnreadReportsAreShared(t *testing.T) {
 	f := newGearFixture(t)
 	w := f.openGear()
 	w.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))

@@ -176,9 +176,9 @@ func (w *liveServer) jobs(tube string) (n int) {
 	return len(p.Rows)
 }
 
-// TestKillThatWasGivenUpKillsNobody: an operator that is told to try again, because the
+// TestAbandonedKillClosesNoConnection: an operator that is told to try again, because the
 // event loops are late, has not closed the connection.
-func TestKillThatWasGivenUpKillsNobody(t *testing.T) {
+func TestAbandonedKillClosesNoConnection(t *testing.T) {
 	w := serve(t, router.Config{Loops: 1, Shards: 1})
 	k := w.dial(w.beans)
 	k.say("use a\r\n")

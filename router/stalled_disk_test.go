@@ -175,9 +175,9 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
-// TestNobodySeesWhatMayVanish: a job with a put that is not on the disk is given to
+// TestNoClientSeesAChangeThatIsNotDurable: a job with a put that is not on the disk is given to
 // no client and shown to no client. A client that asks for it is answered once the put is durable.
-func TestNobodySeesWhatMayVanish(t *testing.T) {
+func TestNoClientSeesAChangeThatIsNotDurable(t *testing.T) {
 	disk := newStallingDisk(t.TempDir())
 	s := serveOn(t, disk)
 	t.Cleanup(func() { disk.stall(false) }) // or the end would wait for it

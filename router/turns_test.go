@@ -161,7 +161,7 @@ func TestOneCommitForMany(t *testing.T) {
 
 // Of a session that waits for its turn no more than behindMax and one reading are held:
 // there may be thousands. It is read on once all of that was served.
-func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
+func TestInputOfAQueuedSessionIsBounded(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
 	c.canPause = true
@@ -193,7 +193,7 @@ func TestLittleIsHeldOfWhoIsBehind(t *testing.T) {
 
 // A loop that finds more to do whenever it has done what there was hears its sockets
 // all the same: gnet's Execute would have it go on for ever.
-func TestALoopThatFeedsItselfHearsItsSockets(t *testing.T) {
+func TestBusyLoopServesItsSockets(t *testing.T) {
 	srv := serve(t, router.Config{Loops: 2, Shards: 2})
 	stop := make(chan struct{})
 	stopped := make(chan int, 2)

@@ -97,9 +97,9 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesAPlace but an accepted client: a loop that finds no client must not make
+// TestAcceptWithoutAClientTakesNoSeat but an accepted client: a loop that finds no client must not make
 // another loop turn one away meanwhile.
-func TestNobodyTakesAPlace(t *testing.T) {
+func TestAcceptWithoutAClientTakesNoSeat(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

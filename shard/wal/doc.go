@@ -2,7 +2,7 @@
 // back at a start, and gives up what no live job needs. It knows neither commits nor proposals;
 // package commit makes those, and sees a WAL through its methods.
 //
-//	commit.stager ─► Writer.Write, Sync           (a server that is alone)
+//	commit.stager ─► writer.Write, Sync           (a server that is alone)
 //	consensus     ─► Entries.Append, Entries.Sync (one server of several)
 //	                     │
 //	                     ▼
@@ -25,24 +25,21 @@
 //
 // # Ownership
 //
-// Three goroutines run a log. The committer's makes commits when it is woken; where a commit is
-// a mere write, the goroutine that waits for it may make it (commit.Storage.CommitHere). The
-// keeper's prepares segments, gives up old ones and measures the disk. With SyncEvery a third
-// goroutine syncs. They share little, and each thing has one owner:
+// Three goroutines run a log. The committer's makes commits; where a commit is a mere write, the
+// goroutine that waits for it may make it (commit.Storage.CommitHere). The keeper's prepares
+// segments, gives up old ones and measures the disk. With SyncEvery a third one syncs. Each thing
+// has one owner:
 //
-//	Writer             the current segment: the goroutine that makes a commit, and the one that syncs
-//	watermark          the last commit that is durable; Writer and keeper, with a lock
-//	segments           the lists of files, with a lock
+//	writer             the current segment: the goroutine that makes a commit, and the one that syncs
+//	watermark          the last commit that is durable; writer and keeper, with a lock
+//	segments           the lists of files, and the pins of readers; with a lock
 //	preparer, keeper   spare files, compaction, the quota; the keeper
 //	space.Ledger       the sums; any goroutine, by atomic counters
-//	report             what the operator was told
 //	Entries            the index and the newest entries; any goroutine, with a lock
-//	Pin                the segments that a reader needs; with segments' lock
 //
-// The committer may wait for the keeper, when no segment is prepared, and the keeper for the
-// committer, when copies must be durable. They never wait for each other, because the keeper
-// serves a starved committer while it waits (keeper.feedCommitter). Shards never wait: they
-// append to memory.
+// The committer waits for the keeper when no segment is prepared, and the keeper for the committer
+// when copies must be durable. They never wait for each other, because a keeper that waits serves
+// a starved committer (keeper.feedCommitter). Shards never wait: they append to memory.
 //
 // # Start
 //
@@ -55,10 +52,11 @@
 //
 // # One server of several
 //
-// With Options.Replicated the log is shared by several servers that agree on one order of
-// entries. Each entry is a batch that begins with an Entry (package record). A batch's own number
-// counts batches in this machine's files; the index of its entry is the same everywhere.
-// Compaction waits for the watermark instead of a sync.
+// With Options.Replicated several servers share the log, and agree on one order of entries. Each
+// entry is a batch that begins with an Entry (package record). A batch's own number counts batches
+// in this machine's files; the index of its entry is the same everywhere. The goroutine that
+// appends entries has the current segment for itself. What was proposed stays pending in the
+// Ledger until it is written here.
 //
 // Nothing is ever cut off: an entry replaces all earlier entries with its index or a higher one,
 // when entries are read (history) and found (entryIndex). So a crash leaves no state of the
@@ -67,15 +65,12 @@
 // consensus. Without consensus the rest counts as committed too. A batch without an Entry was
 // written by a server alone: it is the entry after the one before, and committed.
 //
-// The goroutine that appends entries has the current segment for itself; the committer does not
-// write. What was proposed stays pending in the Ledger until it is written here.
-//
-// A segment is given up in two steps (lowering), and every machine gives up its own segments.
-// Once the leader's copies are committed, it proposes a Floor. No server needs what is below a
-// committed Floor that is on its own disk. A follower looks at what lives each time, so its
-// directory keeps the bound too. Where a Floor that is on its way keeps a directory at its bound,
-// a starved writer gets another segment all the same. A server that catches up may hold several
-// Floors that it has written and not applied, and exceeds its bound by that.
+// A segment is given up in two steps (lowering), and every machine gives up its own. Once the
+// leader's copies are committed, it proposes a Floor. No server needs what is below a committed
+// Floor that is on its own disk. A follower looks at what lives each time, so its directory keeps
+// the bound too. Where a Floor that is on its way keeps a directory at its bound, a starved writer
+// gets another segment all the same. A server that catches up may hold several Floors that it has
+// written and not applied, and exceeds its bound by that.
 //
 // # What waits for what
 //
@@ -97,7 +92,7 @@
 //
 // A waker holds one wake-up, so it may be woken before its goroutine waits. segments.changed is
 // one condition variable for three conditions: it is always broadcast, and each waiter checks its
-// own condition. A failure broadcasts as well, and ends all waiting for good.
+// own. A failure broadcasts as well, and ends all waiting for good.
 //
 // To request is to have a commit made. To wake is to have a goroutine look for work. To notify is
 // to tell sessions that they may go on. To tend is to do the keeper's work once.

@@ -31,38 +31,31 @@
 //	        + deleteShare × jobs   one Delete for each
 //	        + pauses               the record that ends each
 //
-// A segment's worth of copies does not fit into a segment's worth of room to the byte. A
-// record does not go on in the next segment, so where the copies cross from one segment
-// into the next, and where those begin, an end stays empty that is shorter than the
-// record that did not fit: twice the largest. And several threads may be let in at once,
-// each by a sum that does not know of the others yet: a commit's worth of records in
-// Logs that have not been counted, in practice two more of the largest. Hence four. With
-// little alive there is less to copy than a segment, and what is missing to one counts as
-// slack already.
+// A segment's worth of copies does not fit into a segment's worth of room to the byte: a record
+// does not go on in the next segment, so two ends stay empty that are shorter than the largest
+// record. And several threads may be let in at once, each by a sum that does not know of the
+// others yet: in practice two more of the largest. Hence four. With little alive there is less to
+// copy than a segment, and what is missing to one counts as slack already.
 //
 // # How large the directory may be
 //
 //	bound = 2 × (live + promised) + 3 segments + slack
 //
-// Compaction gives up the oldest segment while the closed ones hold more than half as much
-// again as lives, and half a segment. So outside of that there are: the closed segments, at
-// most one and a half times what lives and half a segment; the current segment and the
-// next one; and what compaction writes before it gives anything up, at most a segment.
-// The two rules meet: whenever another segment would break the bound (Sums.AnotherAllowed
-// says no), the closed segments hold so much garbage that giving one up makes one
-// (Sums.Compactable, when it is urgent, says yes). If that were not so, a journal at its
-// bound could neither grow nor shrink, and its clients would wait for ever. TestNeverStuck
-// holds the two against each other. They meet as long as there is one spare at most. With
-// two there is room for clients, unless the deletes of very many small jobs reserve it; and
-// a round of compaction may be known to be fruitless. Both are for the keeper to see: when
-// nothing can be given up and clients wait, it prefers to break the bound.
+// Compaction gives up the oldest segment while the closed ones hold more than half as much again
+// as lives, and half a segment. Besides, there are the current segment, the next one, and at most
+// a segment that compaction writes before it gives anything up. The two rules meet: whenever
+// another segment would break the bound (Sums.AnotherAllowed says no), giving one up is worth it
+// (Sums.Compactable, when it is urgent, says yes). Otherwise a journal at its bound could neither
+// grow nor shrink, and its clients would wait for ever. TestNeverStuck holds the two against each
+// other. They meet with one spare at most. With two there is room for clients, unless the deletes
+// of very many small jobs reserve it; and a round of compaction may be known to be fruitless. The
+// keeper sees both: when nothing can be given up and clients wait, it breaks the bound.
 //
 // # Several threads
 //
-// Shards add to pending, sessions claim, the committer writes and the keeper prepares, all
-// at a time and without a common lock. A Ledger's counters are atomic, and each byte moves
-// from one to the next in the order promised, pending, free: it is added to the next before
-// it is taken off the last. A reader in the same order (Ledger.Sums) may meet a byte
-// on its way twice, but never misses one. So what is seen as available is there, and the
-// worst that a race can do is a moment's Wait.
+// Shards add to pending, sessions claim, the committer writes and the keeper prepares, all at a
+// time and without a common lock. A Ledger's counters are atomic, and each byte moves from one to
+// the next in the order promised, pending, free: it is added to the next before it is taken off
+// the last. A reader in the same order (Ledger.Sums) may count a byte on its way twice, but never
+// misses one. So what is seen as available is there, and a race costs a moment's Wait at worst.
 package space

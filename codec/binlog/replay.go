@@ -1,5 +1,9 @@
 package binlog
 
+import (
+	"fmt"
+)
+
 // A replay is the state of the jobs after some of the records.
 type replay struct {
 	Contents
@@ -134,4 +138,23 @@ func (r *replay) tube(name []byte) string {
 		r.tubes[t] = t
 	}
 	return t
+}
+
+// A damage is a place where a file does not hold what beanstalkd writes. As an
+// error it is what ended the reading.
+type damage struct {
+	Path   string
+	Offset int64 // of the record, in bytes from the start of the file
+	Reason string
+	// Torn: the file ends here in a record half written, with nothing but zeros
+	// after it: a server was killed within a put that it had not answered. No
+	// error; reading goes on with the next file.
+	Torn bool
+	// Skipped is how many bytes were passed over before a record was found
+	// again, or the end of the file.
+	Skipped int64
+}
+
+func (d damage) Error() string {
+	return fmt.Sprintf("%s: offset %d: %s", d.Path, d.Offset, d.Reason)
 }

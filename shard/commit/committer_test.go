@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"polystalk/shard/wal/space"
 )
@@ -383,43 +381,6 @@ type discard struct{ bytes int }
 
 func (d *discard) Write(e *entry) error      { d.bytes += len(e.data); return nil }
 func (d *discard) Sync(uint64) (bool, error) { return true, nil }
-
-// Everything that several goroutines append is kept, in the order of each, and is
-// acknowledged under the number that they were told.
-func TestManyAppend(t *testing.T) {
-	const shards, each = 4, 500
-	c, m := newMemory(shards, nil)
-	quit := make(chan struct{})
-	var running, shardsDone sync.WaitGroup
-	running.Go(func() { c.serve(quit) })
-	for i := range shards {
-		shardsDone.Go(func() {
-			l := c.logs[i]
-			for range each {
-				l.Begin()
-				l.Buffer.Data = append(l.Buffer.Data, byte('a'+i))
-				n := l.Buffer.Commit
-				if l.End() {
-					l.Request()
-				}
-				for start := time.Now(); c.Acked() < n; time.Sleep(time.Microsecond) {
-					if time.Since(start) > 10*time.Second {
-						t.Errorf("commit %d is never acknowledged, %d is", n, c.Acked())
-						return
-					}
-				}
-			}
-		})
-	}
-	shardsDone.Wait()
-	close(quit)
-	running.Wait()
-	for i := range shards {
-		if n := strings.Count(m.kept, string(rune('a'+i))); n != each {
-			t.Errorf("%d of %d records of shard %d are kept", n, each, i)
-		}
-	}
-}
 
 // Once it has ended, changes wait for ever, whatever the space is that somebody was just
 // about to tell of.

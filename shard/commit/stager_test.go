@@ -133,44 +133,6 @@ func TestBatchesOfAnySequencer(t *testing.T) {
 	}
 }
 
-// TestBodiesFollowTheirRecords: pieces of bodies stand behind the records that they belong
-// to, in one batch with them.
-func TestBodiesFollowTheirRecords(t *testing.T) {
-	p := &paper{most: 1 << 17}
-	s := newStager(p)
-	var b record.Buffer
-	var want []byte
-	for i := range uint64(5) {
-		piece := bytes.Repeat([]byte{byte('a' + i)}, 40_000)
-		b.Delete(i+100, 7)
-		b.Put(&record.Job{ID: i + 1, Tube: []byte("t")}, 7, [][]byte{piece})
-	}
-	data, refs := b.Data, b.Refs
-	for len(data) > 0 {
-		var rec, ref []byte
-		rec, ref, data, refs = record.Next(data, refs, len(b.Data)-len(data))
-		want = append(append(want, rec...), ref...)
-	}
-	if err := s.Write(&entry{commit: 1, data: b.Data, refs: b.Refs}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Sync(1); err != nil {
-		t.Fatal(err)
-	}
-	if got := bytes.Join(p.batches, nil); !bytes.Equal(got, want) || len(p.batches) != 2 {
-		t.Errorf("%d batches with %d bytes, want 2 with %d, or they differ", len(p.batches), len(got), len(want))
-	}
-	for i, b := range p.batches {
-		for len(b) > 0 {
-			n := record.Len(b)
-			if n > len(b) {
-				t.Fatalf("batch %d ends within a record", i)
-			}
-			b = b[n:]
-		}
-	}
-}
-
 // TestBatchWithoutRecords: a commit has one if the sequencer wants one, and else has not; what
 // a segment begins with alone is no reason.
 func TestBatchWithoutRecords(t *testing.T) {

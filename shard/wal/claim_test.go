@@ -210,3 +210,119 @@ func TestFullIsTold(t *testing.T) {
 	}
 	w.closeCores()
 }
+
+// TestRoomKnowsQuota: a limit that the disk does not show is not run into over and over. What the
+// disk shows is no room by then, and only Room asks the disk, for which event loops cannot wait.
+// Once jobs are deleted, changes are taken at once.
+func TestRoomKnowsQuota(t *testing.T) {
+	w := newWorld(3, fakedisk.New(3))
+	d := w.fake
+	d.Limit, d.Shown = 8*SegmentMin, 100*SegmentMin
+	w.fat, w.weight = 0, 3000
+	must(t, second(w.open(true)))
+	for w.j.Pressure() != commit.Full {
+		for range 20 {
+			w.shards[w.rng.IntN(len(w.shards))].put()
+		}
+		must(t, w.commit())
+		must(t, w.tend())
+	}
+	tries := d.Did["create"]
+	for range 300 {
+		w.now += core.Second
+		must(t, w.tend())
+	}
+	if n := d.Did["create"] - tries; n < 5 || n > 20 {
+		t.Errorf("%d tries in five minutes", n)
+	}
+	asked := d.Asked
+	if w.j.Stats(); !w.j.FullHere() || d.Asked != asked {
+		t.Errorf("full %v, and the disk is asked %d times", w.j.FullHere(), d.Asked-asked)
+	}
+	if got := w.j.Room(); got > 3*SegmentMin || !w.j.FullWith(got) || w.j.FullWith(100*SegmentMin) {
+		t.Errorf("room for %d bytes, full %t", got, w.j.FullWith(got))
+	}
+	for w.jobs() > 10 {
+		w.shards[w.rng.IntN(len(w.shards))].delete()
+	}
+	must(t, w.commit())
+	must(t, w.tend())
+	if p := w.j.Pressure(); p != commit.Open {
+		t.Errorf("pressure %d after jobs were deleted", p)
+	}
+	w.closeCores()
+}
+
+// behindABody is a journal of two segments that can take nothing more. The first is nearly
+// all garbage, but for the beginning of a body of size bytes that is copied whole or not
+// at all, and for which there is no room without a third segment.
+func behindABody(t *testing.T, size int) (*world, *part) {
+	t.Helper()
+	w := newWorld(1, fakedisk.New(1))
+	w.parts, w.weight, w.fat = 1, 100, 0
+	w.opts.SegmentSize = 1 << 20
+	must(t, second(w.open(true)))
+	p := w.shards[0]
+	var c commit.Claim
+	if answer := w.claimed(&c, int64(size)+256); answer != commit.Open {
+		t.Fatalf("a body of %d bytes is answered %d", size, answer)
+	}
+	p.large(size)
+	w.j.Release(&c)
+	must(t, w.commit())
+	for w.j.Pressure() == commit.Open {
+		p.put()
+		must(t, w.commit())
+	}
+	for segment := uint64(1); segment == 1 && len(p.all) > 1; segment, _ = w.j.End() {
+		p.remove(1) // each in a commit of its own, which takes the most
+		must(t, w.commit())
+	}
+	for len(p.all) > 1 {
+		p.remove(1)
+	}
+	must(t, w.commit())
+	if s := w.j.Stats(); s.Oldest != 1 || s.Current != 2 || s.Live > int64(size)+300 {
+		t.Fatalf("%+v", s)
+	}
+	return w, p
+}
+
+// TestEmptyQueueEndsAFullDisk: a segment is not given up while no file can be made, or no room is
+// left for the body that it begins. The first passes by itself. The second passes once the body is
+// deleted, although less than a quarter segment lived.
+func TestEmptyQueueEndsAFullDisk(t *testing.T) {
+	w, p := behindABody(t, 100_000)
+	tries := 0
+	w.fake.Before = func(op, _ string) error {
+		if op == "create" {
+			tries++
+			return syscall.EMFILE
+		}
+		return nil
+	}
+	must(t, w.j.Tend())
+	if s := w.j.Stats(); s.Oldest != 1 || tries == 0 {
+		t.Errorf("for want of descriptors: %d tries, %+v", tries, s)
+	}
+	w.fake.Before = nil
+	must(t, w.j.Tend())
+	if s := w.j.Stats(); s.Oldest == 1 || w.j.Pressure() != commit.Open {
+		t.Errorf("with descriptors again: pressure %d, %+v", w.j.Pressure(), s)
+	}
+	w.closeCores()
+
+	w, p = behindABody(t, 100_000)
+	w.fake.Limit = w.fake.Size()
+	must(t, w.j.Tend())
+	if answer := w.j.Pressure(); answer != commit.Full {
+		t.Fatalf("pressure %d on a full disk: %+v", answer, w.j.Stats())
+	}
+	p.remove(0)
+	must(t, w.commit())
+	must(t, w.j.Tend())
+	if answer := w.j.Pressure(); answer != commit.Open {
+		t.Errorf("pressure %d with nothing in the queue: %+v", answer, w.j.Stats())
+	}
+	w.closeCores()
+}

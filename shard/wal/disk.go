@@ -34,7 +34,6 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
-	Truncate(size int64) error
 	// Sync makes the file's bytes durable, and its size.
 	Sync() error
 }

@@ -320,8 +320,6 @@ func (h *file) Size() (int64, error) {
 	return int64(len(h.f.Data)), nil
 }
 
-func (h *file) Truncate(size int64) error { panic("nobody truncates") }
-
 func (h *file) ReadAt(b []byte, at int64) (int, error) {
 	_, err := h.d.begin("read", h.name)
 	defer h.d.mu.Unlock()

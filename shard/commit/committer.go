@@ -10,24 +10,21 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A sink orders commits and makes them safe. Only the goroutine that makes a commit calls it,
-// so never two at a time: the committer's own, or an event loop in CommitHere. No shard is owned
-// then and no Log is open, so a sink may wait as long as it has to.
+// A sink orders commits and makes them safe. Only the goroutine that makes a commit calls it, with
+// no shard owned and no Log open, so a sink may wait as long as it has to.
 //
-// An error ends the storage, unless it is ErrStopped: nothing is tried again, and neither this
-// commit nor a later one is acknowledged. A sink undoes nothing, since what it took may be lost
-// or kept.
+// An error ends the storage, unless it is ErrStopped: neither this commit nor a later one is
+// acknowledged. What the sink took may be lost or kept.
 type sink interface {
-	// Write takes what one Log has for commit e.commit. It is called once for each Log that
-	// has something; an entry may be empty. The records of one Log stay in order; the order
-	// of Logs is free. The sink may use e until Write returns, and the pieces in e.refs for
-	// ever, since they never change.
+	// Write takes what one Log has for commit e.commit, perhaps nothing. The records of one Log
+	// stay in order; the order of Logs is free. The sink may use e until Write returns, and the
+	// pieces in e.refs for ever, since they never change.
 	Write(e *entry) error
 
-	// Sync ends commit n. There may be commits without an entry. safe says that all that Write
-	// took is as safe as the policy asks, so n may be acknowledged. A sink that needs other
-	// servers for that returns false, and committer.Committed is called later. The sink limits
-	// how many commits are under way by waiting in Write or Sync.
+	// Sync ends commit n, which may have no entry. safe says that n is as safe as the policy asks,
+	// and may be acknowledged. A sink that needs other servers for that returns false, and
+	// committer.Committed is called later. The sink limits the number of commits under way by
+	// waiting in Write or Sync.
 	Sync(n uint64) (safe bool, err error)
 }
 
@@ -45,17 +42,14 @@ type committerOptions struct {
 	sink sink
 	logs int // one for each shard
 
-	// here lets a goroutine that waits for a commit make it, as far as prompt allows: where a
-	// commit is a mere write, handing it to another thread costs more than making it.
-	here bool
-	// prompt reports whether a commit would take one write now, and no waiting. CommitHere
-	// calls it before it makes the commit.
+	// here lets a goroutine that waits for a commit make it, if prompt reports that it takes one
+	// write now and no waiting: handing that to another thread costs more than doing it.
+	here   bool
 	prompt func() bool
 
-	// step is the least number of bytes after which a Log calls appended.
-	step int
-	// appended hears that n bytes more wait in a Log. The shard's owner calls it with the Log
-	// open: it must neither wait nor wake a goroutine that may use a shard.
+	// appended hears that n bytes more wait in a Log, step bytes at least. The shard's owner calls
+	// it with the Log open: it must neither wait nor wake a goroutine that may use a shard.
+	step     int
 	appended func(n int64)
 	// acked hears that a commit was acknowledged.
 	acked func()
@@ -63,13 +57,11 @@ type committerOptions struct {
 	failed func(*Failure)
 }
 
-// A committer numbers commits: it takes what the Logs hold, gives it to a sink, and raises
-// Acked once that is safe. One commit serves all Logs, because making a thousand records safe
-// costs as much as making one safe.
+// A committer numbers commits: it takes what the Logs hold, gives it to a sink, and raises Acked
+// once that is safe. One commit serves all Logs, because a thousand records cost as much as one.
 //
-// To request a commit is to have one made, by whatever goroutine. To wake is to have the
-// committer's goroutine make one. To commit is to make one. To acknowledge is to let replies go
-// that wait for one.
+// To request a commit is to have any goroutine make one. To wake is to have the committer's
+// goroutine make one. To acknowledge is to let replies go that wait for one.
 type committer struct {
 	opts committerOptions
 	logs []*Log
@@ -118,8 +110,8 @@ func (c *committer) Requested() bool { return c.requested.Load() }
 // Pressure says whether changes are taken.
 func (c *committer) Pressure() Pressure { return Pressure(c.pressure.Load()) }
 
-// setPressure says whether changes are taken, and whether a record.Buffer is Tight. It reports
-// whether the pressure has changed. After Fail it stays Wait.
+// setPressure sets the pressure, and whether a record.Buffer is Tight. It reports whether the
+// pressure has changed. After Fail it stays Wait.
 func (c *committer) setPressure(p Pressure, tight bool) (changed bool) {
 	c.tight.Store(tight)
 	if c.Pressure() == p || Pressure(c.pressure.Swap(int32(p))) == p {
@@ -193,9 +185,8 @@ func (c *committer) CommitHere() {
 	c.commit() // its error has ended the storage
 }
 
-// Commit makes a commit. An error has ended the storage when it returns, and so before the next
-// commit can begin: that one would find a half-written batch, or its sync would succeed and mean
-// nothing.
+// Commit makes a commit. An error has ended the storage before the next commit can begin: that one
+// would find a half-written batch, or its sync would succeed and mean nothing.
 func (c *committer) Commit() error {
 	c.committing.Lock()
 	defer c.committing.Unlock()
@@ -224,9 +215,8 @@ func (c *committer) commit() error {
 	return nil
 }
 
-// run takes the Logs, has them written, and acknowledges the commit if it is safe. It reports
-// whether some of the records are waited for under the next number, so another commit must
-// follow.
+// run takes the Logs, has them written, and acknowledges the commit if it is safe. late reports
+// that some of the records are waited for under the next number, so another commit must follow.
 func (c *committer) run() (late bool, err error) {
 	if err := c.Err(); err != nil {
 		return false, err // perhaps another goroutine's
@@ -252,9 +242,8 @@ func (c *committer) run() (late bool, err error) {
 	return late && err == nil, err
 }
 
-// Committed acknowledges commit n and all before it. It is called for each number at most once,
-// in order. The error is the one that has ended the storage meanwhile: then nothing was
-// acknowledged, and nothing will be.
+// Committed acknowledges commit n and all before it. Numbers come once and in order. The error is
+// the one that has ended the storage: then nothing was acknowledged, and nothing will be.
 func (c *committer) Committed(n uint64) error {
 	if err := c.acknowledge(n); err != nil {
 		return err

@@ -32,10 +32,4 @@
 // replies, and compaction asks whether a job's last record is younger than a segment. If slots
 // were replicated in several groups with commits of their own, each of these numbers would have
 // to name its group. Nothing is built for that.
-//
-// # What has the shape of files
-//
-// Another storage would need its own answer for three things: Storage.Segment and the segments
-// in Stats, which only statistics tell; Stats.Migrated, which compaction counts; and the fields
-// of a Claim, by which package space counts tries to make room.
 package commit

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// adopt makes the journal go on where the history ends. Everything it will go
-// on behind is on the disk when it returns; see "Proof" in the package's
-// documentation.
+// adopt makes the journal go on where the history ends. All of the history is on the disk when it
+// returns; see "Proof" in the package comment.
 func (r *recovery) adopt() error {
 	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
@@ -104,11 +103,10 @@ func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// rewrite makes durable what s is taken to hold: its batches that are not
-// proven, byte for byte where they are, and zeros from its end on, so that
-// nothing of a torn end is ever taken for a batch again. To sync is not enough:
-// what a process before us could not write back counts as written, and so do
-// the zeros with which it did the same. It returns buf, perhaps a larger one.
+// rewrite makes durable what s is taken to hold: its batches that are not proven, byte for byte in
+// their place, and zeros from its end on, so that nothing of a torn end is ever taken for a batch.
+// A sync is not enough: what an earlier process could not write back counts as written, zeros
+// included. It returns buf, perhaps a larger one.
 func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 	name := SegmentName(s.number)
 	from := int64(headerSize)

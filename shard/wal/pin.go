@@ -80,10 +80,8 @@ func (p *Pin) Bytes() int64 {
 
 // Each calls visit with the contents of the pinned segments, from the oldest to the end of the
 // current one, wherever that is by then. The pieces of a segment follow on each other from offset
-// 0 on. They are its header and whole batches with right checksums, and are valid until visit
-// returns. A segment that was visited to its end is no longer pinned.
-//
-// It takes as long as visit does, and blocks nothing.
+// 0 on: its header, and whole batches with right checksums. They are valid until visit returns. A
+// segment that was visited to its end is no longer pinned. Each blocks nothing.
 func (p *Pin) Each(visit func(number uint64, at int64, piece []byte) error) error {
 	buf := make([]byte, min(readStep, p.j.opts.SegmentSize/16))
 	for {

@@ -10,10 +10,9 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A writer writes batches to the current segment, goes on to the next when that is full, and
-// syncs as the policy says. It is the sequencer of a server that is alone (package commit).
-//
-// Its methods belong to the goroutine that makes a commit. Syncs run one at a time.
+// A writer writes batches to the current segment, goes on to the next when that is full, and syncs
+// as the policy says. It is the sequencer of a server that is alone (package commit). Its methods
+// belong to the goroutine that makes a commit. Syncs run one at a time.
 type writer struct {
 	*parts
 	figures figures
@@ -236,7 +235,7 @@ func (w *writer) sync() error {
 	return nil
 }
 
-// syncEvery makes durable within a time what is written: it is a goroutine of its own.
+// syncEvery is a goroutine that makes durable within every what is written.
 func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 	for {
 		select {
@@ -244,8 +243,6 @@ func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 			return
 		case <-w.dirty:
 		}
-		// The first unsynced byte was written just now; the sync itself comes
-		// on top of that time.
 		select {
 		case <-quit:
 			return

@@ -65,13 +65,12 @@ func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 }
 
 // Claim implements commit.Storage.Claim. taken says whether changes in one piece are taken: a
-// claim does not overtake them. It reports whether there is something for the keeper to do: the claim has
-// begun to wait for a segment, or has given one up; or a segment is wanted now that was not
-// before, since a claim that waits asks for more, or another one took what there was.
+// claim does not overtake them. changed reports that the keeper has something to do: the claim has
+// begun or ceased to wait, or a segment is wanted now that was not before.
 //
-// A claim is never refused for what was known before it asked. It notes how many segments had
-// been tried by then; only a later try that finds no space refuses it. Until then its bytes are
-// wanted, and the keeper makes segments for them whatever the bound is.
+// A claim is never refused for what was known before it asked: only a try to prepare a segment
+// that began later, and found no space, refuses it. Until then its bytes are wanted, and the keeper
+// makes segments for them whatever the bound is.
 func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool) {
 	if n <= c.Body {
 		return Open, false

@@ -2,13 +2,11 @@ package space
 
 import "time"
 
-// A Quota is a limit that the disk's free space does not show, as it is known
-// by running into it: a segment could not be filled, and what had been written
-// of it was removed again. That is not done over and over. The system does not say when
-// the limit moves, so the next try comes after a pause, twice as long each time. It comes
-// sooner when a file of ours was removed, and when as much space has become free as may
-// be the same owner's; after each such try that failed it takes twice as much. The zero
-// value knows of no limit. It belongs to the preparer.
+// A Quota is a limit that the disk's free space does not show: a segment could not be filled. The
+// system does not say when the limit moves, so the next try comes after a pause, twice as long
+// each time. It comes sooner when a file of ours was removed, or when as much as was missing has
+// become free; each failed try doubles that. The zero value knows of no limit. It
+// belongs to the preparer.
 type Quota struct {
 	err       error         // of the last try; nil: it knows of no limit
 	at        time.Time     // when that was

@@ -1,12 +1,9 @@
 package space
 
 // A Round is compaction of as many segments as there were when it began, the current one
-// included. One that leaves as many is fruitless, and so is another before something has
-// changed: what lives can be such that it takes more segments than it has bytes for, with
-// the beginnings of large bodies that went on in the next segment, and pauses. Without
-// this, such a journal would be copied from its beginning to its end for ever.
-//
-// It belongs to the keeper.
+// included. One that leaves as many is fruitless, and so is another before something has changed:
+// large bodies that go on in the next segment, and pauses, may take more segments than they have
+// bytes for. Without this, such a journal would be copied for ever. It belongs to the keeper.
 type Round struct {
 	left   int // segments that are to be given up yet; zero: no round is under way
 	before int // closed segments when it began
@@ -40,11 +37,9 @@ func (r *Round) GivenUp(closed int, live int64) {
 // Hopeless reports whether another round would be fruitless: there are no more closed
 // segments than when one was, and about as much lives.
 //
-// About as much is a quarter segment, by which a round can be of use again. But what lives
-// may have been less than that all the time, as small jobs behind the beginning of a
-// large body: then a queue that empties changes by less, down to nothing, and a full disk
-// that only a round could free would stay full, with nothing in it. So a quarter of what
-// lived is enough if that is less.
+// About as much is within a quarter segment, by which a round can be of use again. If less lived
+// all the time, a quarter of it: otherwise a disk that only a round could free would stay full
+// when the queue becomes empty.
 func (r *Round) Hopeless(closed int, live, segment int64) bool {
 	changed := max(r.fruitlessLive-live, live-r.fruitlessLive)
 	return r.fruitlessAt >= closed && changed < min(segment/4, r.fruitlessLive/4+1)

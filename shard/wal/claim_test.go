@@ -42,36 +42,6 @@ func (p *part) large(size int) {
 	p.all = append(p.all, w.id)
 }
 
-// TestLargeBodies: a claim gets what there is room for, or will be.
-func TestLargeBodies(t *testing.T) {
-	w := newWorld(1, fakedisk.New(1))
-	must(t, second(w.open(true)))
-	p := w.shards[0]
-	size := 3 * SegmentMin
-	var c commit.Claim
-	for n := range 12 {
-		if answer := w.claimed(&c, int64(size)); answer != commit.Open {
-			t.Fatalf("body %d: %d: %+v", n, answer, w.j.Stats())
-		}
-		p.large(size)
-		w.j.Release(&c)
-		if n%3 == 2 {
-			p.delete()
-			p.delete()
-		}
-		must(t, w.commit())
-		must(t, w.tend())
-	}
-	w.fake.Cut()
-	must(t, second(w.open(true)))
-	d := w.fake
-	d.Limit = d.Size() + SegmentMin
-	if answer := w.claimed(&c, int64(size)); answer != commit.Full {
-		t.Errorf("on a full disk: %d", answer)
-	}
-	w.closeCores()
-}
-
 // TestAClaimEndsWithItsClient: what was made for a claim is given back once its client is gone,
 // also while the claim waits.
 func TestAClaimEndsWithItsClient(t *testing.T) {

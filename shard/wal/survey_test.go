@@ -185,47 +185,23 @@ func TestSurveyOfABadDisk(t *testing.T) {
 	}
 }
 
-// neverLeads is a commit.Proposer of a server that follows.
-type neverLeads struct{}
-
-func (neverLeads) Propose([]byte, uint64) error { return commit.ErrStopped }
-func (neverLeads) End(uint64) error             { return commit.ErrStopped }
-func (neverLeads) Wanted() bool                 { return false }
-
-// TestSurveyOfALog tells its last entry, also behind entries that others have replaced.
+// TestSurveyOfALog: the survey knows the last entry, also behind entries that others have replaced.
 func TestSurveyOfALog(t *testing.T) {
 	d := fakedisk.New(1)
 	j := commit.New(commit.Options{
-		Options: Options{
-			Disk: d, SegmentSize: SegmentMin, Manual: true,
-			Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
-		},
-		Shards:   1,
-		Proposer: neverLeads{},
-		Node:     1,
+		Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now},
+		Shards:  1, Proposer: mute{},
 	})
-	if _, err := j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil }}); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Open())
 	defer j.Close()
 	e := j.Entries()
 	for i, x := range []struct{ first, n, term uint64 }{{1, 40, 1}, {41, 10, 3}, {38, 2, 4}, {40, 30, 4}, {70, 1, 7}} {
 		for k := range x.n {
-			entry := Entry{Index: x.first + k, Term: x.term, Kind: record.Change, Data: make([]byte, 9000)}
-			if err := e.Append([]Entry{entry}, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Append([]Entry{{Index: x.first + k, Term: x.term, Kind: record.Change, Data: make([]byte, 9000)}}, 0))
 		}
-		if err := e.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Sync())
 		s, err := Look(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := x.first + x.n - 1
 		if term, err := e.Term(e.Last()); s.LastIndex != want || s.LastTerm != x.term || e.Last() != want || term != x.term || err != nil {
 			t.Errorf("step %d: the last entry is %d of term %d (by the log %d of %d, %v), want %d of %d", i, s.LastIndex, s.LastTerm, e.Last(), term, err, want, x.term)

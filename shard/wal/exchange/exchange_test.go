@@ -118,29 +118,6 @@ func (s *scene) check(d *fakedisk.Disk, mayBeOld bool) error {
 	return nil
 }
 
-func TestExchange(t *testing.T) {
-	for _, s := range scenes {
-		t.Run(s.name, func(t *testing.T) {
-			d := s.disk(t, 1)
-			if err := exchange.Begin(d); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.check(d, false); err != nil {
-				t.Fatal(err)
-			}
-			if found, err := exchange.Resume(d); found != exchange.Nothing || err != nil {
-				t.Fatalf("a start found %v (%v) when all was done", found, err)
-			}
-			if d.Cut(); s.check(d, false) != nil {
-				t.Fatalf("after a power cut: %v", s.check(d, false))
-			}
-			if n := d.Opened(); n != 0 {
-				t.Fatalf("%d files are open", n)
-			}
-		})
-	}
-}
-
 // TestEndAnywhere ends the process at each operation of an exchange, and then at each of the
 // start that goes on: by kill -9, or by a power cut after which any changes of names are durable.
 func TestEndAnywhere(t *testing.T) {

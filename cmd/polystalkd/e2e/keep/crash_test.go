@@ -1,11 +1,10 @@
 package keep
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -171,18 +170,18 @@ func TestKillAmidOperations(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s, base := startHTTP(t, dir)
+			s, api := startAPI(t, dir)
 			c := s.Client()
 			daemon.MustAsk(t, c, "use other\r\n")
 			putN(t, c, 10, "put 9 0 100 5\r\nother\r\n")
 			daemon.MustAsk(t, c, "use from\r\n")
 			putN(t, c, jobs, "put 9 0 100 4\r\nbody\r\n")
 			answered := make(chan bool, 1)
-			go func() { answered <- operate(base, o.method, o.path, o.body) == nil }()
+			go func() { answered <- operate(api, o.method, o.path, o.body) == nil }()
 			time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond)
 			s.Crash()
 			done := <-answered
-			s, base = startHTTP(t, dir)
+			s, api = startAPI(t, dir)
 			was, is := count(t, s, o.becomes)
 			switch {
 			case o.becomes == "" && was > jobs, o.becomes != "" && o.name != "move" && was+is != jobs, o.name == "move" && was+is < jobs:
@@ -190,7 +189,7 @@ func TestKillAmidOperations(t *testing.T) {
 			case done && o.method == "DELETE" && was > 0:
 				t.Errorf("the operation was answered, and %d jobs are as before", was)
 			}
-			if err := operate(base, o.method, o.path, o.body); err != nil {
+			if err := operate(api, o.method, o.path, o.body); err != nil {
 				t.Fatal(err)
 			}
 			if was, is := count(t, s, o.becomes); was > 0 || o.becomes != "" && is < jobs {
@@ -203,50 +202,34 @@ func TestKillAmidOperations(t *testing.T) {
 	}
 }
 
-// startHTTP serves HTTP as well, below base.
-func startHTTP(t *testing.T, dir string) (s *daemon.Server, base string) {
+// startAPI serves HTTP at a unix socket as well.
+func startAPI(t *testing.T, dir string) (*daemon.Server, *daemon.API) {
 	t.Helper()
-	s = startLogged(t, dir, "-s", "300000", "--http", "127.0.0.1:0")
-	line := s.WaitLog("serving HTTP")
-	if line == nil {
+	socket := filepath.Join(dir, "http")
+	s := startLogged(t, dir, "-s", "300000", "--http", "unix:"+socket)
+	if s.WaitLog("serving HTTP") == nil {
 		t.Fatal(s.LogText())
 	}
-	return s, "http://" + line["listen"].(string) + "/api/v1/"
+	return s, daemon.NewAPI(socket)
 }
 
 // operate asks for an operation and waits for its end. An error is no answer, or a refusal. A
 // tube that is gone has nothing left to do.
-func operate(base, method, path, body string) error {
+func operate(api *daemon.API, method, path, body string) error {
+	var in, out any
+	if body != "" {
+		in = json.RawMessage(body)
+	}
 	var v admin.Operation
+	if method == "POST" {
+		out = &v
+	}
 	for {
-		r, err := http.NewRequest(method, base+path, strings.NewReader(body))
-		if err != nil {
+		status, _, err := api.Do(method, "/api/v1/"+path, "", in, out, 404)
+		if err != nil || status == 404 || out == nil || v.Ended != nil {
 			return err
 		}
-		if body != "" {
-			r.Header.Set("Content-Type", "application/json")
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err
-		}
-		var b bytes.Buffer
-		_, err = b.ReadFrom(resp.Body)
-		resp.Body.Close()
-		switch {
-		case err != nil:
-			return err
-		case resp.StatusCode == 404:
-			return nil
-		case resp.StatusCode >= 300:
-			return fmt.Errorf("%s %s: %s", method, path, b.Bytes())
-		case method == "DELETE":
-			return nil
-		}
-		if err := json.Unmarshal(b.Bytes(), &v); err != nil || v.Ended != nil {
-			return err
-		}
-		method, path, body = "GET", fmt.Sprintf("operations/%d", v.ID), ""
+		method, path, in = "GET", fmt.Sprintf("operations/%d", v.ID), nil
 		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -78,44 +78,32 @@ func ReadDir(dir string, opt Options) (*Contents, error) {
 // Len is the number of live jobs.
 func (c *Contents) Len() int { return len(c.jobs) }
 
-// Jobs reads the live jobs in the order of their first full records, in which
-// beanstalkd puts them back: buried jobs of a tube are in that order, whenever
-// they were buried. Each Body is what alloc returns for its size in bytes, so
-// that the caller decides where bodies live; with a nil alloc it is made anew
-// and the caller's. An error ends the sequence: a file vanished, could not be
-// read, or changed since ReadDir. Jobs may be called again.
+// Jobs reads the live jobs in the order of their first full records, in which beanstalkd puts them
+// back, buried ones too. alloc returns the memory of each Body by its size in bytes; nil: new
+// memory, which the caller owns. An error ends the sequence: a file vanished, could not be read, or
+// changed since ReadDir. Jobs may be called again.
 func (c *Contents) Jobs(alloc func(size int) []byte) iter.Seq2[Job, error] {
 	if alloc == nil {
 		alloc = func(size int) []byte { return make([]byte, size) }
 	}
 	return func(yield func(Job, error) bool) {
-		var s *source
-		defer func() {
-			if s != nil {
-				s.close()
-			}
-		}()
-		var buf []byte
-		file := -1
+		s, file := &source{}, -1
+		defer func() { s.close() }()
 		for _, e := range c.jobs {
 			if e.file != file {
-				if s != nil {
-					buf = s.close()
-				}
-				var err error
-				if s, err = openSource(c.paths[e.file], buf); err != nil {
+				next, err := openSource(c.paths[e.file], s.close())
+				if err != nil {
 					yield(Job{}, err)
 					return
 				}
-				file = e.file
+				s, file = next, e.file
 			}
 			job := e.job
-			body, err := e.body(s, alloc)
-			if err != nil {
+			var err error
+			if job.Body, err = e.body(s, alloc); err != nil {
 				yield(Job{}, err)
 				return
 			}
-			job.Body = body
 			if !yield(job, nil) {
 				return
 			}

@@ -49,14 +49,14 @@ type Storage interface {
 	// this has moved; so read it before you ask.
 	Notified() uint64
 
-	// Fits asks whether there may be room for a body of n bytes some day, without promising
-	// any. Wait means to ask again after the next notification. Full means that the disk
-	// was asked since the question was first put, and has no room.
+	// Fits asks whether there may be room for a body of n bytes, without promising any. Wait
+	// means to ask again after the next notification. Full means that the disk was asked since
+	// the first call, and has no room.
 	Fits(c *Claim, n int64) Pressure
 
 	// Claim raises c to n bytes of records in all, if there is room. Wait means to ask again
 	// after the next notification; room is made meanwhile. Full means that none could be made
-	// since the question was first put; c is released then.
+	// since the first call; c is released then.
 	Claim(c *Claim, n int64) Pressure
 
 	// Release gives back what c has and waits for, once its bytes are in a Log or have

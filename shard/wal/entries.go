@@ -141,10 +141,10 @@ func (e *Entries) Changes(after uint64) []Entry {
 	return nil
 }
 
-// Append adds entries with indexes in a row, behind the last one or in the place of earlier
-// ones. All entries up to commit are committed, as far as they are there. They are not durable
-// before Sync. While the disk is full Append waits; in a Manual journal it fails, and the entries
-// up to Last were added. Any other error has ended the journal.
+// Append adds entries with indexes in a row, behind the last one or in the place of earlier ones.
+// Entries up to commit are committed. They are not durable before Sync. While the disk is full
+// Append waits; in a Manual journal it fails, and the entries up to Last were added. Any other
+// error has ended the journal.
 func (e *Entries) Append(list []Entry, commit uint64) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()

@@ -10,11 +10,8 @@ import (
 )
 
 // A keeper prepares segments before they are needed, gives up old ones, and asks the disk how
-// much is free. It is one goroutine; with Options.Manual the caller of Tend runs it. To tend is
-// to do one round of all that; to wake the keeper is to have it tend.
-//
-// Until the journal leads it only prepares segments. What lives may not be known then, and the
-// leader decides what to give up.
+// much is free. It is one goroutine; with Options.Manual the caller of Tend runs it. Until the
+// journal leads it only prepares segments: the leader decides what to give up.
 type keeper struct {
 	*parts
 	tending sync.Mutex // held to tend, and to begin to lead
@@ -47,7 +44,7 @@ func (k *keeper) run() {
 		case <-k.wakeKeeper:
 		case <-timer.C:
 			if k.committer.Requested() {
-				k.committer.Wake() // nobody waits for what was recorded, but it is to last
+				k.committer.Wake() // no session waits for what was recorded, but it is to last
 			}
 		}
 		if err := k.tend(); err != nil {
@@ -154,7 +151,7 @@ func (k *keeper) addIf(wanted bool) (added bool, err error) {
 func (k *keeper) look() (wanted, urgent bool) {
 	wanted = k.segments.anotherWanted()
 	if !wanted && k.ledger.SetFull(false) {
-		k.committer.UpdatePressure() // nobody needs what there was no space for
+		k.committer.UpdatePressure() // what there was no space for is not needed any more
 	}
 	k.report.tellSpace()
 	sums := k.ledger.Sums()
@@ -173,7 +170,7 @@ func (k *keeper) tidy() error {
 	}
 	k.committer.UpdatePressure()
 	if sums := k.ledger.Sums(); sums.Wanted > 0 {
-		k.committer.Notify() // a promise was given back, perhaps
+		k.committer.Notify() // perhaps a promise was given back
 	}
 	if err := k.preparer.trim(); err != nil {
 		return err

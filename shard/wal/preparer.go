@@ -50,8 +50,8 @@ func (p *preparer) add() error {
 	return err
 }
 
-// passing reports whether an error is about the process and not about the disk: its clients have
-// all descriptors or memory. Nothing was written then, and it is tried again.
+// passing reports whether an error is about the process and not the disk: its clients have all
+// descriptors or memory. Nothing was written then, and it is tried again.
 func passing(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
@@ -168,9 +168,8 @@ func (p *preparer) remove(s *segment) error {
 	return nil
 }
 
-// openNext has the file of the next segment open before its turn comes, so that no want
-// of descriptors can keep the committer from it then. It reports false when there is no
-// segment, or no descriptor now.
+// openNext opens the file of the next segment before its turn comes, so that a lack of descriptors
+// cannot stop the committer then. It reports false if there is no segment, or no descriptor now.
 func (p *preparer) openNext() (bool, error) {
 	s := p.segments
 	s.mu.Lock()
@@ -213,13 +212,14 @@ func spaceError(doing string, err error) error {
 // reads, and the directory. The server counts its connections so that these are left.
 const Descriptors = unsyncedMax + 2 + 6
 
-// sparesKept are not given back for being more than is needed: filling them anew would
-// cost as much as writing them.
-const sparesKept = 2
-
-// surplusFor is how long there are more before they are given back, unless they break
-// the bound: large bodies often come in numbers.
-const surplusFor = time.Second
+const (
+	// sparesKept spares are kept though none is needed: filling a new one costs as much as
+	// writing it.
+	sparesKept = 2
+	// surplusFor is how long more are kept, unless they break the bound: large bodies often come
+	// in numbers.
+	surplusFor = time.Second
+)
 
 // trim gives spares back that were made for what has come to nothing.
 func (p *preparer) trim() error {

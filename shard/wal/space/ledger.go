@@ -85,8 +85,8 @@ func (l *Ledger) Pressure() (p Pressure, tight bool) {
 }
 
 // SetElsewhere notes that a majority of the other servers had room for n bytes, at some moment
-// since the call before the last; math.MaxInt64 is no limit. What was sent since then takes from
-// that, and so does what will be sent.
+// since the call before the last; math.MaxInt64 is no limit. What is sent from then on takes from
+// that.
 func (l *Ledger) SetElsewhere(n int64) {
 	end := int64(math.MaxInt64)
 	if n < end-l.sentBy[0] {
@@ -150,9 +150,8 @@ func (l *Ledger) Write(n int64) {
 // Written notes that all is written that was taken. The goroutine that makes a commit calls it.
 func (l *Ledger) Written() { l.settle(l.taken) }
 
-// Send notes that n bytes, of what was taken, are proposed to the other servers. They stay
-// pending until Land. The goroutine that makes a commit calls it, and Written once a commit is
-// sent.
+// Send notes that n bytes, of what was taken, are proposed to the other servers. They stay pending
+// until Land. The goroutine that makes a commit calls Send, and Written once a commit is sent.
 func (l *Ledger) Send(n int64) {
 	known := min(l.taken, n)
 	l.taken -= known

@@ -32,9 +32,8 @@ func (s *Sums) Reserve() int64 {
 	return s.Segment + s.slack() + deleteShare*s.Jobs + s.Pauses
 }
 
-// slack is what goes with a segment's worth of copies besides: what is copied may leave
-// the ends of two segments empty, into which the next record does not go, and the last
-// that were let in, on several threads, may take more than was left.
+// slack is kept besides a segment's worth of copies: two ends of segments may stay empty, and the
+// last records that several threads let in may take more than was left.
 func (s *Sums) slack() int64 {
 	n := slackRecords * s.Largest
 	return max(0, min(n, s.Live+n-s.Segment))
@@ -75,11 +74,9 @@ func (s *Sums) capacity(disk int64) int64 {
 	return disk + s.Size - s.Live - s.Pending - s.Promised - s.Reserve()
 }
 
-// Pressure is whether changes are taken, and whether records are to be left out that can
-// be. Changes are Full where they would Wait, once a segment was wanted and there was no
-// space to prepare it. Tight is earlier than Full when nothing is left but the reserve,
-// although the disk may only be behind, and though a compaction may be about to make room,
-// which itself takes from the reserve.
+// Pressure says whether changes are taken. They are Full where they would Wait, once a segment was
+// wanted and there was no space to prepare it. tight says that records are left out that no command
+// needs: also when nothing is left but the reserve, although the disk may only be behind.
 func (s *Sums) Pressure(full bool) (p Pressure, tight bool) {
 	available := s.Available()
 	switch {
@@ -119,10 +116,9 @@ func (s *Sums) OverBound() bool { return s.Size > s.bound() }
 // SpareSurplus reports whether nobody is about to need the last spare segment.
 func (s *Sums) SpareSurplus() bool { return s.Wanted == 0 && s.ahead() >= s.Segment+s.Segment/2 }
 
-// Compactable reports whether giving up the oldest segment is worth what has to be copied:
-// closed segments hold half as much again as lives and half a segment, or, when it is
-// urgent, a little more than lives. With one closed segment the latter is so up to half a
-// segment that lives; see the package's documentation for what that is for.
+// Compactable reports whether giving up the oldest segment is worth what has to be copied: closed
+// segments hold half as much again as lives and half a segment, or, when it is urgent, a little
+// more than lives. See the package comment.
 func (s *Sums) Compactable(urgent bool) bool {
 	if urgent {
 		return s.Closed > s.Live+s.Live/16+s.Segment*7/16

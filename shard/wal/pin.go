@@ -38,6 +38,14 @@ func (j *WAL) Pin() *Pin {
 	return p
 }
 
+// Pins returns the number of pins.
+func (j *WAL) Pins() int {
+	s := j.segments
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pins)
+}
+
 // Keep lets go of the segments before a number.
 func (p *Pin) Keep(from uint64) {
 	s := p.j.segments

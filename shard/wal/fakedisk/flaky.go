@@ -17,13 +17,6 @@ type Flaky struct {
 	Dirs  int // one sync of the directory in this many fails; zero: none
 }
 
-// Trouble sets how flaky the disk is, while others use it.
-func (d *Disk) Trouble(f Flaky) {
-	d.mu.Lock()
-	d.Flaky = f
-	d.mu.Unlock()
-}
-
 // oneIn reports whether it is to fail this time.
 func (d *Disk) oneIn(n int) bool {
 	if n == 0 || d.rng.IntN(n) > 0 {

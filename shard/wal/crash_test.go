@@ -137,7 +137,7 @@ func TestCrashAnywhere(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			stride, names := 20, 1
 			if testing.Short() {
-				stride, names = 80, 6
+				stride, names = 120, 10
 			} else if *runsFlag > 0 || *seedFlag != 0 {
 				stride = 1
 			}

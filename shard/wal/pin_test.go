@@ -220,7 +220,7 @@ func TestCopyBesideCustomers(t *testing.T) {
 			}
 		}
 	})
-	list := s.customers(3, 6, 150)
+	list := s.customers(3, 6, 80)
 	over.Store(true)
 	reader.Wait()
 	must(t, s.j.Durable())

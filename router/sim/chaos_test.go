@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -398,14 +399,7 @@ func (c *chaos) settle() error {
 // conserved checks that the jobs there are are those that were acknowledged
 // and not deleted, but for what vanished clients asked and nobody was told.
 func (c *chaos) conserved() error {
-	there := make(map[uint64]string)
-	held := make(map[uint64]bool)
-	for _, sh := range c.w.D.Shards() {
-		for j := range sh.Jobs() {
-			there[uint64(j.ID)] = string(j.Body)
-			held[uint64(j.ID)] = j.State == core.Reserved
-		}
-	}
+	there := c.w.jobs()
 	maybePut, maybeGone := make(map[string]bool), make(map[uint64]bool)
 	for _, cn := range c.dead {
 		for _, q := range cn.asked {
@@ -419,27 +413,28 @@ func (c *chaos) conserved() error {
 		}
 	}
 	for id, body := range c.inserted {
-		got, ok := there[id]
+		j, ok := there[id]
 		switch {
 		case ok && c.deleted[id]:
 			return fmt.Errorf("job %d is there and was deleted", id)
 		case !ok && !c.deleted[id] && !maybeGone[id]:
 			return fmt.Errorf("job %d is lost", id)
-		case ok && got != body:
-			return fmt.Errorf("job %d was %.20q and is %.20q", id, body, got)
+		case ok && string(j.Body) != body:
+			return fmt.Errorf("job %d was %.20q and is %.20q", id, body, j.Body)
 		}
 	}
-	for id, body := range there {
-		if _, ok := c.inserted[id]; !ok && !maybePut[body] {
-			return fmt.Errorf("job %d was never put: %.20q", id, body)
+	for id, j := range there {
+		if _, ok := c.inserted[id]; !ok && !maybePut[string(j.Body)] {
+			return fmt.Errorf("job %d was never put: %.20q", id, j.Body)
 		}
-		told := false
-		for _, cn := range c.live {
-			told = told || cn.told[id]
-		}
-		if held[id] && !told {
+		if j.State == core.Reserved && !c.knows(id) {
 			return fmt.Errorf("job %d is reserved for a client that was not told", id)
 		}
 	}
 	return nil
+}
+
+// knows reports whether a client was told that it has a job.
+func (c *chaos) knows(id uint64) bool {
+	return slices.ContainsFunc(c.live, func(cn *chaosConn) bool { return cn.told[id] })
 }

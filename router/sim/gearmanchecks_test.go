@@ -133,13 +133,10 @@ func (c *gearChaos) complete() error {
 // conserved checks that the jobs there are are those that somebody put, submitted
 // or waits for, and that did not end, but for what nobody was told.
 func (c *gearChaos) conserved() error {
-	there := make(map[uint64]core.JobView)
-	for _, sh := range c.w.D.Shards() {
-		for j := range sh.Jobs() {
-			there[uint64(j.ID)] = j
-			if err := c.meet(string(j.Body), uint64(j.ID)); err != nil {
-				return fmt.Errorf("job %d: %w", j.ID, err)
-			}
+	there := c.w.jobs()
+	for id, j := range there {
+		if err := c.meet(string(j.Body), id); err != nil {
+			return fmt.Errorf("job %d: %w", id, err)
 		}
 	}
 	for _, cn := range c.dead {
@@ -187,14 +184,7 @@ func (c *gearChaos) conserved() error {
 		}
 	}
 	for id, j := range there {
-		told := false
-		for _, cn := range c.live {
-			told = told || cn.told[id]
-		}
-		for _, cn := range c.gears {
-			told = told || cn.told[id]
-		}
-		if j.State == core.Reserved && !told {
+		if j.State == core.Reserved && !c.knows(id) && !slices.ContainsFunc(c.gears, func(cn *gearConn) bool { return cn.told[id] }) {
 			return fmt.Errorf("job %d is reserved for a client that was not told", id)
 		}
 	}
@@ -204,16 +194,15 @@ func (c *gearChaos) conserved() error {
 // functions are the tubes from which workers get jobs now, with the best priority
 // of each.
 func (c *gearChaos) functions() map[string]uint32 {
-	ready := make(map[string]uint32)
+	ready, paused := make(map[string]uint32), make(map[string]bool)
 	for _, sh := range c.w.D.Shards() {
-		paused := make(map[string]bool)
 		for t := range sh.Tubes() {
 			paused[t.Name] = t.Paused
 		}
-		for j := range sh.Jobs() {
-			if best, ok := ready[j.Tube]; j.State == core.Ready && !paused[j.Tube] && (!ok || j.Pri < best) {
-				ready[j.Tube] = j.Pri
-			}
+	}
+	for _, j := range c.w.jobs() {
+		if best, ok := ready[j.Tube]; j.State == core.Ready && !paused[j.Tube] && (!ok || j.Pri < best) {
+			ready[j.Tube] = j.Pri
 		}
 	}
 	return ready
@@ -249,16 +238,7 @@ func (c *gearChaos) probe() error {
 			best = min(best, core.ClassOf(pri))
 		}
 	}
-	pris := make(map[uint64]core.JobView)
-	for _, sh := range c.w.D.Shards() {
-		for j := range sh.Jobs() {
-			pris[uint64(j.ID)] = j
-		}
-	}
-	had := make(map[uint64]bool)
-	for id := range cn.told {
-		had[id] = pris[id].State == core.Reserved
-	}
+	before := c.w.jobs()
 	nojobs := c.seen["NO_JOB"]
 	c.say(cn, gearAsk{t: gearman.GrabJob, able: slices.Sorted(maps.Keys(cn.able))})
 	if err := c.w.rest(); err != nil {
@@ -273,9 +253,10 @@ func (c *gearChaos) probe() error {
 	if none := c.seen["NO_JOB"] > nojobs; none != (best == core.NumClasses) {
 		return fmt.Errorf("a probe: NO_JOB: %v; the best class is %d of %v", none, best, ready)
 	}
+	after := c.w.jobs()
 	for id := range cn.told {
-		j := pris[id]
-		if had[id] || j.State != core.Ready || c.state(id) != core.Reserved {
+		j := before[id]
+		if j.State != core.Ready || after[id].State != core.Reserved {
 			continue
 		}
 		if core.ClassOf(j.Pri) != best || j.Pri != ready[j.Tube] {
@@ -283,17 +264,6 @@ func (c *gearChaos) probe() error {
 		}
 	}
 	return nil
-}
-
-func (c *gearChaos) state(id uint64) core.State {
-	for _, sh := range c.w.D.Shards() {
-		for j := range sh.Jobs() {
-			if uint64(j.ID) == id {
-				return j.State
-			}
-		}
-	}
-	return 0
 }
 
 // dropAll forgets the functions of a world that is empty, and checks that nothing

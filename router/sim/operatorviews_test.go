@@ -48,15 +48,10 @@ func (b *operatorClient) observe() {
 	if len(b.views) == 0 {
 		return
 	}
-	now := make(map[core.JobID]core.JobView)
-	for _, sh := range b.c.w.D.Shards() {
-		for j := range sh.Jobs() {
-			now[j.ID] = j
-		}
-	}
+	now := b.c.w.jobs()
 	for _, v := range b.views {
 		for id, was := range v.present {
-			j, ok := now[id]
+			j, ok := now[uint64(id)]
 			if ok && v.wants(&j) && !(v.exact && moved(&was, &j)) {
 				continue
 			}

@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -51,7 +52,7 @@ func seeds(t *testing.T, n int, f func(seed uint64) error) {
 func wantSeen(t *testing.T, seen map[string]int, what ...string) {
 	t.Helper()
 	t.Log(seen)
-	if *seedFlag != 0 || testing.Short() {
+	if *seedFlag != 0 || *runsFlag > 0 || testing.Short() {
 		return
 	}
 	for _, w := range what {
@@ -325,12 +326,7 @@ func empty(w *world) error {
 	if err := w.Check(); err != nil {
 		return err
 	}
-	var ids []uint64
-	for _, sh := range w.D.Shards() {
-		for j := range sh.Jobs() {
-			ids = append(ids, uint64(j.ID))
-		}
-	}
+	ids := slices.Sorted(maps.Keys(w.jobs()))
 	k := w.Open()
 	for _, id := range ids {
 		k.Send(fmt.Appendf(nil, "delete %d\r\n", id))

@@ -322,6 +322,17 @@ func (w *world) late() {
 	}
 }
 
+// jobs returns all jobs by id. Their bodies are valid until something happens.
+func (w *world) jobs() map[uint64]core.JobView {
+	all := make(map[uint64]core.JobView)
+	for _, sh := range w.D.Shards() {
+		for j := range sh.Jobs() {
+			all[uint64(j.ID)] = j
+		}
+	}
+	return all
+}
+
 // look tells the world's observer that something is about to happen.
 func (w *world) look() {
 	if w.watch != nil {

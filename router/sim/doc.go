@@ -11,7 +11,9 @@
 //
 //	World     the scheduler: sockets, loops, shards, time, the journal
 //	Operator  reads and changes beside the clients, one visit at a time
-//	Twin      one big naive queue, which serial histories are compared with
+//
+// Serial histories are compared with a second world of one shard, where nothing is late: the
+// naive twin of the core, conversations and the installed reference judge what one shard replies.
 //
 // # Clusters
 //

@@ -16,7 +16,7 @@ import (
 func TestConversations(t *testing.T) {
 	shardCounts := []int{1, 1, 4, 16, 16, 256}
 	if testing.Short() {
-		shardCounts = []int{1, 16}
+		shardCounts = []int{16}
 	}
 	for _, p := range []*conversation.Protocol{conversation.Beanstalk, conversation.Gearman} {
 		all, err := conversation.All(p)

@@ -21,12 +21,12 @@ var (
 )
 
 // seeds runs f for the seeds that the flags name, else for the first n. Short tests run a
-// sixteenth of them. A failure names the command that runs its seed again.
+// part of them. A failure names the command that runs its seed again.
 func seeds(t *testing.T, n int, f func(seed uint64) error) {
 	t.Helper()
 	first, last := uint64(1), uint64(n)
 	if testing.Short() {
-		last = uint64(n+15) / 16
+		last = uint64(n+31) / 32
 	}
 	if *runsFlag > 0 {
 		last = uint64(*runsFlag)

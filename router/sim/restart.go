@@ -113,3 +113,13 @@ func (w *world) toKeep() (todo []func()) {
 
 // tendUnasked does what a journal's keeper does now and then, without a request.
 func (w *world) tendUnasked() { w.stopped(w.journal.Tend()) }
+
+// day returns the world's time of day. Only dates depend on it.
+func (w *world) day() core.Time { return w.now + w.ahead }
+
+// setClock sets the machine's clock, now and then, to anything within a day.
+func (w *world) setClock() {
+	if !w.steady && w.clock.IntN(16) == 0 {
+		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
+	}
+}

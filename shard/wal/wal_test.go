@@ -12,6 +12,7 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
@@ -357,5 +358,23 @@ func TestCopyOnWriteIsToldOf(t *testing.T) {
 			}
 		}
 		w.closeCores()
+	}
+}
+
+// TestReplayErrorEndsTheStart: an error of one worker ends the recovery, and names the file.
+func TestReplayErrorEndsTheStart(t *testing.T) {
+	w := newWorld(1, fakedisk.New(1))
+	must(t, second(w.open(true)))
+	for w.j.Stats().Segments < 6 {
+		must(t, w.step())
+	}
+	w.closeCores()
+	broken := errors.New("broken")
+	_, err := commit.New(w.opts).Recover(Replayer{
+		Workers: 2, Worker: func(slot uint16) int { return int(slot) % 2 },
+		Apply: func(int, *record.Record) error { return broken },
+	})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "journal.") {
+		t.Errorf("it says %v", err)
 	}
 }

@@ -161,7 +161,6 @@ func TestCoreFaultsAreFound(t *testing.T) {
 		{"shard/core/a.go", `package core; import "time"; const d = time.Second`, 0},
 		{"shard/core/a.go", `package core; import "time"; var t = time.NewTimer(1)`, 1},
 		{"shard/loop.go", `package shard; import "time"; var t = time.Now()`, 0},
-		{"shard/ring/a.go", `package ring; func f() { go f() }`, 0},
 		{"shard/wal/a.go", `package wal; func f() { go f() }`, 0},
 		{"shard/core/a.go", `package core; func f() { go f() }`, 1},
 		{"shard/core/loop.go", `package core; func f() { go f() }`, 1},

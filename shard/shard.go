@@ -7,7 +7,6 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/ring"
 )
 
 const (
@@ -31,7 +30,7 @@ type Shard struct {
 	Index int
 
 	core  *core.Core
-	inbox *ring.Ring[*core.Message]
+	inbox *ring[*core.Message]
 	clock func(*Batch)
 
 	log         *commit.Log // nil: no journal
@@ -62,7 +61,7 @@ func New(index int, machine *core.Core, clock func(*Batch)) *Shard {
 	s := &Shard{
 		Index:   index,
 		core:    machine,
-		inbox:   ring.New[*core.Message](inboxSize),
+		inbox:   newRing[*core.Message](inboxSize),
 		clock:   clock,
 		readied: machine.Readied(),
 		wakeAt:  core.Never,

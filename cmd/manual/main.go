@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 )
 
 func main() {
@@ -64,7 +64,7 @@ func write(dir, date string, rest []string) error {
 		return fmt.Errorf("-date %q is no day: give one as in 2026-11-22", date)
 	}
 	for _, m := range makers {
-		p := newPage(m.file, m.section, date, "polystalk "+release.Version)
+		p := newPage(m.file, m.section, date, "polystalk "+program.Version)
 		if err := m.make(p); err != nil {
 			return fmt.Errorf("%s(%s): %w", m.file, m.section, err)
 		}

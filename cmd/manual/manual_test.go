@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalkd/config"
 )
@@ -35,7 +35,7 @@ func pages(t *testing.T) map[string]string {
 func TestPagesSayWhichReleaseAndDay(t *testing.T) {
 	for name, text := range pages(t) {
 		first, _, _ := strings.Cut(text, "\n")
-		if want := "2026-11-22 " + quoted("polystalk "+release.Version); !strings.HasSuffix(first, want) {
+		if want := "2026-11-22 " + quoted("polystalk "+program.Version); !strings.HasSuffix(first, want) {
 			t.Errorf("%s begins with %s, which does not end with %s", name, first, want)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"os"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/router"
@@ -29,7 +29,7 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, wal.SegmentMin))
 	}
 	connections, from := srv.ConnectionLimit()
-	about = append(about, "max-connections", connections, "max-connections-from", from, "version", release.Version, "pid", os.Getpid())
+	about = append(about, "max-connections", connections, "max-connections-from", from, "version", program.Version, "pid", os.Getpid())
 	log.Info("serving", about...)
 }
 

@@ -16,7 +16,7 @@ import (
 // can be found without taking or changing anything, and reports them together. Without faults
 // it prints the settings in effect if c.Check says so. The exit code is 0 or fault.Usage, also
 // in place of gearmand.
-func (p *program) checkConfig(c *config.Config, err error, stdout, stderr io.Writer) int {
+func (p *commandLine) checkConfig(c *config.Config, err error, stdout, stderr io.Writer) int {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", p.name, w)
 	}

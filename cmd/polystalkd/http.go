@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
@@ -61,7 +61,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
 	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
-		Version: release.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
+		Version: program.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
 		Elsewhere:    elsewhere(of),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,

@@ -21,7 +21,7 @@ import (
 	"io"
 	"os"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 )
@@ -34,8 +34,8 @@ func main() {
 func run(args []string, stdout, stderr io.Writer) int {
 	log := stderr
 	// The person that reads a message about a configuration may not be its author.
-	stdout, stderr = &terminal.Writer{W: stdout}, &terminal.Writer{W: stderr}
-	p, args := programOf(args)
+	stdout, stderr = &program.Writer{W: stdout}, &program.Writer{W: stderr}
+	p, args := commandLineOf(args)
 	last, err := readInherited()
 	if err != nil {
 		p.complain(stderr, err)

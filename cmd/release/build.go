@@ -86,7 +86,7 @@ func checkRevision(src *Source, program string) error {
 func compile(ctx context.Context, src *Source, p Platform, out string, packages ...string) error {
 	ldflags := "-s -w"
 	if src.Stamp != "" {
-		ldflags += " -X polystalk/cmd/internal/release.stamped=" + src.Stamp
+		ldflags += " -X polystalk/cmd/internal/program.stamped=" + src.Stamp
 	}
 	args := []string{"build", "-mod=readonly", "-trimpath", fmt.Sprintf("-buildvcs=%t", src.Revision != ""), "-ldflags", ldflags, "-o", out}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)

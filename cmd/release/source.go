@@ -23,7 +23,7 @@ type Source struct {
 }
 
 // versionFile is where the version stands, below the root.
-const versionFile = "cmd/internal/release/VERSION"
+const versionFile = "cmd/internal/program/VERSION"
 
 // semantic is the grammar of semver.org. Source: its FAQ.
 var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +

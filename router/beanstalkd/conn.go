@@ -1,7 +1,6 @@
 package beanstalkd
 
 import (
-	"polystalk/codec"
 	"polystalk/codec/beanstalk"
 	"polystalk/router/ops"
 	"polystalk/router/session"
@@ -149,10 +148,10 @@ func (c *conn) fault(err error) {
 // user's machine: the lines behind it would be commands.
 func (c *conn) isForeign(b []byte, n int, err error) bool {
 	if n == 0 {
-		return codec.IsTLS(b) && c.refuseForeign()
+		return session.IsTLS(b) && c.refuseForeign()
 	}
 	c.known = true
-	return err != nil && codec.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) && c.refuseForeign()
+	return err != nil && session.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) && c.refuseForeign()
 }
 
 func (c *conn) refuseForeign() bool {

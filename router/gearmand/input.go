@@ -1,7 +1,6 @@
 package gearmand
 
 import (
-	"polystalk/codec"
 	"polystalk/codec/gearman"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -33,9 +32,9 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 		return 0, false
 	}
 	n, _ = gearman.Parse(&c.m, b, c.front.cfg.Load().MaxBody)
-	foreign := c.m.Type == gearman.Text && codec.IsForeign(b[:n], false)
+	foreign := c.m.Type == gearman.Text && session.IsForeign(b[:n], false)
 	if n == 0 {
-		foreign = codec.IsTLS(b) // which need not have a line's end
+		foreign = session.IsTLS(b) // which need not have a line's end
 	}
 	switch {
 	case foreign:

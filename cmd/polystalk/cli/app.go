@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 )
 
@@ -103,7 +103,7 @@ func (a *App) dial(ctx context.Context, t client.Target) (client.Server, error) 
 		}
 	}
 	if a.verbose {
-		o.AnsweredBy = func(server string) { a.note("answered by %s, the leader", terminal.Safe(server)) }
+		o.AnsweredBy = func(server string) { a.note("answered by %s, the leader", program.Safe(server)) }
 	}
 	return client.Dial(ctx, t, o)
 }
@@ -124,7 +124,7 @@ func (a *App) connect(ctx context.Context, cannot string) (client.Server, error)
 // note writes a message on standard error, after the output so far.
 func (a *App) note(format string, args ...any) {
 	_ = a.out.Flush() // the next write fails as well
-	fmt.Fprintf(a.Err, "polystalk: %s\n", terminal.Safe(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.Err, "polystalk: %s\n", program.Safe(fmt.Sprintf(format, args...)))
 }
 
 // done shows a document; in a table it is a line for people.
@@ -140,7 +140,7 @@ func (a *App) done(document []byte, format string, args ...any) error {
 func Run(ctx context.Context, a *App, args []string) int {
 	out := a.Out
 	if a.Screens.Out {
-		out = &terminal.Writer{W: out}
+		out = &program.Writer{W: out}
 	}
 	a.out = bufio.NewWriterSize(out, 1<<16)
 	if len(args) == 1 && (args[0] == "-v" || args[0] == "--version") {
@@ -161,7 +161,7 @@ func Run(ctx context.Context, a *App, args []string) int {
 	case errors.Is(err, context.Canceled):
 		err = interruption(ran)
 	}
-	fmt.Fprintf(a.Err, "polystalk: %s\n", terminal.Safe(err.Error()))
+	fmt.Fprintf(a.Err, "polystalk: %s\n", program.Safe(err.Error()))
 	return client.ExitCode(err)
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
@@ -241,7 +241,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 		return client.Errorf(client.Unconfirmed, "this would %s: give --yes to do it, or --dry-run to look", what)
 	}
 	_ = a.out.Flush() // the next write fails as well
-	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), terminal.Safe(what[1:]))
+	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), program.Safe(what[1:]))
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(a.In).ReadString('\n') // without an answer it is no

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 )
@@ -293,7 +293,7 @@ func (r *run) checkJournal(v *verdict) error {
 }
 
 // onePart returns a text that can stand before performance data, which a bar separates.
-func onePart(s string) string { return strings.ReplaceAll(terminal.Safe(s), "|", "/") }
+func onePart(s string) string { return strings.ReplaceAll(program.Safe(s), "|", "/") }
 
 // checked returns the exit code of a check that has ended with err. It writes the line of the
 // check if there is none yet. If a line cannot be written, the result is unknown.

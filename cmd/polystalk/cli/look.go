@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 )
 
@@ -110,7 +110,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				if err := r.server.Body(r.ctx, id, &b); err != nil {
 					return err
 				}
-				if !terminal.IsText(b.Bytes()) {
+				if !program.IsText(b.Bytes()) {
 					return client.Errorf(client.Usage, "the body is no text: give --raw to write it to the terminal anyway, or > FILE")
 				}
 				_, err = b.WriteTo(r.Out)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalk/journal"
 )
@@ -24,7 +24,7 @@ func (a *App) otherVerbs() []verb {
 		{
 			use: "version", short: "print the version and exit",
 			local: func(r *run) error {
-				_, err := fmt.Fprintln(r.out, release.Line("polystalk", ""))
+				_, err := fmt.Fprintln(r.out, program.Line("polystalk", ""))
 				return err
 			},
 		},

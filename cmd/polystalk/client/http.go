@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/codec/admin"
 )
 
@@ -248,7 +248,7 @@ func (c *httpServer) request(p *Patience, r *Request) (*http.Request, error) {
 		}
 	}
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", "polystalk/"+release.Version)
+	req.Header.Set("User-Agent", "polystalk/"+program.Version)
 	if c.options.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.options.Token)
 	}

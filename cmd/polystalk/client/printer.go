@@ -12,7 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/itchyny/gojq"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 )
 
 // Formats are the values of --output; the first is the default.
@@ -93,7 +93,7 @@ func (p *Printer) filter(document []byte) error {
 			}
 			line = string(safeJSON(b))
 		} else if p.Screen {
-			line = terminal.Safe(line)
+			line = program.Safe(line)
 		}
 		if _, err := fmt.Fprintln(p.Out, line); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (l *List) line(row json.RawMessage) error {
 		if name == nil {
 			return nil
 		}
-		b.WriteString(terminal.Safe(fmt.Sprint(name)))
+		b.WriteString(program.Safe(fmt.Sprint(name)))
 	}
 	b.WriteByte('\n')
 	_, err := l.p.Out.Write(b.Bytes())
@@ -274,12 +274,12 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 // safeJSON writes hidden characters of a document as escapes. The document means the same: such
 // characters can only be in its strings.
 func safeJSON(document []byte) []byte {
-	if terminal.IsText(document) {
+	if program.IsText(document) {
 		return document
 	}
 	var b []byte
 	for _, r := range string(document) {
-		hidden := !terminal.IsText([]byte(string(r)))
+		hidden := !program.IsText([]byte(string(r)))
 		switch {
 		case hidden && r > 0xFFFF:
 			high, low := (r-0x10000)>>10+0xD800, (r-0x10000)&0x3FF+0xDC00

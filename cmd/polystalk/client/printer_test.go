@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 )
 
 var view = View{
@@ -86,10 +86,10 @@ func TestSafe(t *testing.T) {
 		"plain, ünicode 日本": "plain, ünicode 日本", "\x1b[31m": `\x1B[31m`, "a\nb\r\t": `a\nb\r\t`, "\x00\x7f": `\x00\x7F`, "\xff": `\xFF`,
 		"\u009b2J": `\u009B2J`, "\u202egnp.exe": `\u202Egnp.exe`, "\u200b": `\u200B`, "\ufffd": "\ufffd",
 	} {
-		if got := terminal.Safe(text); got != want {
+		if got := program.Safe(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
-		if got, want := terminal.IsText([]byte(text)), terminal.Safe(text) == text || strings.Contains(text, "\n"); got != want {
+		if got, want := program.IsText([]byte(text)), program.Safe(text) == text || strings.Contains(text, "\n"); got != want {
 			t.Errorf("%q is text: %v", text, got)
 		}
 	}

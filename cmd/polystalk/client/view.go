@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 )
 
 // A View says how a document is shown.
@@ -118,11 +118,11 @@ func (c Column) Cell(row any) string {
 		if v == "" {
 			return Missing
 		}
-		return terminal.Safe(v)
+		return program.Safe(v)
 	case json.Number:
 		n, err := v.Float64()
 		if err != nil {
-			return terminal.Safe(v.String())
+			return program.Safe(v.String())
 		}
 		switch c.As {
 		case Bytes:
@@ -151,10 +151,10 @@ func (c Column) Cell(row any) string {
 		if len(all) == 0 {
 			return Missing
 		}
-		return terminal.Safe(strings.Join(all, ","))
+		return program.Safe(strings.Join(all, ","))
 	case map[string]any:
 		b, _ := json.Marshal(v) // it was read as JSON
-		return terminal.Safe(string(b))
+		return program.Safe(string(b))
 	}
 	return Missing
 }
@@ -176,7 +176,7 @@ func bodyCell(row any) string {
 		return Missing
 	}
 	truncated, _ := At(row, "body_truncated").(bool)
-	shown := []rune(terminal.Safe(text))
+	shown := []rune(program.Safe(text))
 	if len(shown) > bodyCellMax {
 		shown, truncated = shown[:bodyCellMax], true
 	}

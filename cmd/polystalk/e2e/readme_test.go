@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/release"
+	version "polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
@@ -121,7 +121,7 @@ func TestExamplesOfTheHelpAreValid(t *testing.T) {
 func TestVersion(t *testing.T) {
 	p := &program{t: t}
 	for _, arg := range []string{"-v", "--version", "version"} {
-		if got := p.must(0, arg).stdout; !strings.HasPrefix(got, "polystalk "+release.Version+" go") || strings.Count(got, "\n") != 1 {
+		if got := p.must(0, arg).stdout; !strings.HasPrefix(got, "polystalk "+version.Version+" go") || strings.Count(got, "\n") != 1 {
 			t.Errorf("polystalk %s: %q", arg, got)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"polystalk/cmd/internal/terminal"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 )
 
@@ -32,15 +32,15 @@ const (
 // 0, everything fits.
 func (s *Sample) head(server string, every time.Duration, width int) [headLines]string {
 	v := &s.server
-	title := []string{"polystalk top", terminal.Safe(server)}
+	title := []string{"polystalk top", program.Safe(server)}
 	if v.Draining {
 		title = append(title, "DRAINING")
 	}
 	if v.State != "" && v.State != "serving" {
-		title = append(title, strings.ToUpper(terminal.Safe(v.State)))
+		title = append(title, strings.ToUpper(program.Safe(v.State)))
 	}
 	seconds := strconv.FormatFloat(every.Seconds(), 'f', -1, 64)
-	title = append(title, "up "+client.FormatAge(float64(v.UptimeSeconds)), "every "+seconds+"s", "version "+terminal.Safe(v.Version))
+	title = append(title, "up "+client.FormatAge(float64(v.UptimeSeconds)), "every "+seconds+"s", "version "+program.Safe(v.Version))
 	if width > 0 && wide(title[0])+wide(title[1])+len(gap) > width {
 		title = title[1:]
 	}
@@ -77,7 +77,7 @@ func (s *Sample) caption(from, shown, width int) string {
 		which = fmt.Sprintf("%s %d–%d of %d", s.of.view.name, from+1, from+shown, s.matching)
 	}
 	if s.of.match != "" {
-		which += " that match " + terminal.Safe(s.of.match)
+		which += " that match " + program.Safe(s.of.match)
 	}
 	return join([]string{which, "by " + s.of.sort}, width)
 }
@@ -119,7 +119,7 @@ func (m model) screen() []string {
 		lines = append(lines, figures(line))
 	}
 	if m.failure != nil {
-		away := "NO UPDATE for " + client.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + terminal.Safe(m.failure.Error())
+		away := "NO UPDATE for " + client.FormatAge(m.until.Sub(m.since).Round(time.Second).Seconds()) + ": " + program.Safe(m.failure.Error())
 		lines[len(lines)-1] = alarm.Styled(cut(away, width))
 	}
 	if m.mode == helping {
@@ -155,7 +155,7 @@ func (m model) foot() string {
 	switch {
 	case m.mode == filtering:
 		const after = "_  Enter Esc"
-		typed := terminal.Safe(m.typed)
+		typed := program.Safe(m.typed)
 		if room := m.size.width - len(after) - 1; wide(typed) > room {
 			typed = ansi.TruncateLeftWc(typed, wide(typed)-max(room, 1)+1, "…")
 		}
@@ -163,7 +163,7 @@ func (m model) foot() string {
 	case m.mode == helping:
 		return cut("any key goes back", m.size.width)
 	case m.message != "":
-		return bold.Styled(cut(terminal.Safe(m.message), m.size.width))
+		return bold.Styled(cut(program.Safe(m.message), m.size.width))
 	}
 	items := []string{"q quit", "? help", "/ filter", "p pause", "< > sort", "r reverse"}
 	if m.paused {

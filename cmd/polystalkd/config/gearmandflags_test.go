@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 )
 
 func TestGearmandFlags(t *testing.T) {
@@ -40,9 +40,9 @@ func TestGearmandFlags(t *testing.T) {
 
 		{"-j3 --worker-wakeup 4 --exceptions --job-handle-prefix P --gearman-failed bury --gearman-shutdown none --gearman-max-body 99 --gearman-max-unread 98", "", func(c *Config) any {
 			return c.Router().Gearman
-		}, "{P false 99 98 3 4 true true 2 2.0.0+polystalk." + release.Version + " INFO}"},
-		{"", "", func(c *Config) any { return c.Router().Gearman }, "{ false 67108864 0 0 0 false false 0 2.0.0+polystalk." + release.Version + " INFO}"},
-		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.Router().Gearman }, "{file false 67108864 0 1 0 false true 0 2.0.0+polystalk." + release.Version + " INFO}"},
+		}, "{P false 99 98 3 4 true true 2 2.0.0+polystalk." + program.Version + " INFO}"},
+		{"", "", func(c *Config) any { return c.Router().Gearman }, "{ false 67108864 0 0 0 false false 0 2.0.0+polystalk." + program.Version + " INFO}"},
+		{"-j 1 --config-file " + file, "", func(c *Config) any { return c.Router().Gearman }, "{file false 67108864 0 1 0 false true 0 2.0.0+polystalk." + program.Version + " INFO}"},
 		{"-q builtin --queue-type=builtin", "", func(c *Config) any { return len(c.Warnings) }, "0"},
 
 		{"--verbose FATAL", "", levelOf, "ERROR FATAL"},

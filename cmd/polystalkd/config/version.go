@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 )
 
 // Spoken is the release of beanstalkd that this server follows in its protocol and replies.
@@ -21,7 +21,7 @@ const SpokenGearman = "2.0.0"
 func statsVersion() string { return Spoken + ".0+polystalk." + metadata() }
 
 // metadata returns our version in the form of build metadata, which cannot contain a "+".
-func metadata() string { return strings.ReplaceAll(release.Version, "+", ".") }
+func metadata() string { return strings.ReplaceAll(program.Version, "+", ".") }
 
 // gearmanVersion is what Gearman's command version answers, in the same form: its
 // monitoring knows gearmand's releases, not beanstalkd's.
@@ -35,4 +35,4 @@ func GearmandVersionLine() string {
 	return buildLine("Gearman as gearmand " + SpokenGearman + ", beanstalkd " + Spoken)
 }
 
-func buildLine(speaks string) string { return release.Line("polystalkd", "speaks "+speaks) }
+func buildLine(speaks string) string { return program.Line("polystalkd", "speaks "+speaks) }

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 )
 
 // TestVersionsOfRepliesAreSemantic: a version has one "+" at most, and ours stands behind
 // it.
 func TestVersionsOfRepliesAreSemantic(t *testing.T) {
-	defer func(was string) { release.Version = was }(release.Version)
-	release.Version = "0.2.0-rc.1+modified"
+	defer func(was string) { program.Version = was }(program.Version)
+	program.Version = "0.2.0-rc.1+modified"
 	for got, want := range map[string]string{
 		statsVersion(): "1.13.0+polystalk.0.2.0-rc.1.modified", gearmanVersion(): "2.0.0+polystalk.0.2.0-rc.1.modified",
 	} {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/binlog"
@@ -298,8 +298,8 @@ func TestVersionAndHelpGoToStdout(t *testing.T) {
 		lines, want string
 		flags       []string // that the text explains
 	}{
-		{"-v|--version|-vx|-p0 -v|version|-p0 version", "polystalkd " + release.Version + " (speaks beanstalkd 1.13)", nil},
-		{"gearmand --version|gearmand -V|gearmand -p 0 -V|gearmand version", "polystalkd " + release.Version + " (speaks Gearman as gearmand 2.0.0", nil},
+		{"-v|--version|-vx|-p0 -v|version|-p0 version", "polystalkd " + program.Version + " (speaks beanstalkd 1.13)", nil},
+		{"gearmand --version|gearmand -V|gearmand -p 0 -V|gearmand version", "polystalkd " + program.Version + " (speaks Gearman as gearmand 2.0.0", nil},
 		{"-h|--help|-Vh|help|help -V", "", append(normal, "--verbose  ")},
 		{"gearmand --help|gearmand -h|gearmand -p 0 --help|gearmand --check-args -h|gearmand help|help gearmand", "", gearmands},
 	} {

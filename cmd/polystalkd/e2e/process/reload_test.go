@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
@@ -67,7 +67,7 @@ func TestSettingsReachTheServer(t *testing.T) {
 	}
 	stat(t, s, "max-job-size", "4096")
 	stat(t, s, "binlog-max-size", "8192")
-	stat(t, s, "version", "1.13.0+polystalk."+release.Version)
+	stat(t, s, "version", "1.13.0+polystalk."+program.Version)
 	if logs(t, s, "variable POLYSTALKD_LISTENS is unknown"); s.LogHas("SERVICE_HOST") {
 		t.Errorf("log: %s", s.LogText())
 	}

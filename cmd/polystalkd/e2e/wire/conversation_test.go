@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"polystalk/cmd/internal/release"
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
 )
@@ -84,7 +84,7 @@ func TestConversations(t *testing.T) {
 					start = journaled(start)
 				}
 				if p == conversation.Gearman {
-					o.Version = "2.0.0+polystalk." + release.Version
+					o.Version = "2.0.0+polystalk." + program.Version
 					if shards == 4 && os.Getenv("POLYSTALKD_BIN") == "" {
 						start = inPlaceOfGearmand(shards)
 					}

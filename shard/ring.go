@@ -1,5 +1,15 @@
-// Package ring is a bounded lock-free queue with many producers and one
-// consumer: the inbox of a shard.
+package shard
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// line separates words written by different sides: two 64-byte lines, because
+// x86 prefetches them in pairs and some arm64 cores have lines of 128 bytes.
+const line = 128
+
+// A ring is a bounded lock-free queue with many producers and one consumer: the inbox of a shard.
 //
 // It is Vyukov's bounded queue with the consumer's side simplified. Every
 // slot carries a sequence word that names the position it is ready for, so
@@ -21,22 +31,12 @@
 //
 // Positions count up for ever and may wrap around; only differences are used.
 //
+// A ring holds at most a fixed number of values, first in first out in the order in which producers
+// claimed their positions, hence in order for each producer. The zero value is not usable; a ring
+// must not be copied.
+//
 // Source: D. Vyukov, "Bounded MPMC queue", 1024cores.net.
-package ring
-
-import (
-	"fmt"
-	"sync/atomic"
-)
-
-// line separates words written by different sides: two 64-byte lines, because
-// x86 prefetches them in pairs and some arm64 cores have lines of 128 bytes.
-const line = 128
-
-// Ring is a queue of at most a fixed number of values, first in first out in
-// the order in which producers claimed their positions, hence in order for
-// each producer. The zero value is not usable; a Ring must not be copied.
-type Ring[T any] struct {
+type ring[T any] struct {
 	slots []slot[T]
 	mask  uint64
 	_     [line]byte
@@ -51,19 +51,19 @@ type slot[T any] struct {
 	value T // owned by the side that seq names
 }
 
-// New returns an empty ring for capacity values. It panics unless capacity is
+// newRing returns an empty ring for capacity values. It panics unless capacity is
 // a power of two (1 is one).
-func New[T any](capacity int) *Ring[T] {
-	return newAt[T](capacity, 0)
+func newRing[T any](capacity int) *ring[T] {
+	return newRingAt[T](capacity, 0)
 }
 
-// newAt is New with the first position given, so that a test can start close
+// newRingAt is newRing with the first position given, so that a test can start close
 // to the wrap-around.
-func newAt[T any](capacity int, start uint64) *Ring[T] {
+func newRingAt[T any](capacity int, start uint64) *ring[T] {
 	if capacity <= 0 || capacity&(capacity-1) != 0 {
 		panic(fmt.Sprintf("ring: capacity %d is not a power of two", capacity))
 	}
-	r := &Ring[T]{slots: make([]slot[T], capacity), mask: uint64(capacity) - 1}
+	r := &ring[T]{slots: make([]slot[T], capacity), mask: uint64(capacity) - 1}
 	for i := range uint64(capacity) {
 		pos := start + i
 		r.slots[pos&r.mask].seq.Store(pos << 1)
@@ -79,7 +79,7 @@ func newAt[T any](capacity int, start uint64) *Ring[T] {
 // Once Push has returned true, Empty is false until v has been popped, and a
 // consumer that synchronised after the return sees v: Pop gives it, unless a
 // producer with an earlier position has not finished its own Push (see Pop).
-func (r *Ring[T]) Push(v T) bool {
+func (r *ring[T]) Push(v T) bool {
 	pos := r.tail.Load()
 	for {
 		s := &r.slots[pos&r.mask]
@@ -107,7 +107,7 @@ func (r *Ring[T]) Push(v T) bool {
 // position has claimed it but not yet stored its value, even if later pushes
 // are complete. Empty tells the two apart: a consumer that gets !ok while
 // Empty is false must come back later, no one else will call it.
-func (r *Ring[T]) Pop() (v T, ok bool) {
+func (r *ring[T]) Pop() (v T, ok bool) {
 	pos := r.head.Load()
 	s := &r.slots[pos&r.mask]
 	if s.seq.Load() != pos<<1|1 {
@@ -124,7 +124,7 @@ func (r *Ring[T]) Pop() (v T, ok bool) {
 // Empty reports whether no position is claimed and unconsumed. It is true only
 // if nothing is left that a returned Push has added. Any goroutine may ask; unless it
 // is the consumer the answer is a hint, it was right at one moment of the call.
-func (r *Ring[T]) Empty() bool {
+func (r *ring[T]) Empty() bool {
 	// Head first: head never passes tail, so equality means that head had
 	// still not moved, and nothing was left, when tail was read.
 	head := r.head.Load()
@@ -133,7 +133,7 @@ func (r *Ring[T]) Empty() bool {
 
 // Len returns the number of claimed positions not yet consumed, between 0 and
 // the capacity. Any goroutine may ask; it is a hint in the sense of Empty.
-func (r *Ring[T]) Len() int {
+func (r *ring[T]) Len() int {
 	head := r.head.Load()
 	return int(min(r.tail.Load()-head, r.mask+1))
 }

@@ -12,9 +12,9 @@ import (
 	"polystalk/router"
 )
 
-// A program is one of the command lines of this binary. Each fills a Config, behind which
+// A commandLine is one of the two command lines of this binary. Each fills a Config, behind which
 // there is one server.
-type program struct {
+type commandLine struct {
 	name      string // begins the line of an error
 	version   func() string
 	parse     func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error)
@@ -23,16 +23,16 @@ type program struct {
 }
 
 // normal is the command line with beanstalkd's flags.
-var normal = program{
+var normal = commandLine{
 	name: "polystalkd", version: config.VersionLine,
 	parse: config.Parse, writeHelp: config.WriteHelp, exitCode: exitCode,
 }
 
 // inPlaceOfGearmand returns the command line with gearmand's flags. name is the program's
 // name in messages.
-func inPlaceOfGearmand(name string) program {
+func inPlaceOfGearmand(name string) commandLine {
 	help := name + " --help"
-	return program{
+	return commandLine{
 		name: name, version: config.GearmandVersionLine,
 		parse: func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error) {
 			return config.ParseGearmand(args, lookupEnv, help)
@@ -43,7 +43,7 @@ func inPlaceOfGearmand(name string) program {
 }
 
 // read reads the configuration again. args are without the program's name.
-func (p *program) read(args []string) (*config.Config, error) {
+func (p *commandLine) read(args []string) (*config.Config, error) {
 	c, err := p.parse(args, os.LookupEnv)
 	if err == nil {
 		c.WarnOfVariables(os.Environ())
@@ -53,7 +53,7 @@ func (p *program) read(args []string) (*config.Config, error) {
 }
 
 // complain writes each fault of err in a line, followed by the faulty line of a file.
-func (p *program) complain(w io.Writer, err error) {
+func (p *commandLine) complain(w io.Writer, err error) {
 	for _, f := range fault.All(err) {
 		fmt.Fprintf(w, "%s: %v\n", p.name, f)
 		if f.Excerpt != "" {
@@ -63,7 +63,7 @@ func (p *program) complain(w io.Writer, err error) {
 }
 
 // report writes the faults of err and returns the exit code. c and err may be nil.
-func (p *program) report(c *config.Config, err error, stderr io.Writer) int {
+func (p *commandLine) report(c *config.Config, err error, stderr io.Writer) int {
 	if err == nil {
 		return fault.OK
 	}
@@ -74,9 +74,9 @@ func (p *program) report(c *config.Config, err error, stderr io.Writer) int {
 	return p.exitCode(err)
 }
 
-// programOf chooses the command line by the program's name and its first argument. It returns
+// commandLineOf chooses the command line by the program's name and its first argument. It returns
 // the arguments that are left.
-func programOf(args []string) (program, []string) {
+func commandLineOf(args []string) (commandLine, []string) {
 	const name = "gearmand"
 	switch {
 	case len(args) > 0 && filepath.Base(args[0]) == name:

@@ -1,9 +1,9 @@
-// Package release has the version of all programs.
+// Package program has what all programs share: their version, and text that is safe to show.
 //
 // The version is in the file VERSION; packages, the image and manuals have it from there. It is no
 // tag of the repository, so that sources without a repository build the same programs. make release
 // checks that the file and the tags agree.
-package release
+package program
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ var file string
 
 // stamped is set by builds with another version than the file: make release sets it for modified
 // sources and for VERSION=, with
-// -ldflags "-X polystalk/cmd/internal/release.stamped=...".
+// -ldflags "-X polystalk/cmd/internal/program.stamped=...".
 var stamped string
 
 // Version is the semantic version of polystalk, without the "v" of tags.

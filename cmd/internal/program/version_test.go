@@ -1,4 +1,4 @@
-package release
+package program
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func TestStampedVersionIsSaid(t *testing.T) {
 	}
 	dir := t.TempDir()
 	const stamp = "7.8.9-rc.1+modified"
-	build := exec.Command("go", "build", "-ldflags", "-X polystalk/cmd/internal/release.stamped="+stamp, "-o", dir, "polystalk/cmd/polystalk", "polystalk/cmd/polystalkd")
+	build := exec.Command("go", "build", "-ldflags", "-X polystalk/cmd/internal/program.stamped="+stamp, "-o", dir, "polystalk/cmd/polystalk", "polystalk/cmd/polystalkd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // like make build
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

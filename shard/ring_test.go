@@ -1,4 +1,4 @@
-package ring
+package shard
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 // and twice the index, wrap around within a test.
 var starts = []uint64{0, math.MaxUint64 - 5, 1<<63 - 5}
 
-func TestNewRefusesOddCapacities(t *testing.T) {
+func TestRingRefusesOddCapacities(t *testing.T) {
 	for _, c := range []int{-1, 0, 3, 6, 1000, math.MinInt} {
 		func() {
 			defer func() {
@@ -20,18 +20,18 @@ func TestNewRefusesOddCapacities(t *testing.T) {
 					t.Errorf("capacity %d was taken", c)
 				}
 			}()
-			New[int](c)
+			newRing[int](c)
 		}()
 	}
 	for _, c := range []int{1, 2, 1024} {
-		New[int](c)
+		newRing[int](c)
 	}
 }
 
-func TestFullEmptyAndOrder(t *testing.T) {
+func TestRingIsFullEmptyAndInOrder(t *testing.T) {
 	for _, start := range starts {
 		for _, capacity := range []int{1, 2, 4, 16} {
-			r := newAt[int](capacity, start)
+			r := newRingAt[int](capacity, start)
 			next, want := 1, 1
 			for lap := range 20 {
 				if !r.Empty() || r.Len() != 0 {
@@ -69,7 +69,7 @@ func TestFullEmptyAndOrder(t *testing.T) {
 }
 
 func TestPopForgetsValue(t *testing.T) {
-	r := New[*int](4)
+	r := newRing[*int](4)
 	for range 6 {
 		r.Push(new(int))
 		r.Pop()
@@ -85,7 +85,7 @@ func TestPopForgetsValue(t *testing.T) {
 // from Pop, but not from Empty.
 func TestStalledProducerIsNotEmpty(t *testing.T) {
 	for _, start := range starts {
-		r := newAt[int](4, start)
+		r := newRingAt[int](4, start)
 		pos := r.tail.Load() // the first half of a Push
 		r.tail.Store(pos + 1)
 		if !r.Push(2) {
@@ -133,7 +133,7 @@ func (o *order) take(t *testing.T, m *message) {
 	o.seen++
 }
 
-func produce(r *Ring[*message], producers, each int) *sync.WaitGroup {
+func produce(r *ring[*message], producers, each int) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for p := range producers {
 		wg.Go(func() {
@@ -152,7 +152,7 @@ func TestManyProducers(t *testing.T) {
 	const producers, each = 8, 4000
 	for _, start := range starts {
 		for _, capacity := range []int{1, 4, 1024} {
-			r := newAt[*message](capacity, start)
+			r := newRingAt[*message](capacity, start)
 			wg := produce(r, producers, each)
 			o := order{next: make([]int, producers)}
 			for o.seen < producers*each && !t.Failed() {
@@ -181,7 +181,7 @@ func TestManyProducers(t *testing.T) {
 func TestHandOverUnderOwnership(t *testing.T) {
 	const workers, each = 8, 4000
 	for _, start := range starts {
-		r := newAt[*message](64, start)
+		r := newRingAt[*message](64, start)
 		var owned atomic.Bool
 		o := order{next: make([]int, workers)}
 		drain := func() {
@@ -221,7 +221,7 @@ func TestHandOverUnderOwnership(t *testing.T) {
 }
 
 func BenchmarkPushPop(b *testing.B) {
-	r := New[*message](1024)
+	r := newRing[*message](1024)
 	m := &message{}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -233,7 +233,7 @@ func BenchmarkPushPop(b *testing.B) {
 // BenchmarkProducers is the time per message through the ring, with as many
 // producers as processors and one consumer.
 func BenchmarkProducers(b *testing.B) {
-	r := New[*message](1024)
+	r := newRing[*message](1024)
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -1,6 +1,4 @@
-// Package terminal makes text safe to show: control characters, and characters that turn the
-// direction of text, become escapes.
-package terminal
+package program
 
 import (
 	"bytes"
@@ -20,7 +18,8 @@ func IsText(b []byte) bool {
 	return utf8.Valid(b) && bytes.IndexFunc(b, func(r rune) bool { return hidden(r) && r != '\n' && r != '\r' && r != '\t' }) < 0
 }
 
-// Safe returns s with escapes, on one line.
+// Safe returns s on one line. Control characters, and characters that change the direction of
+// text, become escapes.
 func Safe(s string) string {
 	b, _ := appendSafe(nil, []byte(s), true)
 	return string(b)

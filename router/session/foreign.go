@@ -1,15 +1,14 @@
-package codec
+package session
 
 import (
 	"bytes"
 	"strings"
 )
 
-// IsForeign reports whether line, the first of a connection, was meant for another
-// kind of server: it is the request line of HTTP, or begins a TLS handshake. A
-// browser can be made to send either to any port that it reaches, with lines in
-// them that belong to other protocols; so the connection is not to be served. cut says
-// that the line goes on behind these bytes; its end does not matter.
+// IsForeign reports whether line, the first line of a connection, is meant for another kind of
+// server: it is the request line of HTTP, or begins a TLS handshake. A web page can make a browser
+// send either to any port, with lines that belong to our protocols, so the caller must close the
+// connection. cut says that the line continues behind these bytes.
 //
 // Source: RFC 9112, section 3; RFC 8446, section 5.1.
 func IsForeign(line []byte, cut bool) bool {

@@ -97,7 +97,7 @@ func (c *committer) resume(n uint64) {
 	c.acked.Store(n)
 }
 
-// Acked returns the last commit whose replies may leave.
+// Acked returns the last commit with replies that may leave.
 func (c *committer) Acked() uint64 { return c.acked.Load() }
 
 // Begun returns the number of the last commit begun. What is in the Logs by now goes with that

@@ -27,7 +27,7 @@ type Claim = space.Claim
 // the method never waits for a disk. After an error of the disk nothing more is acknowledged,
 // and Pressure is Wait for ever.
 type Storage interface {
-	// Acked returns the last commit whose replies may leave: it is as safe as was asked for.
+	// Acked returns the last commit with replies that may leave: it is as safe as was asked for.
 	// It never goes back.
 	Acked() uint64
 

@@ -181,7 +181,11 @@ func TestWhateverHappensASeatIsGivenBackOnce(t *testing.T) {
 	defer r.notifier.stop()
 	stages := make(map[stage]int)
 	files := openDescriptors(t)
-	for seed := range uint64(300) {
+	seeds := uint64(300)
+	if testing.Short() {
+		seeds = 100
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		e := newRandomEnd(t, r)
 		for range rng.IntN(40) {

@@ -40,8 +40,8 @@ func TestGuardIsAskedBeforeAJobIsServed(t *testing.T) {
 	}
 }
 
-// Others empty the buried list between two visits of one kick: the second must
-// not turn to delayed jobs.
+// TestKickNeverTakesBuriedAndDelayed: a visit is bounded. When others empty the buried list
+// between two visits of one kick, the second does not turn to delayed jobs.
 func TestKickNeverTakesBuriedAndDelayed(t *testing.T) {
 	p := newWorld(t).join("default")
 	p.fill(boundedMax+1, 0, 0)

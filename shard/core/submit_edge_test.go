@@ -45,6 +45,21 @@ func TestUnregisterIsBounded(t *testing.T) {
 	}
 }
 
+func TestUnregisterAllIsBounded(t *testing.T) {
+	p := newFunctionWorld(t, SubmitOptions{}).session()
+	for i := range 2*boundedMax + 10 {
+		p.able(fmt.Sprint(i), 0)
+	}
+	p.op(Op{Kind: opUnregister}, StatusMore)
+	p.op(Op{Kind: opUnregister}, StatusMore)
+	p.op(Op{Kind: opUnregister}, StatusOK)
+	for _, f := range p.core.tubes[1:] {
+		if f.watching > 0 {
+			t.Fatalf("%s has a worker", f.name)
+		}
+	}
+}
+
 // Many functions have a job with the same unique id: each is found in its own, and
 // the newest of all when only the id is asked for, in parts.
 func TestUniqueIDOfManyFunctions(t *testing.T) {

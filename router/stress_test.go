@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"polystalk/router/routertest"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/router/direct"
-	"polystalk/router/history"
 )
 
 // connections is how many clients the server has, or is about to have.
@@ -211,9 +211,9 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 	}
 	start := time.Now()
 	var mu sync.Mutex
-	var ops []history.Op
+	var ops []routertest.Op
 	// do asks and notes; the answer fills the rest of o.
-	do := func(c *remote, o history.Op, line string, fill func(o *history.Op, words []string)) {
+	do := func(c *remote, o routertest.Op, line string, fill func(o *routertest.Op, words []string)) {
 		o.Call = int64(time.Since(start))
 		c.say(line + "\r\n")
 		words := strings.Fields(c.line())
@@ -227,10 +227,10 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 		ops = append(ops, o)
 		mu.Unlock()
 	}
-	job := func(o *history.Op, words []string) {
+	job := func(o *routertest.Op, words []string) {
 		o.Job, _ = strconv.ParseUint(words[1], 10, 64)
 	}
-	nothing := func(*history.Op, []string) {}
+	nothing := func(*routertest.Op, []string) {}
 	var out, left atomic.Int64
 	left.Store(int64(producers * puts))
 	var wg sync.WaitGroup
@@ -243,7 +243,7 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 					time.Sleep(20 * time.Microsecond)
 				}
 				out.Add(1)
-				o := history.Op{Kind: history.Put, Pri: rng.Uint32N(4), Tube: rng.IntN(manyTubes)}
+				o := routertest.Op{Kind: routertest.Put, Pri: rng.Uint32N(4), Tube: rng.IntN(manyTubes)}
 				c.ask("use w%d", o.Tube)
 				do(c, o, fmt.Sprintf("put %d 0 600 1\r\nx", o.Pri), job)
 				left.Add(-1)
@@ -264,10 +264,10 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 					c.ask("watch other")
 					c.ask("ignore other")
 				}
-				o := history.Op{Kind: history.Reserve, Client: i + 1, Watch: watch}
+				o := routertest.Op{Kind: routertest.Reserve, Client: i + 1, Watch: watch}
 				got := uint64(0)
 				do(c, o, []string{"reserve-with-timeout 0", "reserve-with-timeout 0", "reserve-with-timeout 1"}[rng.IntN(3)],
-					func(o *history.Op, words []string) {
+					func(o *routertest.Op, words []string) {
 						if words[0] == "RESERVED" {
 							job(o, words)
 						}
@@ -276,10 +276,10 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 				switch {
 				case got == 0:
 				case rng.IntN(3) == 0:
-					o := history.Op{Kind: history.Release, Client: i + 1, Job: got, Pri: rng.Uint32N(4)}
+					o := routertest.Op{Kind: routertest.Release, Client: i + 1, Job: got, Pri: rng.Uint32N(4)}
 					do(c, o, fmt.Sprintf("release %d %d 0", got, o.Pri), nothing)
 				default:
-					do(c, history.Op{Kind: history.Delete, Client: i + 1, Job: got}, fmt.Sprintf("delete %d", got), nothing)
+					do(c, routertest.Op{Kind: routertest.Delete, Client: i + 1, Job: got}, fmt.Sprintf("delete %d", got), nothing)
 					out.Add(-1)
 				}
 			}
@@ -291,12 +291,12 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 	}
 	none := 0
 	for _, o := range ops {
-		if o.Kind == history.Reserve && o.Job == 0 {
+		if o.Kind == routertest.Reserve && o.Job == 0 {
 			none++
 		}
 	}
 	t.Logf("%d commands in %v, %d of them found nothing", len(ops), time.Since(start), none)
-	if err := history.Check(ops); err != nil {
+	if err := routertest.CheckHistory(ops); err != nil {
 		t.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // TestLockIsExclusive: a second lock by the same process, by whatever name, fails and does not end
-// the first. Other processes are tested with beanstalkd (e2e/keep).
+// the first. Other processes are tested with beanstalkd (e2e/process).
 func TestLockIsExclusive(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"polystalk/router/routertest"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"polystalk/router"
-	"polystalk/router/history"
 	"polystalk/shard/core"
 )
 
@@ -20,29 +20,29 @@ import (
 // the same time, a few looks at a time, and judges what they are told as if there were
 // one queue.
 func TestOverlappingHistoriesAreLinearizable(t *testing.T) {
-	kinds := make(map[history.Kind]int)
+	kinds := make(map[routertest.Kind]int)
 	none, undecided, runs := 0, 0, 0
 	seeds(t, 400, func(seed uint64) error {
 		h := newOverlap(seed)
 		defer h.w.Close()
 		err := h.run()
 		if err == nil {
-			err = history.Check(h.all())
+			err = routertest.CheckHistory(h.all())
 		}
 		runs++
 		for _, o := range h.ops {
 			kinds[o.Kind]++
-			if o.Kind == history.Reserve && o.Job == 0 {
+			if o.Kind == routertest.Reserve && o.Job == 0 {
 				none++
 			}
 		}
-		if errors.Is(err, history.ErrUndecided) {
+		if errors.Is(err, routertest.ErrUndecided) {
 			undecided++
 			return nil
 		}
 		return err
 	})
-	if *seedFlag == 0 && (len(kinds) != int(history.HoldEnds) || none < runs) {
+	if *seedFlag == 0 && (len(kinds) != int(routertest.HoldEnds) || none < runs) {
 		t.Errorf("in %d histories: %v; %d reserves got nothing", runs, kinds, none)
 	}
 	if undecided > 1+runs/100 {
@@ -56,7 +56,7 @@ type overlap struct {
 	rng   *rand.Rand
 	conns []*overlapConn
 	names []string
-	ops   []history.Op
+	ops   []routertest.Op
 	step  int64
 
 	opened int // clients so far
@@ -71,7 +71,7 @@ type overlap struct {
 // A timed thing happens by itself when it is due: at what time exactly depends on
 // when the server ran the command behind it, which is between the two.
 type timed struct {
-	op          history.Op
+	op          routertest.Op
 	early, late core.Time
 	began       bool
 }
@@ -83,7 +83,7 @@ type overlapConn struct {
 	use   int
 	line  string
 	opens int // number of replies that come first
-	op    history.Op
+	op    routertest.Op
 	asked core.Time
 	ttr   core.Time // of the job that it puts
 	held  map[uint64]bool
@@ -171,7 +171,7 @@ func (h *overlap) rest() error {
 		}
 		d.op.Return = h.step
 		h.ops = append(h.ops, d.op)
-		if d.op.Kind == history.Unpause {
+		if d.op.Kind == routertest.Unpause {
 			delete(h.paused, d.op.Tube)
 		}
 		return true
@@ -209,7 +209,7 @@ func (h *overlap) due() {
 
 // happens notes what is to happen by itself after a time, counted from a command of
 // c that is answered now.
-func (h *overlap) happens(c *overlapConn, o history.Op, after core.Time) {
+func (h *overlap) happens(c *overlapConn, o routertest.Op, after core.Time) {
 	h.timed = append(h.timed, timed{op: o, early: c.asked + after, late: h.w.Now() + after})
 	if d := &h.timed[len(h.timed)-1]; d.early <= h.w.Now() {
 		d.began = true
@@ -218,11 +218,11 @@ func (h *overlap) happens(c *overlapConn, o history.Op, after core.Time) {
 }
 
 // all is the whole history: what began and is not over may have happened.
-func (h *overlap) all() []history.Op {
+func (h *overlap) all() []routertest.Op {
 	ops := h.ops
 	for _, d := range h.timed {
 		if d.began {
-			d.op.Return = history.Pending
+			d.op.Return = routertest.Pending
 			ops = append(ops, d.op)
 		}
 	}
@@ -237,16 +237,16 @@ func (h *overlap) send(c *overlapConn) {
 	if h.rng.IntN(60) == 0 {
 		c.k.Abort()
 		for id := range c.held {
-			h.timed = append(h.timed, timed{op: history.Op{Kind: history.HoldEnds, Client: c.n, Job: id, Call: h.step}, began: true})
+			h.timed = append(h.timed, timed{op: routertest.Op{Kind: routertest.HoldEnds, Client: c.n, Job: id, Call: h.step}, began: true})
 		}
 		h.conns[slices.Index(h.conns, c)] = h.open()
 		return
 	}
-	o := history.Op{Client: c.n, Call: h.step, Tube: c.use}
+	o := routertest.Op{Client: c.n, Call: h.step, Tube: c.use}
 	pri := uint32(h.rng.IntN(3))
 	switch r := h.rng.IntN(20); {
 	case r < 7:
-		o.Kind, o.Pri, o.Delayed = history.Put, pri, h.rng.IntN(6) == 0
+		o.Kind, o.Pri, o.Delayed = routertest.Put, pri, h.rng.IntN(6) == 0
 		delay := 0
 		if o.Delayed {
 			delay = 1
@@ -255,24 +255,24 @@ func (h *overlap) send(c *overlapConn) {
 		c.ttr = core.Time(ttr) * core.Second
 		c.line = fmt.Sprintf("put %d %d %d 1\r\nx", pri, delay, ttr)
 	case r < 14:
-		o.Kind, o.Watch = history.Reserve, c.watch
+		o.Kind, o.Watch = routertest.Reserve, c.watch
 		c.line = []string{"reserve-with-timeout 0", "reserve-with-timeout 0", "reserve-with-timeout 1", "reserve"}[h.rng.IntN(4)]
 	case r == 14:
 		if h.paused[c.use] {
 			return
 		}
 		h.paused[c.use] = true
-		o.Kind = history.Pause
+		o.Kind = routertest.Pause
 		c.line = fmt.Sprintf("pause-tube %s %d", h.names[c.use], 1+h.rng.IntN(3))
 	default:
-		o.Kind = []history.Kind{history.Delete, history.Release, history.Bury, history.KickJob}[h.rng.IntN(4)]
+		o.Kind = []routertest.Kind{routertest.Delete, routertest.Release, routertest.Bury, routertest.KickJob}[h.rng.IntN(4)]
 		o.Job, o.Pri = h.job(c), pri
 		if o.Job == 0 {
 			return
 		}
-		c.line = map[history.Kind]string{
-			history.Delete: fmt.Sprintf("delete %d", o.Job), history.KickJob: fmt.Sprintf("kick-job %d", o.Job),
-			history.Release: fmt.Sprintf("release %d %d 0", o.Job, pri), history.Bury: fmt.Sprintf("bury %d %d", o.Job, pri),
+		c.line = map[routertest.Kind]string{
+			routertest.Delete: fmt.Sprintf("delete %d", o.Job), routertest.KickJob: fmt.Sprintf("kick-job %d", o.Job),
+			routertest.Release: fmt.Sprintf("release %d %d 0", o.Job, pri), routertest.Bury: fmt.Sprintf("bury %d %d", o.Job, pri),
 		}[o.Kind]
 	}
 	c.op, c.tell, c.asked = o, true, h.w.Now()
@@ -328,7 +328,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 		id, _ = strconv.ParseUint(words[1], 10, 64)
 	}
 	switch o.Kind {
-	case history.Put:
+	case routertest.Put:
 		if words[0] != "INSERTED" {
 			return errors.New("refused")
 		}
@@ -337,9 +337,9 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 		h.tubeOf[id] = o.Tube
 		h.ttrOf[id] = c.ttr
 		if o.Delayed {
-			h.happens(c, history.Op{Kind: history.DelayEnds, Job: id}, core.Second)
+			h.happens(c, routertest.Op{Kind: routertest.DelayEnds, Job: id}, core.Second)
 		}
-	case history.Reserve:
+	case routertest.Reserve:
 		switch words[0] {
 		case "RESERVED":
 			o.Job = id
@@ -348,7 +348,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 			if !ok {
 				ttr = 2 * core.Second // its put is not answered yet; with a longer one nothing happens
 			}
-			h.happens(c, history.Op{Kind: history.HoldEnds, Client: c.n, Job: id}, ttr)
+			h.happens(c, routertest.Op{Kind: routertest.HoldEnds, Client: c.n, Job: id}, ttr)
 			if !ok {
 				h.timed[len(h.timed)-1].late = core.Never
 			}
@@ -358,14 +358,14 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 			return errors.New("what is that?")
 		}
 		c.since, c.lost = 0, nil
-	case history.Pause:
+	case routertest.Pause:
 		secs, _ := strconv.Atoi(strings.Fields(c.line)[2])
-		h.happens(c, history.Op{Kind: history.Unpause, Tube: o.Tube}, core.Time(secs)*core.Second)
-	case history.Delete, history.Release, history.Bury:
+		h.happens(c, routertest.Op{Kind: routertest.Unpause, Tube: o.Tube}, core.Time(secs)*core.Second)
+	case routertest.Delete, routertest.Release, routertest.Bury:
 		delete(c.held, o.Job)
 		for i := range h.timed {
 			// This hold is over; the next may be of the same job.
-			if d := &h.timed[i]; d.op.Kind == history.HoldEnds && d.op.Client == c.n && d.op.Job == o.Job {
+			if d := &h.timed[i]; d.op.Kind == routertest.HoldEnds && d.op.Client == c.n && d.op.Job == o.Job {
 				d.late = core.Never
 			}
 		}

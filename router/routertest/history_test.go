@@ -1,4 +1,4 @@
-package history
+package routertest
 
 import (
 	"strings"
@@ -13,7 +13,7 @@ func take(client int, call, ret int64, job uint64, watch ...bool) Op {
 	return Op{Kind: Reserve, Client: client, Call: call, Return: ret, Job: job, Watch: watch}
 }
 
-func TestCheck(t *testing.T) {
+func TestHistoriesAreJudged(t *testing.T) {
 	both := []bool{true, true}
 	for _, tt := range []struct {
 		name string
@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 			take(1, 16, 17, 1, both...),
 		}},
 	} {
-		err := Check(tt.ops)
+		err := CheckHistory(tt.ops)
 		if (err == nil) != tt.fits {
 			t.Errorf("%s: %v", tt.name, err)
 		}

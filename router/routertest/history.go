@@ -1,7 +1,4 @@
-// Package history checks that a history of commands is linearizable. The commands may
-// overlap in time. Check looks for an order in which each command takes effect at one
-// moment between its call and its return, and a single queue gives every answer.
-package history
+package routertest
 
 import (
 	"cmp"
@@ -15,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Kind is the kind of an Op.
+// Kind is the kind of an Op of a history.
 type Kind uint8
 
 // The commands, and the events without a command. Comments name the fields they use.
@@ -81,9 +78,11 @@ var ErrUndecided = errors.New("history: too many orders to try")
 
 const searchMax = 10 * time.Second
 
-// Check looks for an order that explains ops. If there is none, the error shows the longest
+// CheckHistory reports whether a history of commands is linearizable; the commands may overlap in
+// time. It looks for an order in which each command takes effect at one moment between its call and
+// its return, and a single queue gives every answer. If there is none, the error shows the longest
 // order that was found and the commands that cannot follow it.
-func Check(ops []Op) error {
+func CheckHistory(ops []Op) error {
 	list := make([]porcupine.Operation, len(ops))
 	for i := range ops {
 		o := &ops[i]
@@ -135,10 +134,10 @@ func explain(ops []Op, order []porcupine.Operation) error {
 	return errors.New(b.String())
 }
 
-type place uint8
+type whereabouts uint8
 
 const (
-	ready place = iota
+	ready whereabouts = iota
 	delayed
 	reserved
 	buried
@@ -149,7 +148,7 @@ type job struct {
 	id     uint64
 	pri    uint32
 	tube   int
-	in     place
+	in     whereabouts
 	client int // its holder
 }
 
@@ -199,7 +198,7 @@ func (q *queue) apply(o *Op) (*queue, bool) {
 	}
 	mine := there && j.in == reserved && j.client == o.Client
 	// move returns the queue with the job in another place, if may is what the client was told.
-	move := func(may bool, in place, pri uint32) (*queue, bool) {
+	move := func(may bool, in whereabouts, pri uint32) (*queue, bool) {
 		if may && may == o.Found {
 			return q.with(i, job{j.id, pri, j.tube, in, 0}), true
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package keep
+package process
 
 import (
 	"fmt"

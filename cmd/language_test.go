@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -19,20 +18,13 @@ var (
 // where it reads best: one in 200, and one line in a small folder.
 const pronounsAllowed = 0.005
 
-// notRewritten lists the folders, with all below them, that still wait for plain English.
-// The list only shrinks.
-var notRewritten []string
-
 // languageFaults lists the comment lines with people's words, and the folders with too
 // many pronouns.
-func languageFaults(all []*source, except []string) []string {
+func languageFaults(all []*source) []string {
 	type count struct{ lines, pronouns int }
 	counts := make(map[string]*count)
 	var faults []string
 	for _, s := range all {
-		if slices.ContainsFunc(except, func(folder string) bool { return within(s.dir(), folder) }) {
-			continue
-		}
 		c := counts[s.dir()]
 		if c == nil {
 			c = new(count)
@@ -61,14 +53,8 @@ func languageFaults(all []*source, except []string) []string {
 }
 
 func TestCommentsArePlainEnglish(t *testing.T) {
-	all := readTree(t)
-	for _, f := range languageFaults(all, notRewritten) {
+	for _, f := range languageFaults(readTree(t)) {
 		t.Error(f)
-	}
-	for _, folder := range notRewritten {
-		if !slices.ContainsFunc(all, func(s *source) bool { return within(s.dir(), folder) }) {
-			t.Errorf("%s waits for plain English, and is not there", folder)
-		}
 	}
 }
 
@@ -82,11 +68,8 @@ func TestLanguageFaultsAreFound(t *testing.T) {
 		"/* It tells the loop whose it is,\nof which one */": 1,
 	} {
 		s := mustParse(t, "a/a.go", text+"\npackage a")
-		if got := languageFaults([]*source{s}, []string{"b"}); len(got) != want {
+		if got := languageFaults([]*source{s}); len(got) != want {
 			t.Errorf("%s: found %q, want %d", text, got, want)
-		}
-		if got := languageFaults([]*source{s}, []string{"a"}); len(got) != 0 {
-			t.Errorf("%s in a folder of the list: found %q, want none", text, got)
 		}
 	}
 }

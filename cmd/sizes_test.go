@@ -44,7 +44,7 @@ var budgets = []budget{
 	{"router/reactor", 2030},
 	{"router/restore", 640},
 	{"router/session", 3490},
-	{"router/routertest", 540},
+	{"router/routertest", 620},
 	{"router/sim", 720},
 	{"router/trend", 1120},
 	{"shard", 850},

@@ -12,16 +12,16 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// An account is the user to become once the sockets are open.
+// An account is the user that the process becomes once the sockets are open.
 type account struct {
 	name     string
 	UID, GID int
 	groups   []int
 }
 
-// findAccount looks up the user of c, or returns nil if c names none. Errors are faults with
-// beanstalkd's exit codes. The program is built without the C library, so it knows the
-// accounts and groups in /etc, but not the ones of a directory service.
+// findAccount looks up the user of c. It returns nil if c names none. Errors are faults with
+// beanstalkd's exit codes. The program is built without the C library, so it finds accounts and
+// groups in /etc, but not in a directory service.
 func findAccount(c *config.Config) (*account, error) {
 	if !c.IsSet("user") {
 		return nil, nil
@@ -55,9 +55,9 @@ func findAccount(c *config.Config) (*account, error) {
 	return a, nil
 }
 
-// become changes all threads of the process to the account, groups first. beanstalkd keeps
-// the caller's supplementary groups, which would leave root's access to files open. A process
-// that already runs as the account is not changed.
+// become changes all threads of the process to the account, groups first. beanstalkd keeps the
+// caller's supplementary groups, so it can still open root's files. become does nothing if the
+// process already runs as the account.
 func (a *account) become(c *config.Config) error {
 	if os.Getuid() == a.UID && os.Geteuid() == a.UID && os.Getgid() == a.GID && a.UID != 0 {
 		return nil
@@ -77,8 +77,8 @@ func (a *account) become(c *config.Config) error {
 	return nil
 }
 
-// owners returns the user ids that may own a dead socket that the server replaces: the
-// process's own and the account's. a may be nil.
+// owners returns the user IDs that may own a dead socket that the server replaces: the process's
+// own ID and the account's. a may be nil.
 func (a *account) owners() []int {
 	ids := []int{os.Geteuid()}
 	if a != nil && a.UID != ids[0] {

@@ -10,14 +10,13 @@ import (
 	"polystalk/router/access"
 )
 
-// A certificate is the certificate of HTTP with its key, as of the last successful read of
-// their files.
+// A certificate is the TLS certificate of HTTP with its key, as last read from their files.
 type certificate struct {
 	cert, key, from string // the files, and the origin of the first
 	current         atomic.Pointer[tls.Certificate]
 }
 
-// openCertificate reads the certificate of c; nil: no TLS. Errors are faults.
+// openCertificate reads the certificate of c; nil: HTTP without TLS. Errors are faults.
 func openCertificate(c *config.Config) (*certificate, error) {
 	if c.HTTP.Cert == "" {
 		return nil, nil
@@ -42,7 +41,7 @@ func (k *certificate) prepare() (use func(), err error) {
 	return func() { k.current.Store(&pair) }, nil
 }
 
-// pemMax bounds each file, in bytes. A chain of certificates has some thousands.
+// pemMax bounds each file, in bytes. A certificate chain has a few thousand bytes.
 const pemMax = 1 << 20
 
 func (k *certificate) read() (pair tls.Certificate, err error) {
@@ -57,10 +56,10 @@ func (k *certificate) read() (pair tls.Certificate, err error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// until returns the end of the certificate's validity.
+// until returns the time at which the certificate expires.
 func (k *certificate) until() time.Time { return k.current.Load().Leaf.NotAfter }
 
-// config returns the configuration of TLS.
+// config returns the TLS configuration.
 func (k *certificate) config() *tls.Config {
 	return &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.current.Load(), nil },

@@ -12,10 +12,10 @@ import (
 	"polystalk/cmd/polystalkd/member"
 )
 
-// checkConfig serves --check-config. It adds to the faults of Validate (err) all faults that
-// can be found without taking or changing anything, and reports them together. Without faults
-// it prints the settings in effect if c.Check says so. The exit code is 0 or fault.Usage, also
-// in place of gearmand.
+// checkConfig serves --check-config. It adds to err, the faults of Validate, all faults that can
+// be found without changing anything, and reports them together. Without faults it prints the
+// settings in effect if c.Check asks for them. The exit code is 0 or fault.Usage, also in place
+// of gearmand.
 func (p *commandLine) checkConfig(c *config.Config, err error, stdout, stderr io.Writer) int {
 	for _, w := range c.Warnings {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", p.name, w)
@@ -43,8 +43,8 @@ func (p *commandLine) checkConfig(c *config.Config, err error, stdout, stderr io
 	return fault.OK
 }
 
-// checkArgs serves --check-args: it checks what a start would need, and opens nothing. c is
-// valid. In place of gearmand it checks only the command line, as gearmand does.
+// checkArgs serves --check-args: it checks what a start would need, and opens no socket. c must
+// be valid. In place of gearmand it checks only the command line, as gearmand does.
 func checkArgs(c *config.Config, stderr io.Writer, name string) error {
 	if c.Gearmand {
 		return nil

@@ -28,7 +28,7 @@ func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) 
 	return member.New(member.Options{Config: c, Listener: o.socks.Cluster[0], Log: log}, dir.cfg)
 }
 
-// serveMember runs a member of a cluster from the moment at which it accepts clients. It returns when
+// serveMember runs a member of a cluster after it has begun to accept clients. It returns when
 // the process must end. It does not return if the process executes itself again.
 func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	why := o.waitMember(w, of, early, signals, failed)
@@ -50,8 +50,8 @@ func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early
 	return why
 }
 
-// restart closes the server and executes the process again. If fetched is not nil, it is the journal of
-// the next run.
+// restart closes the server and executes the process again. If fetched is not nil, it installs
+// that journal for the next run.
 func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
 	next, err := o.leave()
 	if err != nil {
@@ -88,9 +88,9 @@ func closeMember(w *watch, of *member.Member, at func(part string)) {
 // endWithin bounds the time from the decision to end this run until the run has ended.
 const endWithin = 8 * time.Second
 
-// endBy begins the end of this run. The caller passes the name of each part to at. After endWithin endBy
-// logs the part that still holds up the end, and calls last, which ends the process. done stops the
-// timer; it reports whether last will not be called.
+// endBy starts the timer that bounds the end of this run. The caller passes the name of each part
+// that it waits for to at. After endWithin, endBy logs the last name and calls last, which ends
+// the process. done stops the timer, and reports whether last will not be called.
 func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	var now atomic.Value
 	now.Store("")
@@ -103,10 +103,10 @@ func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	return func(part string) { now.Store(part) }, timer.Stop
 }
 
-// writeWithin bounds the time to log the cause of an end: the log may be on the disk that hangs.
+// writeWithin bounds the time to log the cause of an end: the log may be on the hung disk.
 const writeWithin = 500 * time.Millisecond
 
-// within calls f, and waits up to d until it returns.
+// within calls f and waits until it returns, but at most d.
 func within(d time.Duration, f func()) {
 	over := make(chan struct{})
 	go func() {
@@ -119,7 +119,7 @@ func within(d time.Duration, f func()) {
 	}
 }
 
-// waitMember waits for the end and returns its cause; nil: a signal or an administrator asked for it.
+// waitMember waits for the end and returns its cause; nil: a signal or an administrator.
 func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
 	for _, sig := range early {
 		w.handle(sig)
@@ -151,8 +151,8 @@ const (
 	sameSignal = time.Second
 )
 
-// leaveCluster shuts the server down: it stops reading, answers commands in progress, and transfers the
-// lead. A second signal ends it at once, unless it comes within sameSignal.
+// leaveCluster shuts the server down: it stops reading, answers commands in progress, and
+// transfers the leadership. A second signal after sameSignal ends the server at once.
 func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, signals <-chan os.Signal) error {
 	log := w.log.Logger
 	asked := time.Now()

@@ -12,8 +12,8 @@ import (
 	"polystalk/router"
 )
 
-// A commandLine is one of the two command lines of this binary. Each fills a Config, behind which
-// there is one server.
+// A commandLine is one of the two command lines of this binary. Both fill a Config for the same
+// server.
 type commandLine struct {
 	name      string // begins the line of an error
 	version   func() string
@@ -42,7 +42,7 @@ func inPlaceOfGearmand(name string) commandLine {
 	}
 }
 
-// read reads the configuration again. args are without the program's name.
+// read reads the configuration again. args lack the program's name.
 func (p *commandLine) read(args []string) (*config.Config, error) {
 	c, err := p.parse(args, os.LookupEnv)
 	if err == nil {
@@ -74,8 +74,8 @@ func (p *commandLine) report(c *config.Config, err error, stderr io.Writer) int 
 	return p.exitCode(err)
 }
 
-// commandLineOf chooses the command line by the program's name and its first argument. It returns
-// the arguments that are left.
+// commandLineOf chooses the command line by the program's name and its first argument. It returns the
+// remaining arguments.
 func commandLineOf(args []string) (commandLine, []string) {
 	const name = "gearmand"
 	switch {
@@ -89,7 +89,7 @@ func commandLineOf(args []string) (commandLine, []string) {
 	return normal, args[min(1, len(args)):]
 }
 
-// exitCode returns the exit code for err: beanstalkd's where beanstalkd has one.
+// exitCode returns the exit code for err: beanstalkd's code if it has one.
 func exitCode(err error) int {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Code

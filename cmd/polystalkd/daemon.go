@@ -16,11 +16,11 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// served is what the daemon reports once it serves.
+// served is the byte that the daemon sends to its parent once it serves.
 var served = []byte{'1'}
 
-// detach starts this program again as a daemon, since a Go process cannot fork. It waits
-// until the daemon serves (code 0) or has ended (its exit code). Until then the daemon writes
+// detach starts this program again as a daemon, since a Go process cannot fork. It waits until
+// the daemon serves (code 0) or has ended (the daemon's exit code). Until then the daemon writes
 // its errors to our stderr.
 func detach(c *config.Config) (code int, err error) {
 	if os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
@@ -42,7 +42,7 @@ func detach(c *config.Config) (code int, err error) {
 
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	// The terminal's signals do not reach the daemon, so detach passes them on.
+	// Signals of the terminal do not reach the daemon, so detach passes them on.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	err = cmd.Start()
@@ -71,7 +71,7 @@ func detach(c *config.Config) (code int, err error) {
 // A parent is the process that waits until this daemon serves: see detach. It may be nil.
 type parent struct{ report *os.File }
 
-// takeParent returns the parent of a daemon, or nil for any other process. It may be called
+// takeParent returns the parent of a daemon; nil: this process is not a daemon. It may be called
 // once.
 func takeParent() *parent {
 	fd, err := strconv.Atoi(os.Getenv(config.ReportVariable))
@@ -83,7 +83,7 @@ func takeParent() *parent {
 	return &parent{os.NewFile(uintptr(fd), "report")}
 }
 
-// release leaves the parent's directory and stderr, and reports that the daemon serves.
+// release leaves the parent's directory and stderr, and tells the parent that the daemon serves.
 func (p *parent) release() error {
 	if p == nil {
 		return nil

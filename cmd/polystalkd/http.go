@@ -18,8 +18,8 @@ import (
 	web "polystalk/router/http"
 )
 
-// httpStopWait bounds operators' operations in progress when the server ends. The rest of
-// shutdownWait is for the clients of the queue.
+// httpStopWait bounds the wait for operators' requests at shutdown. The rest of shutdownWait is
+// for clients of the queue.
 const httpStopWait = 300 * time.Millisecond
 
 // operators serves operators by HTTP. The zero value serves none.
@@ -31,9 +31,9 @@ type operators struct {
 	log    *logger
 }
 
-// serveHTTP serves operators on the listeners, and by way of the cluster if of is not nil,
-// until close. It serves while the journal is read, too. A reload reads tokens and
-// certificates again. Errors are faults.
+// serveHTTP serves operators on the listeners until close, and through the cluster if of is not
+// nil. It serves also while the journal is read. A reload reads tokens and certificates again.
+// Errors are faults.
 func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
@@ -107,7 +107,7 @@ func (o *operators) forMember() member.Serve {
 	}
 }
 
-// elsewhere returns the way to the leader; nil: no cluster.
+// elsewhere returns the path to the leader; nil: no cluster.
 func elsewhere(of *member.Member) web.Elsewhere {
 	if of == nil {
 		return nil
@@ -129,8 +129,8 @@ func (o *operators) openTokens(c *config.Config) (err error) {
 	return nil
 }
 
-// checkHTTP reads the files that HTTP needs, also if c has no address for HTTP, because the
-// service manager may pass the sockets.
+// checkHTTP reads the files that HTTP needs. It does so even if c has no HTTP address, because
+// the service manager may pass sockets.
 func checkHTTP(c *config.Config) error {
 	if err := new(operators).openTokens(c); err != nil {
 		return err
@@ -142,8 +142,8 @@ func checkHTTP(c *config.Config) error {
 	return err
 }
 
-// consoleFiles returns a function that finds the console's files in a folder; nil: the
-// program's own files are served.
+// consoleFiles returns a function that finds the console's files in a folder; nil: the server
+// uses the files in the program.
 func consoleFiles(c *config.Config) (find func(name string) *web.File, err error) {
 	if c.HTTP.ConsoleDir == "" {
 		return nil, nil
@@ -175,8 +175,8 @@ func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	return list
 }
 
-// prepareFiles is a reloadable. It reads the files of tokens and of TLS again if there were
-// any at the start.
+// prepareFiles is a reloadable. It reads the files of tokens and of TLS again if the server had
+// any at its start.
 func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	var all fault.Faults
 	put, use := func() {}, func() {}
@@ -201,7 +201,7 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	}, all.Err()
 }
 
-// rules returns the trusted proxies, names and sites, and the parts of bodies that are shown.
+// rules returns the trusted proxies, hosts and origins, and the part of bodies that is shown.
 func rules(c *config.Config) web.Rules {
 	bodies, _ := access.ParseBodies(c.HTTP.Bodies) // Validate has checked it
 	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Prefix: c.HTTP.Prefix, Bodies: bodies}

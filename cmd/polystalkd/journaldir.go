@@ -13,16 +13,16 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A journalDir is the journal's directory, locked against other servers. After a graceful
-// shutdown close unlocks it. After an error the lock stays until the process ends, because
-// a part of the server may still write there.
+// A journalDir is the journal's directory, locked against other servers. close unlocks it after a
+// graceful shutdown. After an error the lock stays until the process ends, because a part of the
+// server may still write to the directory.
 type journalDir struct {
 	cfg  *router.Journal // nil: jobs are in memory only
 	lock *binlog.DirLock
 }
 
-// openJournalDir locks the journal's directory, as the account that will write it. again
-// means that this process had the directory before an exec.
+// openJournalDir locks the journal's directory. The process must already run as the account that
+// writes it. again reports that this process had locked the directory before an exec.
 func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir, error) {
 	if err := checkDirName(c); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func checkDirName(c *config.Config) error {
 	return nil
 }
 
-// close unlocks the directory. No part of the server may use it any more.
+// close unlocks the directory. The caller must ensure that no part of the server still uses it.
 func (d *journalDir) close() {
 	if d.lock != nil {
 		d.lock.Unlock()

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A logFile is the file of --log-file. It can be moved away at any time: reopen
-// makes a new one. Several goroutines may write.
+// A logFile is the file of --log-file. It may be moved away at any time; reopen creates a new
+// one. Several goroutines may write.
 type logFile struct {
 	path string
 

@@ -15,7 +15,7 @@ type logFormat struct {
 
 func newLogFormat() logFormat { return logFormat{new(slog.LevelVar), new(atomic.Bool)} }
 
-// handler writes to w.
+// handler returns a handler that writes to w.
 func (k *logFormat) handler(w io.Writer) slog.Handler {
 	return k.handlerOf(w, &slog.HandlerOptions{Level: k.level})
 }

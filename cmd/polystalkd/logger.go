@@ -54,7 +54,7 @@ func openLog(c *config.Config, acct *account, stderr io.Writer) (*logger, error)
 	return l, nil
 }
 
-// Set changes level and format to the ones of a valid c.
+// Set sets level and format to the values of a valid c.
 func (l *logger) Set(c *config.Config) {
 	level, _ := c.Level()
 	l.Level.Set(level)

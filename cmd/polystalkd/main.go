@@ -2,14 +2,13 @@
 // every core. It takes beanstalkd's flags with their meaning and exit codes;
 // polystalkd -h lists them, package config holds their defaults and limits.
 //
-// As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags,
-// exit code and signals instead. Both command lines fill the same Config; from there
-// on there is one server. With --config both read files as well, and SIGHUP reads all
-// anew: see reloader.
+// As polystalkd gearmand, or under the name gearmand, it takes gearmand's flags, exit code and
+// signals instead. Both command lines fill the same Config and start the same server. With
+// --config both read files as well, and SIGHUP reads all of them again: see reloader.
 //
-// The program is thin: it reads its configuration, opens the sockets, drops
-// privileges, and then hands the listeners to package router and the signals
-// to its Drain, Retire and Shutdown.
+// The program is thin: it reads its configuration, opens the sockets and drops privileges. Then
+// it passes the listeners to package router, and signals to the router's Drain, Retire and
+// Shutdown.
 //
 //	config.Parse         ┐
 //	config.ParseGearmand ┴→ Validate → (detach) → listen.All → Become → router → READY=1 … signal → STOPPING=1 → Shutdown
@@ -33,7 +32,7 @@ func main() {
 // run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
 	log := stderr
-	// The person that reads a message about a configuration may not be its author.
+	// Configuration text may come from somebody else, so control characters are escaped.
 	stdout, stderr = &program.Writer{W: stdout}, &program.Writer{W: stderr}
 	p, args := commandLineOf(args)
 	last, err := readInherited()

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openOwnFile opens a file that the command line names, for writing. The process may be root
-// and the directory another user's, so openOwnFile refuses a symbolic or hard link in place of
-// the file. It follows links on the way to the directory.
+// openOwnFile opens a file of the command line for writing. The process may be root and the
+// directory another user's, so openOwnFile refuses a symbolic or hard link in place of the file.
+// It follows links in the path of the directory.
 //
-// It never blocks: a named pipe without a reader would hold up the start, or SIGHUP and with
-// it SIGTERM, for ever. /dev/stdout and the like are links and stand for the descriptors of
-// the process.
+// It never blocks: otherwise a named pipe without a reader would block the start, or SIGHUP and
+// with it SIGTERM, forever. /dev/stdout and similar links stand for the descriptors of the
+// process.
 func openOwnFile(path string, flags int, mode os.FileMode) (*os.File, error) {
 	if fd, ok := descriptorOf(path); ok && flags&os.O_EXCL == 0 {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)

@@ -11,7 +11,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// A pidFile holds the process's id while it serves.
+// A pidFile holds the process ID while the server runs.
 type pidFile struct {
 	path string
 	file *os.File // nil: the id is written
@@ -43,7 +43,7 @@ func pidFault(c *config.Config, err error) *fault.Fault {
 	return fault.New(fault.System, "%s: the process id cannot be written (%v): give a file that this user may write", c.Origin("pid-file"), err)
 }
 
-// write replaces the content of the file by the id, once. It needs no privileges.
+// write replaces the content of the file with the process ID, once. It needs no privileges.
 func (p *pidFile) write(c *config.Config) error {
 	if p == nil || p.file == nil {
 		return nil
@@ -65,7 +65,7 @@ func (p *pidFile) write(c *config.Config) error {
 
 func pidLine() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
 
-// remove removes the file unless it is another server's: this process never wrote it, or
+// remove removes the file unless it belongs to another server: this process never wrote it, or
 // another one has written it since.
 func (p *pidFile) remove(log *slog.Logger) {
 	if p == nil {

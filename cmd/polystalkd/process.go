@@ -27,19 +27,18 @@ func setDescriptors(c *config.Config) error {
 	return nil
 }
 
-// setProcs sets GOMAXPROCS to the number of loops, unless the environment sets it. Loops
-// yield to other goroutines now and then: see router's yieldEvery. One more processor would
-// be idle, and each loop that pauses would make the runtime wake a thread to look for work.
-// That cost a fifth of the CPU of a nearly idle server, and a sixth for a connection that
-// puts one job at a time.
+// setProcs sets GOMAXPROCS to the number of loops, unless the environment sets it. Loops yield to
+// other goroutines: see router's yieldEvery. One more processor would be idle, and each loop that
+// pauses would make the runtime wake a thread to look for work. That cost a fifth of the CPU of a
+// nearly idle server, and a sixth for a connection that puts one job at a time.
 func setProcs(c *config.Config) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
 	procs := c.Loops
 	if c.BinlogDir != "" {
-		// The committer occupies one while it waits for the disk. Without an idle one the
-		// runtime polls every 20 µs whether to take it back, which cost a sixth of all CPU.
+		// The committer occupies one processor while it waits for the disk. Without an idle one
+		// the runtime polls every 20 µs to take it back, which cost a sixth of all CPU.
 		procs += 2
 	}
 	runtime.GOMAXPROCS(procs)

@@ -22,8 +22,8 @@ type reloader struct {
 	running []config.Setting // what is in effect
 }
 
-// A reloadable part of the server checks a valid configuration. It returns a function that
-// applies it, which is called if no part returns an error. Errors are like Validate's.
+// A reloadable is a part of the server that checks a valid configuration. It returns a function
+// that applies it, which is called only if no part returns an error. Errors are like Validate's.
 type reloadable func(next *config.Config) (apply func(), err error)
 
 // A reloaded is the result of a reload.
@@ -50,8 +50,8 @@ func newReloader(c *config.Config, read func() (*config.Config, error), srv *rou
 	return r
 }
 
-// reload reads the configuration, applies it and logs the result. The error has all faults;
-// then nothing has changed.
+// reload reads the configuration, applies it and logs the result. If it returns an error, the
+// error has all faults, and nothing has changed.
 func (r *reloader) reload() (*reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *reloader) reload() (*reloaded, error) {
 	return did, nil
 }
 
-// settings returns the settings in effect. A reload changes them as a whole.
+// settings returns the settings in effect. A reload replaces all of them at once.
 func (r *reloader) settings() []config.Setting {
 	r.mu.Lock()
 	defer r.mu.Unlock()

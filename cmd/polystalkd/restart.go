@@ -13,16 +13,16 @@ import (
 	"polystalk/cmd/polystalkd/listen"
 )
 
-// A member of a cluster restarts in the same process when its jobs include entries that may never be
-// committed, or when its journal was exchanged: the way back is a normal start. The process executes
-// itself with the same ID, command line and listening sockets. Clients that connect meanwhile wait in
-// the backlog. A second process would do the same, but a service manager or a script with a PID file
-// would take the first one for ended.
+// A member of a cluster restarts in the same process when its shards contain entries that may
+// never be committed, or when its journal was replaced: a normal start repairs both. The process
+// executes itself with the same ID, command line and listening sockets. Clients that connect
+// meanwhile wait in the backlog. A second process could do the same, but a service manager or a
+// script with a PID file would think that the server has ended.
 
 // restartVariable has the JSON of an inherited.
 const restartVariable = "POLYSTALKD_AGAIN"
 
-// An inherited is what the process keeps over a restart.
+// An inherited is the state that the process keeps over a restart.
 type inherited struct {
 	Sockets  *listen.Kept
 	StartDir string // the working directory of the first start, for relative paths
@@ -32,9 +32,9 @@ type inherited struct {
 // began is the time of this start.
 var began = time.Now()
 
-// readInherited returns what the run before this one left; nil: this is the first. It removes the
-// variable from the environment. The working directory is the first start's: the command line is read
-// again.
+// readInherited returns the state of the run before; nil: this is the first run. It removes the
+// variable from the environment. It changes to the first run's working directory, because the
+// command line is read again.
 func readInherited() (*inherited, error) {
 	text, ok := os.LookupEnv(restartVariable)
 	if !ok {
@@ -59,9 +59,9 @@ const (
 	pauseMax = 10 * time.Second
 )
 
-// restartPause returns the pause before the next run, and the number of short runs in a row. A process
-// that cannot run must not keep a processor busy with starting; a deposed leader is wanted soon, so
-// the first pause is zero. last is nil in the first run.
+// restartPause returns the pause before the next run, and the number of short runs in a row. A
+// process that cannot run must not keep a processor busy with restarts. A deposed leader is
+// needed soon, so the first pause is zero. last is nil in the first run.
 func restartPause(last *inherited, lasted time.Duration) (pause time.Duration, short int) {
 	if last == nil || lasted >= shortRun {
 		return 0, 0
@@ -70,7 +70,7 @@ func restartPause(last *inherited, lasted time.Duration) (pause time.Duration, s
 	return min(pauseMin<<min(short-1, 20), pauseMax), short
 }
 
-// exec begins the next run. It returns only with an error; the process must end then.
+// exec begins the next run. It returns only with an error; then the process must end.
 func (l *inherited) exec() error {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -86,8 +86,8 @@ func (l *inherited) exec() error {
 	return os.NewSyscallError("exec "+path, syscall.Exec(path, os.Args, append(os.Environ(), restartVariable+"="+string(text))))
 }
 
-// executablePath returns the path of the running program: on Linux also if another program has been installed
-// in its place, which its installer will start. It prefers the file's own name, which ps shows.
+// executablePath returns the path of the running program; on Linux also if the file was replaced
+// by an installer, which will start the new one. It prefers the file's own name, which ps shows.
 func executablePath() (string, error) {
 	const self = "/proc/self/exe"
 	running, err := os.Stat(self)
@@ -104,7 +104,7 @@ func executablePath() (string, error) {
 	return path, nil
 }
 
-// reopen takes over the sockets of the run before. The process's ID, and so its PID file, is the same.
+// reopen adopts the sockets of the run before. The PID file stays valid: the ID is the same.
 func reopen(c *config.Config, last *inherited) (o *opened, err error) {
 	o = &opened{last: last}
 	if o.socks, err = last.Sockets.Sockets(); err != nil {
@@ -119,7 +119,7 @@ func reopen(c *config.Config, last *inherited) (o *opened, err error) {
 	return o, err
 }
 
-// leave collects what the next run inherits. The listeners may be closed from then on.
+// leave collects the state for the next run. Afterwards the listeners may be closed.
 func (o *opened) leave() (*inherited, error) {
 	next := &inherited{StartDir: config.StartDir()}
 	var err error
@@ -127,8 +127,8 @@ func (o *opened) leave() (*inherited, error) {
 	return next, err
 }
 
-// beginAnew executes the process with what leave has collected. It returns only with an error, after
-// which nothing may be used any more. A signal from stop ends the pause before it.
+// beginAnew executes the process with next, after a pause if runs are short. It returns only with
+// an error or after a signal from stop, which ends the pause; then the process must end.
 func (o *opened) beginAnew(next *inherited, why string, stop <-chan os.Signal, log *slog.Logger) error {
 	var pause time.Duration
 	pause, next.Short = restartPause(o.last, time.Since(began))
@@ -144,8 +144,8 @@ func (o *opened) beginAnew(next *inherited, why string, stop <-chan os.Signal, l
 	return fault.New(fault.System, "beginning anew: %v: start it again", next.exec())
 }
 
-// endSignal waits for a signal that ends the server, for as long as pause. It also returns a signal
-// that has come before, since the next run would not see it; nil: there is none.
+// endSignal waits up to pause for a signal that ends the server; nil: none came. It also returns
+// a signal that came before, since the next run would not see it.
 func endSignal(stop <-chan os.Signal, pause time.Duration) os.Signal {
 	over := time.After(pause)
 	for waits := true; waits || len(stop) > 0; {

@@ -21,13 +21,13 @@ import (
 	web "polystalk/router/http"
 )
 
-// shutdownWait bounds the work in flight after SIGTERM; with it the process
-// ends within a second of the signal.
+// shutdownWait bounds the time for work in progress after SIGTERM, so the process ends within a
+// second of the signal.
 const shutdownWait = 800 * time.Millisecond
 
-// serve runs the server until a signal ends it (nil) or something fails. It releases waiting
-// once it serves. read reads the configuration again. last holds what an earlier run of the
-// process left; nil: this is the first. exit ends the process at once: see watch.endBy.
+// serve runs the server until a signal ends it (nil) or something fails. It releases waiting once
+// it serves. read reads the configuration again. last is the state of an earlier run of the
+// process; nil: this is the first. exit ends the process at once: see watch.endBy.
 func serve(c *config.Config, read func() (*config.Config, error), waiting *parent, last *inherited, stderr io.Writer, exit func(error)) (err error) {
 	signals := catchSignals()
 	if err := setDescriptors(c); err != nil {
@@ -42,7 +42,7 @@ func serve(c *config.Config, read func() (*config.Config, error), waiting *paren
 		return err
 	}
 	logFailure := func(err error) {
-		// A log in a file or in syslog does not have what is written to stderr.
+		// A log in a file or in syslog lacks the text on stderr.
 		if err != nil && !log.ToStderr {
 			log.Error("the server has failed", "err", err)
 		}
@@ -94,13 +94,13 @@ func openAll(c *config.Config, owners []int, log *slog.Logger) (_ *opened, err e
 	return o, nil
 }
 
-// close removes the files that were made.
+// close removes the files that openAll made.
 func (o *opened) close(log *slog.Logger) {
 	o.pid.remove(log)
 	o.socks.Close(log)
 }
 
-// serve runs the server with its final privileges: it reads the journal, serves until the
+// serve runs the server after it has dropped privileges: it reads the journal, serves until the
 // end, and shuts down.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
 	setProcs(c)
@@ -164,7 +164,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	}
 	failure := w.wait(early, signals, failed)
 	if _, ok := errors.AsType[*router.JournalError](failure); ok {
-		// Replies that wait for the journal must not be sent any more.
+		// Replies that wait for the journal must no longer be sent.
 		return failure
 	}
 	if err := o.shutDown(srv, ops, dir, log.Logger); err != nil {
@@ -205,8 +205,8 @@ func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-
 	return serveAll(srv, o.socks)
 }
 
-// serveAll serves each listener until the server closes it, or until it fails: then failed
-// delivers the error.
+// serveAll serves each listener until the server closes it or it fails. failed delivers the
+// error.
 func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
 	errs := make(chan error, len(socks.Beanstalkd)+len(socks.Gearman))
 	start := func(ls []net.Listener, serve func(net.Listener) error) {
@@ -223,8 +223,8 @@ func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
 	return errs
 }
 
-// journalFailed wraps an error of the journal. Acknowledged changes are safe as far as -f and
-// -F promise. No further change can be.
+// journalFailed wraps an error of the journal. Acknowledged changes are as safe as -f and -F
+// promise. No further change can be acknowledged.
 func journalFailed(err error) error {
 	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
 }

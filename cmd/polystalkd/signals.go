@@ -15,8 +15,8 @@ import (
 	"polystalk/router"
 )
 
-// catchSignals replaces the default action of signals. It is called before the sockets are
-// open. SIGPIPE is ignored: the error of a write shows that a client has gone.
+// catchSignals replaces the default action of signals. It must be called before the sockets are
+// open. SIGPIPE is ignored: a failed write shows that a client has gone.
 func catchSignals() <-chan os.Signal {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 16)
@@ -24,9 +24,9 @@ func catchSignals() <-chan os.Signal {
 	return signals
 }
 
-// start calls begin, which starts the server and may read a long journal. ended reports that
-// a signal ended the start, before anything was served. early has the other signals, for the
-// caller to handle.
+// start calls begin, which starts the server and may read a long journal. ended reports that a
+// signal ended the start before the server served. early has the other signals, which the caller
+// must handle.
 func start(begin func() error, signals <-chan os.Signal, log *slog.Logger) (early []os.Signal, ended bool, err error) {
 	started := make(chan error, 1)
 	go func() { started <- begin() }()
@@ -98,9 +98,9 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 	return false
 }
 
-// hangUp handles SIGHUP: it opens the log file, and reads configuration files and tokens
-// again. It notifies the service manager in any case, since some send the signal for a reload
-// and wait for its end.
+// hangUp handles SIGHUP: it opens the log file again, and reads configuration files and tokens
+// again. It always notifies the service manager, since some use SIGHUP for a reload and wait for
+// its end.
 func (w *watch) hangUp() {
 	notify(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), w.log.Logger)
 	defer notify(daemon.SdNotifyReady, w.log.Logger)
@@ -113,8 +113,8 @@ func (w *watch) hangUp() {
 	case w.ops.hasFiles():
 		w.ops.reload()
 	case !w.c.Gearmand:
-		// There is no file to read again. A log rotation script or a closed terminal must
-		// not end the server.
+		// No file is configured. A log rotation script or a closed terminal must not end the
+		// server.
 		w.log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
 	}
 }

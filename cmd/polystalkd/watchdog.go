@@ -9,10 +9,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// startWatchdog notifies the service manager's watchdog twice in each interval
-// (WATCHDOG_USEC), as long as alive returns nil. Without a notification the service manager
-// restarts the process. Without an interval startWatchdog does nothing. stop ends it and
-// waits until it has ended.
+// startWatchdog notifies the service manager's watchdog twice in each interval (WATCHDOG_USEC),
+// as long as alive returns nil. Without a notification the service manager restarts the process.
+// Without an interval startWatchdog does nothing. stop waits until the notifications have ended.
 func startWatchdog(alive func() error, log *slog.Logger) (stop func()) {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -2,9 +2,9 @@
 //
 //	Run → cobra finds the verb's row → client.Dial → verb.request or verb.do → client.Printer
 //
-// A verb is a row of a table. Most rows only make a client.Request; the answer is shown by the
-// row's view. A request goes to any server: by HTTP, or by beanstalkd's protocol as far as that
-// can express it. An App is one run of the program, so flags are variables of its rows.
+// A verb is a row of a table. Most rows only build a client.Request; the row's view shows the
+// answer. A request goes to any server: by HTTP, or by beanstalkd's protocol if it can express
+// the request. An App is one run of the program, so flags are variables of its rows.
 package cli
 
 import (
@@ -44,7 +44,7 @@ type App struct {
 	path bool // --path: names of tubes are percent-encoded
 }
 
-// Screens says which of the three are terminals.
+// Screens reports which of the three streams are terminals.
 type Screens struct{ In, Out, Err bool }
 
 // timeoutDefault is long enough for an answer that the server reads from a busy disk.
@@ -108,8 +108,8 @@ func (a *App) dial(ctx context.Context, t client.Target) (client.Server, error) 
 	return client.Dial(ctx, t, o)
 }
 
-// connect finds a server and connects to it. cannot is what beanstalkd's protocol cannot do, if
-// the verb needs HTTP; else it is empty. The caller closes the connection.
+// connect finds a server and connects to it. If the verb needs HTTP, cannot names what
+// beanstalkd's protocol cannot do. The caller must close the connection.
 func (a *App) connect(ctx context.Context, cannot string) (client.Server, error) {
 	t, err := a.find(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *App) note(format string, args ...any) {
 	fmt.Fprintf(a.Err, "polystalk: %s\n", program.Safe(fmt.Sprintf(format, args...)))
 }
 
-// done shows a document; in a table it is a line for people.
+// done shows a document, or in a table a line for people.
 func (a *App) done(document []byte, format string, args ...any) error {
 	if a.printer.IsTable() {
 		_, err := fmt.Fprintf(a.out, format+"\n", args...)
@@ -136,7 +136,7 @@ func (a *App) done(document []byte, format string, args ...any) error {
 	return a.printer.Show(document, client.View{})
 }
 
-// Run runs a command and returns the exit code. When ctx ends, the command ends as soon as it can.
+// Run runs a command and returns the exit code. The end of ctx interrupts the command.
 func Run(ctx context.Context, a *App, args []string) int {
 	out := a.Out
 	if a.Screens.Out {

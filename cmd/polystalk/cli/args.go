@@ -151,8 +151,8 @@ func (s *selection) read() (err error) {
 	return err
 }
 
-// list reads the flags, and returns the request for a list of jobs of the tube in the arguments, or of
-// all tubes.
+// list reads the flags. It returns the request for a list of jobs of the tube in the arguments,
+// or of all tubes.
 func (s *selection) list(r *run, body string) (client.Request, error) {
 	tube, err := "", s.read()
 	if err == nil && !s.allTubes {
@@ -161,7 +161,7 @@ func (s *selection) list(r *run, body string) (client.Request, error) {
 	return s.request(tube, body), err
 }
 
-// request returns the request for a list of jobs; with an empty tube, of all tubes.
+// request returns the request for a list of jobs of a tube; an empty name means all tubes.
 func (s *selection) request(tube, body string) client.Request {
 	q := client.Request{Method: "GET", Path: "/tubes/{tube}/jobs", Tube: tube, Query: url.Values{}, Limit: s.limit}
 	if tube == "" {

@@ -15,17 +15,17 @@ const bookmarkSuffix = ".imported"
 // A mark is the position in a file that is being imported.
 type mark struct {
 	Lines uint64 `json:"lines"` // the jobs of the first lines that were put
-	// Ended: the import knew what it had put when it ended. Otherwise the job of the next line
-	// may have been put or not.
+	// Ended reports that the import knew what it had put when it ended. If false, the job of the
+	// next line may have been put.
 	Ended  bool   `json:"ended"`
 	Server string `json:"server"` // as --server has it
 
-	// Size and Modified identify the file: another file with this name has no bookmark yet.
+	// Size and Modified identify the file: another file with the same name has no bookmark yet.
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
 }
 
-// readBookmark returns the position in a file; false: it has no bookmark.
+// readBookmark returns the position in a file. found is false if the file has no bookmark.
 func readBookmark(file string) (m mark, found bool, err error) {
 	text, err := os.ReadFile(file + bookmarkSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,14 +44,15 @@ func readBookmark(file string) (m mark, found bool, err error) {
 	return m, s.Size() == m.Size && s.ModTime().Equal(m.Modified), nil
 }
 
-// A bookmark is the file beside an imported file that holds the position. It is written after
-// each job without a sync: it outlives the program, but not a power cut. A nil one does nothing.
+// A bookmark is the file next to an imported file that holds the position. It is written after
+// each job without a sync: it survives a crash of the program, not a power cut. A nil one does
+// nothing.
 type bookmark struct {
 	file *os.File
 	mark mark
 }
 
-// newBookmark starts a bookmark, in place of the one before.
+// newBookmark creates a bookmark and replaces an older one.
 func newBookmark(file, server string, lines uint64) (*bookmark, error) {
 	s, err := os.Stat(file)
 	if err != nil {
@@ -81,7 +82,7 @@ func (b *bookmark) at(lines uint64) error {
 	return b.write()
 }
 
-// end closes the bookmark; certain: the next line was not put.
+// end closes the bookmark. certain reports that the next line was not put.
 func (b *bookmark) end(certain bool) error {
 	if b == nil {
 		return nil
@@ -90,8 +91,8 @@ func (b *bookmark) end(certain bool) error {
 	return errors.Join(b.write(), b.file.Close())
 }
 
-// write writes the mark with one call over the one before. As the number of lines only grows, the
-// text gets shorter by one byte at most, and spaces cover the rest.
+// write overwrites the mark with one call. The number of lines only grows, so the text gets
+// shorter by one byte at most (Ended becomes true), and only white space is left of the old one.
 func (b *bookmark) write() error {
 	text, err := json.Marshal(b.mark)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// A bulk is an action for all selected jobs.
+// A bulk is an action on all selected jobs.
 type bulk struct {
 	action
 	tube     string // of --tube, as it was given
@@ -33,7 +33,7 @@ func (b *bulk) flags(fs *pflag.FlagSet, a *App) {
 	b.consent.flags(fs)
 }
 
-// selects reports whether jobs are selected, not named by ids.
+// selects reports whether flags select the jobs; otherwise ids name them.
 func (b *bulk) selects(r *run) (bool, error) {
 	byTube := r.changed("tube")
 	switch {
@@ -54,7 +54,7 @@ func (b *bulk) selects(r *run) (bool, error) {
 	return false, nil
 }
 
-// operation returns what the server is asked for.
+// operation returns the operation to request.
 func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
 	if len(b.picked.states) == 0 {
 		b.picked.states = b.states
@@ -76,7 +76,7 @@ func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
 	return o, nil
 }
 
-// where returns the selection as a question has it.
+// where returns the selection as a part of a question.
 func (b *bulk) where() string {
 	if b.picked.allTubes {
 		return "in all tubes"
@@ -88,8 +88,8 @@ func dryRun(n uint64, where, done string) string {
 	return fmt.Sprintf("dry run: %s %s would be %s", jobs(n), where, done)
 }
 
-// bulk counts the selected jobs, asks for confirmation if necessary, and carries the operation
-// out on the jobs that were counted.
+// bulk counts the selected jobs, asks for confirmation if necessary, and carries out the
+// operation on the counted jobs.
 func (r *run) bulk(b *bulk, o admin.NewOperation) error {
 	o.DryRun = true
 	document, err := r.operate(o, "counting")
@@ -148,7 +148,7 @@ func (r *run) bulk(b *bulk, o admin.NewOperation) error {
 	return nil
 }
 
-// reasons returns, in brackets, why the operation left jobs alone.
+// reasons returns, in brackets, why the operation skipped jobs.
 func reasons(o admin.Operation) string {
 	var all []string
 	for _, reason := range slices.Sorted(maps.Keys(o.Skipped)) {
@@ -165,14 +165,15 @@ func reasons(o admin.Operation) string {
 	return " (left alone: " + strings.Join(all, ", ") + ")"
 }
 
-// pollEach is the time between requests for the state of an operation. A lost answer is asked for
-// again, unlike an event.
+// pollEach is the time between requests for the state of an operation. Polling survives a lost
+// answer; a lost event would not come again.
 const pollEach = 200 * time.Millisecond
 
-// operate has the server carry out an operation, and waits for its end. An interrupt cancels the
-// operation; operate returns its document then, with the error.
+// operate makes the server carry out an operation, and waits for its end. An interrupt cancels
+// the operation; then operate returns its document with the error.
 func (r *run) operate(o admin.NewOperation, what string) ([]byte, error) {
-	// The server answers soon, done or not; the number of the operation must be known.
+	// The context does not end this request: the server answers at once, and cancelling needs the
+	// operation's number.
 	a, err := r.server.Ask(context.WithoutCancel(r.ctx), client.Request{Method: "POST", Path: "/operations", JSON: o})
 	if err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ func (r *run) operate(o admin.NewOperation, what string) ([]byte, error) {
 	}
 }
 
-// A consent holds the flags by which an operator confirms.
+// A consent holds the flags by which an operator confirms an action.
 type consent struct {
 	yes, dryRun bool
 	expect      int64 // the largest number of jobs; negative: any
@@ -232,7 +233,7 @@ func (c *consent) expected(jobs uint64) error {
 	return nil
 }
 
-// confirm asks on a terminal whether to go on. what is such as "delete 5 jobs of tube mail".
+// confirm asks for confirmation on a terminal. what is such as "delete 5 jobs of tube mail".
 func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 	if c.yes {
 		return nil
@@ -263,7 +264,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 	}
 }
 
-// A progress is a line on a terminal that says how far a verb is. Elsewhere it says nothing.
+// A progress shows the progress of a verb in a line on a terminal, and nothing elsewhere.
 type progress struct {
 	a      *App
 	what   string
@@ -276,7 +277,7 @@ func (a *App) progress(what string) *progress {
 	return &progress{a: a, what: what, began: time.Now()}
 }
 
-// at shows the progress; of is 0 if the end is not known.
+// at shows the progress. of is the total; 0: unknown.
 func (p *progress) at(done, of uint64) {
 	now := time.Now()
 	if !p.a.Screens.Err || now.Sub(p.shown) < pollEach {

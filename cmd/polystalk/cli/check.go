@@ -15,8 +15,8 @@ import (
 
 const checkName = "check"
 
-// A level is the result of a check, and the exit code of a plugin.
-// Source: Monitoring Plugins Development Guidelines, "Plugin Return Codes".
+// A level is the result of a check and a plugin's exit code. Source: Monitoring Plugins
+// Development Guidelines, "Plugin Return Codes".
 type level int
 
 const (
@@ -30,7 +30,7 @@ func (l level) String() string {
 	return []string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[l]
 }
 
-// A figure is a number that check can compare with a threshold.
+// A figure is a number that check compares with a threshold.
 type figure struct {
 	flag string
 	unit string // of performance data
@@ -62,14 +62,14 @@ func readAge(flag, text string) (float64, error) {
 	return float64(n), err
 }
 
-// A threshold says from which value on a figure is a warning, and from which it is critical. A
-// figure that can be too small is so below the value.
+// A threshold has the values from which a figure is a warning or critical. If few is set, figures
+// below the values are.
 type threshold struct {
 	warn, crit *float64 // nil: none
 	few        bool
 }
 
-// threshold reads WARN:CRIT; either may be missing.
+// threshold reads WARN:CRIT; either number may be missing.
 func (f figure) threshold(text string) (t threshold, err error) {
 	t.few = f.few
 	flag := "--" + f.flag
@@ -110,9 +110,8 @@ func (t threshold) level(v float64) level {
 	return levelOK
 }
 
-// ranges returns both values as performance data has them: the ranges that alert.
-// Source: Monitoring Plugins Development Guidelines, "Threshold and Ranges": 10: alerts
-// below 10, and @10: from 10 on.
+// ranges returns both values as the ranges that performance data has. Source: Monitoring Plugins
+// Development Guidelines, "Threshold and Ranges": "10:" alerts below 10, and "@10:" from 10 on.
 func (t threshold) ranges() string {
 	one := func(limit *float64) string {
 		switch {
@@ -128,7 +127,7 @@ func (t threshold) ranges() string {
 
 func plainNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// A levelError ends a check that has written its line already.
+// A levelError ends a check that has already written its line.
 type levelError struct{ level level }
 
 func (e *levelError) Error() string { return "the check ends with " + e.level.String() }
@@ -203,7 +202,7 @@ critical; a wrong command line, or a missing token, is unknown.`,
 	}
 }
 
-// checkFigures checks the figures of a tube; with an empty name, of the server.
+// checkFigures checks the figures of a tube; an empty name means the server.
 func (r *run) checkFigures(v *verdict, tube string, set map[string]threshold) error {
 	values, err := r.figures(tube)
 	if err != nil {
@@ -236,7 +235,7 @@ func (r *run) checkFigures(v *verdict, tube string, set map[string]threshold) er
 	return nil
 }
 
-// figures returns the figures that the server tells of a tube; with an empty name, of itself.
+// figures returns the server's figures of a tube; an empty name means the server itself.
 func (r *run) figures(tube string) (map[string]float64, error) {
 	var v struct {
 		Jobs        *admin.Counts
@@ -269,7 +268,7 @@ func (r *run) figures(tube string) (map[string]float64, error) {
 	return values, nil
 }
 
-// checkJournal checks whether the server takes and keeps changes.
+// checkJournal checks whether the server accepts changes and makes them durable.
 func (r *run) checkJournal(v *verdict) error {
 	if !r.server.HasAPI() {
 		return client.Unsupported("tell the state of the journal")
@@ -292,11 +291,11 @@ func (r *run) checkJournal(v *verdict) error {
 	return nil
 }
 
-// onePart returns a text that can stand before performance data, which a bar separates.
+// onePart replaces bars in a text, because a bar begins the performance data.
 func onePart(s string) string { return strings.ReplaceAll(program.Safe(s), "|", "/") }
 
-// checked returns the exit code of a check that has ended with err. It writes the line of the
-// check if there is none yet. If a line cannot be written, the result is unknown.
+// checked returns the exit code of a check that ended with err. It writes the check's line if
+// there is none yet. If the line cannot be written, the result is unknown.
 func (a *App) checked(err error) int {
 	l := levelOK
 	if e, ok := err.(*levelError); ok {

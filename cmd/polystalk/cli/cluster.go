@@ -95,7 +95,7 @@ server answers for itself; changes then take a token with the role admin.`,
 	}
 }
 
-// clusterStatus shows the cluster. A script sees by the exit code that there is no leader.
+// clusterStatus shows the cluster. The exit code tells scripts whether there is a leader.
 func clusterStatus(r *run) error {
 	var k admin.Cluster
 	a, err := r.read("/cluster", "", &k)
@@ -114,8 +114,8 @@ const (
 	leaderPoll = 50 * time.Millisecond
 )
 
-// clusterTransfer makes another server the leader, and shows the cluster when the server that is
-// asked knows the new leader. That server may be the old leader, which restarts.
+// clusterTransfer makes another server the leader. It shows the cluster once the asked server
+// knows the new leader. The asked server may be the old leader, which restarts.
 func clusterTransfer(r *run) error {
 	var to admin.ClusterTransfer
 	if len(r.args) > 0 {
@@ -145,21 +145,21 @@ func clusterTransfer(r *run) error {
 	}
 }
 
-// Names in the directory of a server: its socket for operators, and the file that only the
-// directory of a cluster's server has.
+// Names in a server's directory: the socket for operators, and the file that only a server of a
+// cluster has.
 const (
 	socketName = "cluster.sock"
 	stateName  = "cluster.state"
 )
 
-// An old leader restarts, and has no socket meanwhile.
+// An old leader restarts and has no socket during that time.
 const (
 	restartMax  = 3 * time.Second
 	restartPoll = 20 * time.Millisecond
 )
 
-// awaitSocket waits for the socket of a server that restarts after a change of the leader. It does
-// not wait for any other reason: the request that follows tells what is wrong.
+// awaitSocket waits for the socket of a server that restarts after a change of the leader. In
+// other cases it returns at once, and the request that follows reports the error.
 func awaitSocket(ctx context.Context, dir string) {
 	if _, err := os.Stat(filepath.Join(dir, stateName)); err != nil {
 		return

@@ -13,10 +13,10 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// completionMax is how long a completion waits for names of tubes.
+// completionMax is how long a completion waits for tube names.
 const completionMax = 200 * time.Millisecond
 
-// completionTubes is how many names of tubes a completion asks for.
+// completionTubes is how many tube names a completion asks for.
 const completionTubes = 100
 
 var shells = []string{"bash", "zsh", "fish"}
@@ -53,9 +53,9 @@ come from the server, if it answers within 0.2 s. For this shell, and for all sh
 	}
 }
 
-// packaged is the line in the script for bash that calls a function of the package
-// bash-completion. Many machines lack the package: withoutPackage joins the words that bash has
-// split at = and :, as that function does.
+// packaged is the line of bash's script that calls a function of the package bash-completion.
+// Many machines lack the package: withoutPackage does the same as that function, and joins the
+// words that bash splits at = and :.
 const packaged = `    _get_comp_words_by_ref "$@" cur prev words cword
 `
 
@@ -81,7 +81,7 @@ const withoutPackage = `    if declare -F _get_comp_words_by_ref >/dev/null 2>&1
     return 0
 `
 
-// completions adds the values of arguments and flags.
+// completions adds completions of arguments and flag values.
 func (a *App) completions(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		a.completions(sub)
@@ -113,7 +113,7 @@ func (a *App) completions(c *cobra.Command) {
 	}
 }
 
-// tubesLike returns the tubes with a prefix, if the server answers soon.
+// tubesLike returns the tubes with a prefix if the server answers in time.
 func (a *App) tubesLike(cmd *cobra.Command, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.Background(), completionMax)
 	defer cancel()
@@ -151,8 +151,8 @@ func (a *App) tubesLike(cmd *cobra.Command, begun string) ([]string, cobra.Shell
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// isWord reports whether a name has no special characters for any shell. Scripts of completions
-// evaluate the line with the common part of the names, and any client can name a tube: other
+// isWord reports whether a name has no special characters for any shell. Completion scripts
+// evaluate the line with the common part of the names, and any client can name a tube, so other
 // names are not completed.
 func isWord(name string) bool {
 	for _, c := range name {

@@ -16,7 +16,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// An edit holds the flags that say what to change.
+// An edit holds the flags of the new values.
 type edit struct {
 	pri        uint32
 	delay, ttr string
@@ -86,7 +86,7 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 	}
 }
 
-// A change has the members of a job that get another value.
+// A change has the members of a job that get a new value.
 type change map[string]any
 
 func (c change) number(member string) *uint32 {
@@ -104,7 +104,7 @@ func (c change) setBody(body []byte) {
 	}
 }
 
-// read reads the flags, without the body.
+// read reads all flags except the body.
 func (e *edit) read(r *run) (change, error) {
 	c := change{}
 	if r.changed("pri") {
@@ -126,7 +126,7 @@ func (e *edit) read(r *run) (change, error) {
 	return c, nil
 }
 
-// edit changes a job that still has a tag; an empty tag is any.
+// edit changes a job if it still has the tag; an empty tag matches any.
 func (r *run) edit(ctx context.Context, id uint64, c change, tag string, force bool) error {
 	_, err := r.server.Ask(ctx, client.Request{Method: "PATCH", Path: "/jobs/{id}", ID: id, Query: forced(force), JSON: c, IfMatch: tag})
 	return err
@@ -167,7 +167,7 @@ func (r *run) editInEditor(arg string, c change, force bool) error {
 	if err := os.WriteFile(file, before.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("a file for the body: %w", err)
 	}
-	// Like other programs do: the variable may hold arguments, too.
+	// A shell runs the editor as in other programs, as the variable may contain arguments.
 	run := exec.Command("sh", "-c", editor+` "$1"`, "sh", file)
 	run.Stdin, run.Stdout, run.Stderr = r.In, r.Out, r.Err
 	if err := uninterrupted(run.Run); err != nil {
@@ -181,7 +181,7 @@ func (r *run) editInEditor(arg string, c change, force bool) error {
 		return client.Errorf(client.Unconfirmed, "nothing was changed: the body is the same")
 	}
 	c.setBody(after)
-	// An interrupt was meant for the editor, which has ended.
+	// The operator interrupted only the editor, which has ended.
 	if err := r.edit(context.WithoutCancel(r.ctx), id, c, was.Tag, force); err != nil {
 		keep = true
 		return client.Errorf(client.ExitCode(err), "%v; the body that you have written is in %s", err, file)
@@ -189,8 +189,8 @@ func (r *run) editInEditor(arg string, c change, force bool) error {
 	return r.done(doneDocument("edit", 1, 0), "edit: 1 of 1 job")
 }
 
-// uninterrupted runs a program that has the terminal. Ctrl-C goes to both programs; to some
-// editors it is a key like others.
+// uninterrupted runs a program on the terminal and ignores Ctrl-C. Both programs receive it, and
+// some editors use it as an ordinary key.
 func uninterrupted(run func() error) error {
 	keys := make(chan os.Signal, 1)
 	signal.Notify(keys, os.Interrupt)

@@ -104,14 +104,14 @@ func (r *run) export(picked *selection, q client.Request, s *sink) error {
 type sink struct {
 	w *bufio.Writer // nil: the sink drops the jobs
 	n uint64        // jobs so far
-	// body writes a whole body. Lists have only the first 64 kB.
+	// body writes the complete body of a job. Lists have only the first 64 kB.
 	body func(id uint64, w io.Writer) error
 }
 
 // body writes the body of a job to w.
 func (r *run) body(id uint64, w io.Writer) error { return r.server.Body(r.ctx, id, w) }
 
-// page writes the jobs of a part of a list.
+// page writes the jobs of one part of a list.
 func (s *sink) page(document []byte) error {
 	var part struct {
 		Jobs []json.RawMessage `json:"jobs"`
@@ -127,7 +127,7 @@ func (s *sink) page(document []byte) error {
 	return nil
 }
 
-// listed writes a job of a list, which may lack a part of the body.
+// listed writes a job of a list, whose body may be truncated.
 func (s *sink) listed(job []byte) error {
 	var v struct {
 		ID        uint64          `json:"id,string"`
@@ -156,7 +156,7 @@ func (s *sink) listed(job []byte) error {
 	for _, name := range []string{"body", "body_base64", "body_truncated"} {
 		delete(members, name)
 	}
-	// The body may have been edited since the list was made: its size is the new one.
+	// The body may have been edited since the list was made, so its size is the new one.
 	members["body_bytes"], members["body_base64"] = body.Len(), body.Bytes()
 	line, err := json.Marshal(members)
 	if err != nil {
@@ -180,8 +180,8 @@ func (s *sink) add(job []byte) error {
 	return err
 }
 
-// keep writes a job that is about to be deleted. When it returns, neither the end of the program
-// nor a full disk can lose the job.
+// keep writes a job durably before the job is deleted: afterwards neither the end of the program
+// nor a full disk can lose it.
 func (s *sink) keep(job []byte) error {
 	if s.w == nil {
 		return nil
@@ -192,8 +192,8 @@ func (s *sink) keep(job []byte) error {
 	return s.w.Flush()
 }
 
-// saveTo creates a file, which write fills, and makes it durable. After a failure the file stays:
-// the server may have lost jobs in it by then.
+// saveTo creates a file, calls write to fill it, and makes it durable. After a failure the file
+// stays, because jobs in it may already be deleted on the server.
 func (a *App) saveTo(name string, write func(*sink) error) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -15,7 +15,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// seriesDefault shows a backlog, its causes, and how long jobs wait.
+// seriesDefault shows a backlog, its causes, and the waiting time of jobs.
 const seriesDefault = "ready,delayed,reserved,buried,put_per_second,delete_per_second,wait_p99_seconds"
 
 func (a *App) historyVerb() verb {
@@ -66,8 +66,8 @@ func (a *App) historyVerb() verb {
 	}
 }
 
-// points returns a history as a list with a row for each time. With known, it starts at the first
-// row with a figure: the rows before the start of the server have none.
+// points returns a history as a list with a row for each time. If known is set, the list begins
+// at the first row with a figure: rows before the server's start have none.
 func points(a client.Answer, series []string, known bool) ([]byte, client.View, error) {
 	view := client.View{Rows: "points", Name: "time", Columns: []client.Column{{Head: "TIME", Path: "time", As: client.Moment}}}
 	var h admin.History
@@ -95,7 +95,7 @@ func points(a client.Answer, series []string, known bool) ([]byte, client.View, 
 	for i := range rows {
 		rows[i] = map[string]any{"time": h.From.Add(time.Duration(int64(i)*h.StepSeconds) * time.Second).Format(time.RFC3339)}
 		for _, name := range series {
-			// JSON has no number for an unknown figure.
+			// JSON has no number for an unknown figure, so the row lacks the member.
 			if p := h.Series[name]; i < len(p) && !math.IsNaN(float64(p[i])) {
 				rows[i][name] = p[i]
 			}

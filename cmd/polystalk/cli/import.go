@@ -91,7 +91,7 @@ server, as a server can have several names: give --skip 0 for another server.`,
 	}
 }
 
-// skipLines reads lines that were put before.
+// skipLines reads lines without putting their jobs.
 func skipLines(ctx context.Context, r *bufio.Reader, lines uint64) error {
 	for n := range lines {
 		text, err := r.ReadBytes('\n')
@@ -112,12 +112,12 @@ func unreadLine(n uint64, err error) error {
 	return client.Errorf(client.System, "line %d cannot be read: %v; go on with --skip %d", n, err, n-1)
 }
 
-// retrying returns what to do about a line that was not put, or may have been.
+// retrying returns the advice for a line that was not put, or may have been.
 func retrying(n uint64) string {
 	return fmt.Sprintf("To retry line %d use --skip %d; to leave it out use --skip %d.", n, n-1, n)
 }
 
-// imported refuses a file that was imported before, or in part, into any server.
+// imported refuses a file that was imported before, completely or in part, into any server.
 func (a *App) imported(file string) error {
 	m, found, err := readBookmark(file)
 	switch {
@@ -199,7 +199,8 @@ func (i *importing) summary() string {
 	return fmt.Sprintf("%s put, %s with errors", jobs(i.put), counted(i.bad, "line"))
 }
 
-// end closes the bookmark; certain: the next line was not put. It returns err if there is one.
+// end closes the bookmark. certain reports that the next line was not put. end returns err if it
+// is not nil.
 func (i *importing) end(certain bool, err error) error {
 	if marked := i.bookmark.end(certain); err == nil && marked != nil {
 		return client.Errorf(client.System, "all jobs were put, but the position cannot be written: %v", marked)
@@ -207,8 +208,8 @@ func (i *importing) end(certain bool, err error) error {
 	return err
 }
 
-// report reports a line that the server refuses. It returns false if the other lines would fail as
-// well: the server does not answer, drains, is full or refuses the token.
+// report reports a line that the server refuses. It returns false if the other lines would fail
+// too: the server does not answer, is draining or full, or refuses the token.
 func (i *importing) report(err error) bool {
 	buried, put := errors.AsType[*unburied](err)
 	if put {
@@ -247,11 +248,11 @@ func (i *importing) failed(err error) error {
 	return i.end(certain, client.Errorf(code, "%s; line %d %s: %v. %s", i.summary(), i.n, was, err, retrying(i.n)))
 }
 
-// buryDelay is the delay, in seconds, of a job that is about to be buried: no worker gets it
-// before.
+// buryDelay is the delay, in seconds, of a job that is put to be buried. It keeps the job from
+// workers until then.
 const buryDelay = 3600
 
-// readLine reads a line. It refuses what it would have to drop.
+// readLine reads a line. It refuses content that it would have to drop.
 func readLine(text []byte) (l line, body []byte, err error) {
 	if err := admin.Decode(text, &l); err != nil {
 		if p, ok := errors.AsType[*admin.Problem](err); ok {
@@ -314,7 +315,7 @@ func (i *importing) line(text []byte) error {
 	case "buried":
 		j.delay = buryDelay
 	}
-	// An interrupt takes effect between jobs: each is put and buried.
+	// An interrupt takes effect between jobs, so that each is both put and buried.
 	ctx := context.WithoutCancel(i.ctx)
 	id, err := put(ctx, i.server, tube, j)
 	if err != nil {
@@ -329,7 +330,7 @@ func (i *importing) line(text []byte) error {
 	return nil
 }
 
-// An unburied is the error of a job that was put, but could not be buried: it is delayed.
+// An unburied is the error of a job that was put but not buried: it is delayed.
 type unburied struct {
 	id  uint64
 	err error

@@ -24,7 +24,7 @@ touched.
 	forceHelp = "also jobs that workers have, who lose them"
 )
 
-// An action is done to jobs, which are named by ids or selected.
+// An action changes jobs, which ids name or flags select.
 type action struct {
 	use, short, long, examples string
 
@@ -159,7 +159,7 @@ func (r *run) target(to string) (string, error) {
 	return name, err
 }
 
-// transfer moves or copies jobs one after the other, and shows the new job of each.
+// transfer moves or copies jobs one by one, and shows each new job.
 func (r *run) transfer(act action, to string) error {
 	l := r.printer.List(client.TransfersView)
 	return r.eachID("job", func(ctx context.Context, id uint64) error {
@@ -171,7 +171,7 @@ func (r *run) transfer(act action, to string) error {
 	}, func(int, int) error { return l.Close() })
 }
 
-// tubeOrServer returns the path of a tube; with an empty name, of the server.
+// tubeOrServer returns the path of a tube; an empty name means the server.
 func tubeOrServer(tube string) string {
 	if tube == "" {
 		return "/server"
@@ -179,7 +179,7 @@ func tubeOrServer(tube string) string {
 	return "/tubes/{tube}"
 }
 
-// counts returns how many jobs a tube has by state; an empty name: the server.
+// counts returns the number of jobs of a tube in each state; an empty name means the server.
 func (r *run) counts(tube string) (admin.Counts, error) {
 	var v struct {
 		Jobs admin.Counts `json:"jobs"`
@@ -188,7 +188,8 @@ func (r *run) counts(tube string) (admin.Counts, error) {
 	return v.Jobs, err
 }
 
-// doneDocument says to how many jobs something was done, and to how many not.
+// doneDocument returns a document with the numbers of jobs that an action changed and did not
+// change.
 func doneDocument(action string, done, not uint64) []byte {
 	document, _ := json.Marshal(struct { // texts and numbers do not fail
 		Action string `json:"action"`
@@ -198,20 +199,20 @@ func doneDocument(action string, done, not uint64) []byte {
 	return document
 }
 
-// each does something to the jobs of the arguments, and says to how many.
+// each calls do for each job of the arguments, and shows the number of successes.
 func (r *run) each(action string, do func(context.Context, uint64) error) error {
 	return r.eachOf("job", action, do)
 }
 
-// eachOf is each for things other than jobs.
+// eachOf is like each for things other than jobs.
 func (r *run) eachOf(noun, action string, do func(context.Context, uint64) error) error {
 	return r.eachID(noun, do, func(done, all int) error {
 		return r.done(doneDocument(action, uint64(done), uint64(all-done)), "%s: %d of %s", action, done, counted(uint64(all), noun))
 	})
 }
 
-// eachID does something for each id of the arguments. It goes on after a failure, unless the
-// server cannot be asked. show follows the last one, unless the only one has failed.
+// eachID calls do for each id of the arguments. It continues after a failure unless the server
+// cannot be asked. Then it calls show, unless the only id has failed.
 func (r *run) eachID(noun string, do func(context.Context, uint64) error, show func(done, all int) error) error {
 	ids, err := r.readIDs(r.args)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // jobsLimit is the default number of jobs that the verb jobs shows.
 const jobsLimit = 100
 
-// lookVerbs are the verbs that change nothing.
+// lookVerbs returns the verbs that change nothing.
 func (a *App) lookVerbs() []verb {
 	var (
 		sort, order, body string
@@ -102,7 +102,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				if err != nil {
 					return err
 				}
-				// The body goes past a.out, which would escape it.
+				// The body bypasses a.out, which would escape it.
 				if !r.Screens.Out || raw {
 					return r.server.Body(r.ctx, id, r.Out)
 				}

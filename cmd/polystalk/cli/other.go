@@ -17,7 +17,7 @@ import (
 	"polystalk/cmd/polystalk/journal"
 )
 
-// otherVerbs are the verbs that ask no server.
+// otherVerbs returns the verbs that ask no server.
 func (a *App) otherVerbs() []verb {
 	return []verb{
 		journalVerb(), a.tokenVerb(), a.completionVerb(),
@@ -31,7 +31,7 @@ func (a *App) otherVerbs() []verb {
 	}
 }
 
-// journalVerb has the verbs of package journal below it.
+// journalVerb returns the verb with the commands of package journal.
 func journalVerb() verb {
 	v := verb{
 		use: "journal", short: "inspect, check and repair the directory of a stopped server (polystalkd's -b)",
@@ -49,7 +49,7 @@ func journalVerb() verb {
 	return v
 }
 
-// directoriesOnly makes the commands below c refuse the flags about servers.
+// directoriesOnly makes the commands of c refuse the flags about servers.
 func directoriesOnly(c *cobra.Command) {
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".HasAvailableInheritedFlags", "false"))
 	c.SetHelpTemplate(helpTemplate + "\n" + journal.Codes)

@@ -18,8 +18,8 @@ import (
 	"polystalk/codec/admin"
 )
 
-// priDefault is the first priority that is not urgent, so that a job that is put by hand does not
-// get ahead of all others.
+// priDefault is the first priority that is not urgent, so a job that is put by hand does not
+// overtake all others.
 const priDefault = 1024
 
 // A newJob is a job to be put.
@@ -115,15 +115,16 @@ Shows the id of the job.`,
 	}
 }
 
-// Sizes of bodies in bytes: what every server takes by default, and what one takes at most.
-// Source: beanstalkd doc/beanstalkd.ronn, -z.
+// Sizes of bodies in bytes: the size that every server accepts by default, and the largest
+// possible one. Source: beanstalkd doc/beanstalkd.ronn, -z.
 const (
 	smallMax = 65535
 	largeMax = 1 << 30
 )
 
-// maxBody returns the largest body that the server takes, in bytes. It is called only for bodies
-// above smallMax: the server would keep the figures of this moment for a second or two.
+// maxBody returns the size of the largest body that the server accepts, in bytes. It is called
+// only for bodies above smallMax, because the server caches the figures it returns for a second
+// or two.
 func (r *run) maxBody() (int64, error) {
 	var v struct {
 		Max int64 `json:"max_job_size_bytes"`
@@ -135,7 +136,7 @@ func (r *run) maxBody() (int64, error) {
 	return v.Max, err
 }
 
-// readBody reads a body up to the size that the server takes.
+// readBody reads a body up to the size that the server accepts.
 func (r *run) readBody(in io.Reader) ([]byte, error) {
 	var b bytes.Buffer
 	most := int64(smallMax)
@@ -159,7 +160,7 @@ func tooLarge(what string, most int64) error {
 	return client.Errorf(client.Usage, "the %s has more than %d bytes, which is what the server takes: send less, or raise its -z", what, most)
 }
 
-// putLines puts a job for each line, one after the other, so that ids have the order of the lines.
+// putLines puts a job for each line, one by one, so the ids have the order of the lines.
 func (r *run) putLines(tube string, j newJob, in io.Reader) error {
 	most := int64(smallMax)
 	l := r.printer.List(client.PutsView)
@@ -198,7 +199,7 @@ func (r *run) putLines(tube string, j newJob, in io.Reader) error {
 	}
 }
 
-// wholeLines splits at line ends. Unlike bufio.ScanLines it keeps a carriage return.
+// wholeLines splits at newlines. Unlike bufio.ScanLines it keeps a carriage return.
 func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil

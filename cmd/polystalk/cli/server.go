@@ -12,7 +12,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// serverVerbs are the verbs about servers and their connections.
+// serverVerbs returns the verbs about servers and their connections.
 func (a *App) serverVerbs() []verb {
 	var (
 		live, holding, cancel bool

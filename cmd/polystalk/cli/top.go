@@ -10,7 +10,7 @@ import (
 	"polystalk/cmd/polystalk/top"
 )
 
-// topTimeout is how long top waits for an answer unless --timeout is given.
+// topTimeout is how long top waits for an answer without --timeout.
 const topTimeout = 3 * time.Second
 
 func (a *App) topVerb() verb {

@@ -16,7 +16,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// tubeVerbs are the verbs about tubes.
+// tubeVerbs returns the verbs about tubes.
 func (a *App) tubeVerbs() []verb {
 	return []verb{
 		{
@@ -80,7 +80,7 @@ one after the other. It asks for confirmation on a terminal; elsewhere give --ye
 	}
 }
 
-// agree shows a dry run, and asks for confirmation.
+// agree handles a dry run, and otherwise asks for confirmation.
 func (r *run) agree(f *flush, there uint64, document []byte) (goOn bool, err error) {
 	shown := admin.ShownName(f.tube)
 	if f.consent.dryRun {
@@ -121,7 +121,7 @@ func (r *run) flushAtOnce(f *flush) error {
 		return err
 	}
 	if f.save != "" {
-		// A job that the flush deletes is in these states all the time: the list has it.
+		// A job that the flush deletes stays in these states until then, so the list has it.
 		list := selection{states: f.states}
 		err := r.saveTo(f.save, func(s *sink) error {
 			s.body = r.body
@@ -134,7 +134,7 @@ func (r *run) flushAtOnce(f *flush) error {
 	if r.ctx.Err() != nil {
 		return r.ctx.Err()
 	}
-	// It cannot be stopped, so an interrupt does not hide the result.
+	// A flush cannot be stopped, so an interrupt must not hide the result.
 	did, document, err := ask(context.WithoutCancel(r.ctx), dry.AsOf, false)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (r *run) flushAtOnce(f *flush) error {
 	return r.done(document, "flush: %s of tube %s", jobs(did.Jobs), admin.ShownName(f.tube))
 }
 
-// flushOneByOne flushes by beanstalkd's protocol. It saves each job before it deletes the job.
+// flushOneByOne flushes by beanstalkd's protocol. It saves each job before it deletes it.
 func (r *run) flushOneByOne(c *client.Beanstalk, f *flush) error {
 	counts, err := r.counts(f.tube)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *run) flushOneByOne(c *client.Beanstalk, f *flush) error {
 			if !slices.Contains(f.states, state) {
 				continue
 			}
-			// No more than were counted: producers may put jobs all the time.
+			// Only as many as were counted: producers may put jobs all the time.
 			for left := of[state]; left > 0; left-- {
 				found, err := c.Pop(r.ctx, f.tube, state, s.keep)
 				if err != nil {

@@ -14,7 +14,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// A verb is a command: its name and arguments, its help, its flags, and what it does.
+// A verb is a command: its name and arguments, help, flags, and action.
 type verb struct {
 	use      string // the name, then a word for each argument: [X] may be left out, X... may be repeated
 	short    string
@@ -29,7 +29,7 @@ type verb struct {
 	before func(r *run) error     // runs before the server is asked; it may be nil
 	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
-	// One of these: a path to request, whose answer the view shows, or a function.
+	// One of these is set: a path to request, whose answer the view shows, or a function.
 	path    string                                // {tube}, {id} and {node} are the first argument
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
@@ -39,7 +39,7 @@ type verb struct {
 	verbs   []verb             // a group of verbs
 }
 
-// A run is a verb that is being carried out.
+// A run is one run of a verb.
 type run struct {
 	*App
 	cmd    *cobra.Command
@@ -51,7 +51,7 @@ type run struct {
 // changed reports whether a flag was given.
 func (r *run) changed(flag string) bool { return r.cmd.Flags().Changed(flag) }
 
-// usagef returns the error of a wrong use of the verb.
+// usagef returns an error about wrong usage of the verb.
 func (r *run) usagef(format string, args ...any) error {
 	return client.Errorf(client.Usage, "%s%s", about(r.cmd), fmt.Sprintf(format, args...))
 }
@@ -61,7 +61,7 @@ func (r *run) ask(method, path string, id uint64) (client.Answer, error) {
 	return r.server.Ask(r.ctx, client.Request{Method: method, Path: path, ID: id})
 }
 
-// read asks for a document and decodes it into v.
+// read requests a document and decodes it into v.
 func (r *run) read(path, tube string, v any) (client.Answer, error) {
 	a, err := r.server.Ask(r.ctx, client.Request{Method: "GET", Path: path, Tube: tube})
 	if err == nil {
@@ -70,7 +70,7 @@ func (r *run) read(path, tube string, v any) (client.Answer, error) {
 	return a, err
 }
 
-// list shows a list, and returns how many rows it has.
+// list shows a list, and returns the number of its rows.
 func (r *run) list(q client.Request, v client.View) (int, error) {
 	if q.Limit < 0 {
 		return 0, client.Errorf(client.Usage, "--limit is %d: give a number, or 0 for all", q.Limit)
@@ -158,7 +158,7 @@ func (v verb) command(a *App) *cobra.Command {
 	return c
 }
 
-// parserName is the name of a Go function that strconv puts into its errors.
+// parserName matches the name of a Go function in strconv's errors.
 var parserName = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": `)
 
 // Tree returns the commands. They run against the fields of a.
@@ -219,7 +219,7 @@ journals, the directories of polystalkd's -b.
 	return root
 }
 
-// arguments returns a check for the arguments of a verb.
+// arguments returns a check of a verb's arguments.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		names := names
@@ -238,7 +238,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// about returns the beginning of an error about the use of a command.
+// about returns the beginning of an error about the usage of a command.
 func about(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return ""
@@ -246,7 +246,7 @@ func about(cmd *cobra.Command) string {
 	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
 }
 
-// placeholders stand for the values of flags in the help, in place of the names of Go's types.
+// placeholders replace the names of Go types as the values of flags in the help.
 var placeholders = map[string]string{
 	"server": "ADDRESS", "token-file": "FILE", "file": "FILE", "save": "FILE", "dir": "DIR", "output": "FORMAT", "jq": "EXPRESSION",
 	"timeout": "TIME", "delay": "TIME", "ttr": "TIME", "older": "TIME", "last": "TIME", "step": "TIME", "id": "A-B", "state": "STATES",
@@ -255,7 +255,7 @@ var placeholders = map[string]string{
 	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
 }
 
-// A placeholder is the value of a flag that calls its type by a placeholder.
+// A placeholder is a flag's value whose type is a placeholder.
 type placeholder struct {
 	pflag.Value
 	name string
@@ -264,7 +264,7 @@ type placeholder struct {
 // Type implements pflag.Value.
 func (p placeholder) Type() string { return p.name }
 
-// namePlaceholders gives the flags of a command, and of the commands below it, their placeholders.
+// namePlaceholders gives placeholders to the flags of a command and of its subcommands.
 func namePlaceholders(c *cobra.Command) {
 	name := func(f *pflag.Flag) {
 		if _, done := f.Value.(placeholder); done || f.Value.Type() == "bool" {
@@ -285,7 +285,7 @@ func namePlaceholders(c *cobra.Command) {
 	}
 }
 
-// helpTemplate begins with what a command does, as manuals do.
+// helpTemplate begins with the purpose of a command, as manuals do.
 const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}
 
 {{end}}{{with .Long}}{{. | trimTrailingWhitespaces}}

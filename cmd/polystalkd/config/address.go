@@ -28,8 +28,8 @@ type Address struct {
 	From, PortFrom, Like string
 }
 
-// parseAddresses reads the addresses of both protocols. A bad address has the exit code
-// with which beanstalkd fails to bind it.
+// parseAddresses reads the addresses of both protocols. A bad address has the exit code of
+// beanstalkd's failed bind.
 func (c *Config) parseAddresses() {
 	var err error
 	if c.Gearmand {
@@ -48,8 +48,8 @@ func (c *Config) parseAddresses() {
 	c.found(err)
 }
 
-// once returns list without repeated addresses. A repetition is harmless with beanstalkd,
-// which uses the last address.
+// once returns list without repeated addresses, with a warning. In beanstalkd a repetition is
+// harmless too: it uses the last address.
 func (c *Config) once(flag string, list []string) (out []string) {
 	for _, given := range list {
 		if slices.Contains(out, given) && given != "" {
@@ -61,7 +61,7 @@ func (c *Config) once(flag string, list []string) (out []string) {
 	return out
 }
 
-// hosts reads a list of HOST or, for beanstalkd's protocol, unix:PATH. All have the given
+// hosts reads a list of HOST or, for beanstalkd's protocol, unix:PATH. All hosts get the given
 // port.
 func (c *Config) hosts(flag string, list []string, all, port string) ([]Address, error) {
 	spelling := c.spellings[flag]
@@ -144,7 +144,7 @@ func (a *Address) setPath(spelling string) error {
 	return nil
 }
 
-// LookupPort reads a port number or the name of a service.
+// LookupPort reads a port number or a service name.
 func LookupPort(port string) (int, error) {
 	if port == "" {
 		return 0, errors.New("empty port")

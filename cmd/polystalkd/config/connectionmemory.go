@@ -7,10 +7,10 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// The bound of what all connections together make the server keep, in bytes. By default it
-// is a quarter of the machine's memory. It is never less than connectionMemoryMin, or enough
-// for bodiesMin of the largest bodies: half of the bound is for garbage (router/session), so
-// two fit, and other clients cannot close the connection of an honest producer.
+// Bounds of the memory of all connections together, in bytes. The default is a quarter of the
+// machine's memory. The minimum is the larger of connectionMemoryMin and the space for bodiesMin
+// of the largest bodies. Half of the bound is for garbage (router/session), so two such bodies
+// fit: other clients cannot make the server close the connection of an honest producer.
 const (
 	connectionMemoryPart = 4
 	connectionMemoryMin  = 8 << 20
@@ -26,7 +26,7 @@ func (c *Config) setConnectionMemory(s string) error {
 	return nil
 }
 
-// fillConnectionMemory sets what was not set, and raises what is too little.
+// fillConnectionMemory sets the default, and raises a value that is too small.
 func (c *Config) fillConnectionMemory() {
 	least := max(connectionMemoryMin, bodiesMin*int64(c.MaxJobSize))
 	if len(c.Gearman.Addresses) > 0 {
@@ -41,11 +41,11 @@ func (c *Config) fillConnectionMemory() {
 	}
 }
 
-// memoryUnknown is taken for the machine's memory, in bytes, where the system does not tell.
+// memoryUnknown is assumed as the machine's memory, in bytes, if the system does not report it.
 const memoryUnknown = 1 << 30
 
-// machineMemory returns the memory that this process can use, in bytes: the memory of the
-// machine, or the limit of its control groups if that is less.
+// machineMemory returns the memory that this process can use, in bytes: the machine's memory, or
+// the limit of its control groups if that is smaller.
 func machineMemory() int64 {
 	least := int64(memoryUnknown)
 	if n, err := memlimit.FromSystem(); err == nil && n > 0 {

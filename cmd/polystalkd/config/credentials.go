@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// credentials maps options that name a file with a secret to the service manager's
-// credentials, which are used where the option is not set. A secret is never the value of a
-// flag, a variable or a configuration file: other users can see these in the process list, in
-// a container's description and in the output of --check-config.
+// credentials maps options that name a secret file to the service manager's credentials. These
+// are used if the option is not set. A secret is never the value of a flag, a variable or a key:
+// other users can see such values in the process list, in a container's description and in the
+// output of --check-config.
 // Source: systemd.exec(5), LoadCredential=.
 var credentials = []struct{ option, credential string }{
 	{"http-tokens-file", "http-tokens"},
@@ -40,7 +40,7 @@ func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 			if k.option != c.keys.ours(f) || c.IsSet(k.option) || c.Cluster.Listen == "" && strings.HasPrefix(k.option, "cluster-") {
 				continue
 			}
-			// The code that reads the file reports one that cannot be read.
+			// If the file cannot be read, the code that reads it reports the error.
 			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

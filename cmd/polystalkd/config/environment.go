@@ -7,15 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ReportVariable tells a daemon the descriptor on which it reports that it serves.
+// ReportVariable tells a daemon the descriptor on which it reports that it is serving.
 const ReportVariable = "POLYSTALKD_DAEMON_REPORT"
 
-// WarnOfVariables adds a warning for each variable that begins like ours and is not read,
-// since a misspelled name would go unnoticed. environ has the form of os.Environ.
+// WarnOfVariables adds a warning for each variable that has our prefix but is not read, as a
+// misspelled name would otherwise go unnoticed. environ has the form of os.Environ.
 func (c *Config) WarnOfVariables(environ []string) {
 	known := map[string]bool{
 		ReportVariable: true,
-		// Notes about the program: see hasEnv.
+		// Images set these to describe the program: see hasEnv.
 		envPrefix + "VERSION": true, envPrefix + "HELP": true,
 	}
 	remedy := " is not read in place of gearmand: give the flag"

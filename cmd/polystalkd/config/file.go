@@ -23,8 +23,8 @@ func (c *Config) badFile(at filePlace, format string, args ...any) {
 	c.faults = append(c.faults, f)
 }
 
-// Explain adds file and line to each fault of err about a value from a file. It sorts several
-// faults: first faults without a file, then by file in reading order and by line.
+// Explain adds file and line to each fault of err about a value from a file. It sorts the faults:
+// first faults without a file, then by file in reading order and by line.
 func (c *Config) Explain(err error) error {
 	all := fault.All(err)
 	for _, f := range all {
@@ -40,8 +40,8 @@ func (c *Config) Explain(err error) error {
 	return err
 }
 
-// opposite are two keys that undo each other. If they come from different sources, the
-// source with precedence decides both.
+// opposite maps two keys that undo each other. If they come from different sources, the source
+// with precedence decides both.
 var opposite = map[string]string{"fsync-ms": "no-fsync", "no-fsync": "fsync-ms"}
 
 // A filed value comes from a file.
@@ -52,8 +52,8 @@ type filed struct {
 }
 
 // readFiles reads the file of --config and the files of its directory. A later file takes
-// precedence over an earlier one, and the command line and the environment over all files.
-// Every value is checked.
+// precedence over an earlier one; the command line and the environment take precedence over all
+// files. Every value is checked.
 func (c *Config) readFiles() {
 	if c.File == "" {
 		if c.IsSet("config") {
@@ -133,7 +133,7 @@ func (c *Config) take(v filed) {
 		return
 	}
 	for _, s := range v.texts {
-		// The same value was set in a scratch copy before.
+		// fileEntry has set the same value in a scratch copy without an error.
 		if err := c.keys.all.Set(v.flag.Name, s); err != nil {
 			panic(fmt.Sprintf("config: %s: %v", v.filePlace, err))
 		}
@@ -190,7 +190,7 @@ func fileComplaint(f *pflag.Flag, value string, err error, help string) string {
 	return complaint(f, value, err, help)
 }
 
-// unknown returns the message for a word that is no key, with the nearest key.
+// unknown returns the message for an unknown key, with the nearest key.
 func (t *keyTable) unknown(word string) string {
 	if f := t.all.Lookup(word); f != nil && !f.Hidden {
 		return fmt.Sprintf("%q is for the command line only: leave it out", word)

@@ -27,9 +27,9 @@ var (
 	ErrVersion = errors.New("version wanted")
 )
 
-// Parse reads the command line, without the program's name, then the environment, then
-// files; an earlier source has precedence. It returns a Config for Validate, which reports
-// the faults of the environment and of files, or ErrHelp, ErrVersion or a *fault.Fault.
+// Parse reads the command line (without the program's name), the environment and files; an
+// earlier source has precedence. It returns ErrHelp, ErrVersion or a *fault.Fault for the command
+// line. Validate reports the faults of the environment and of files.
 func Parse(args []string, lookupEnv func(string) (string, bool)) (*Config, error) {
 	c := newConfig()
 	fs := newFlagSet(c)
@@ -114,7 +114,7 @@ func stopWith(err error) func(string) error {
 }
 
 // hasEnv reports whether a flag has an environment variable. Flags that start no server have
-// none: a POLYSTALKD_VERSION in a container's environment is a note, not a request to print
+// none: POLYSTALKD_VERSION in a container's environment describes the image; it does not ask for
 // the version.
 func hasEnv(f *pflag.Flag) bool {
 	switch f.Name {
@@ -137,7 +137,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 		return nil
 	}
 	if f.Name == "port" && strings.HasPrefix(value, "tcp://") {
-		// Kubernetes sets this in every pod beside a service named polystalkd.
+		// Kubernetes sets this in every pod next to a service named polystalkd.
 		c.Warnings = append(c.Warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
 		return nil
 	}
@@ -147,7 +147,7 @@ func fromEnv(c *Config, fs *pflag.FlagSet, f *pflag.Flag, lookupEnv func(string)
 	}
 	switch f.Name {
 	case "fsync-ms", "no-fsync":
-		// The two undo each other, and the command line wins.
+		// -f and -F undo each other, and the command line has precedence.
 		if fs.Changed("fsync-ms") && strings.HasPrefix(c.origins["fsync-ms"], "flag") ||
 			fs.Changed("no-fsync") && strings.HasPrefix(c.origins["no-fsync"], "flag") {
 			return nil
@@ -242,7 +242,7 @@ func (c *Config) setJobSize(s string) error {
 	if !ok {
 		return &badValue{"give a whole number of bytes", "65535"}
 	}
-	// The reference reads -1 as a huge number and goes on with its maximum.
+	// The reference reads -1 as a huge number and then uses its maximum.
 	if negative || n > jobSizeMax {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("the largest job size allowed is %d bytes; it is used instead of %s", jobSizeMax, s))
 		n = jobSizeMax
@@ -287,8 +287,8 @@ func (c *Config) setBinlogSize(s string) error {
 	return nil
 }
 
-// parseNumber reads digits with beanstalkd's rules. White space and one sign may stand before
-// the digits, nothing after them. A number that is too large becomes the largest. negative
+// parseNumber reads a number by beanstalkd's rules: white space and one sign may precede the
+// digits, and nothing may follow them. A number that is too large becomes the largest. negative
 // reports a number below zero.
 func parseNumber(s string) (n uint64, negative, ok bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")

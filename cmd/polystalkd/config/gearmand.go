@@ -45,7 +45,7 @@ func ParseGearmand(args []string, lookupEnv func(string) (string, bool), help st
 	return c, nil
 }
 
-// noArgument refuses arguments that are no flags. The words help and version are accepted,
+// noArgument refuses arguments that are not flags. The words help and version are accepted,
 // because people try them first.
 func noArgument(fs *pflag.FlagSet, help string) error {
 	if fs.NArg() == 1 {
@@ -62,9 +62,9 @@ func noArgument(fs *pflag.FlagSet, help string) error {
 	return nil
 }
 
-// readFile reads the file of options. It has the flags of the command line, separated by
-// blanks or line ends. A line that begins with # is a comment. A word that is no flag is an
-// error here, since it is mostly a slip; gearmand ignores it.
+// readFile reads the file of options: flags as on the command line, separated by blanks or line
+// ends. A line that begins with # is a comment. A word that is not a flag is an error here, since
+// it is usually a mistake; gearmand ignores it.
 func (g *gearmandFlags) readFile(help string) error {
 	file := g.configFile
 	path, err := fromStart(file)
@@ -115,14 +115,14 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) {
 		return
 	}
 	if strings.HasPrefix(value, "tcp://") {
-		// Kubernetes sets this in every pod beside a service named gearmand.
+		// Kubernetes sets this in every pod next to a service named gearmand.
 		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("variable %s=%s is a Kubernetes service link, not a port, and is ignored", name, value))
 		return
 	}
 	g.c.Port, g.c.origins["port"] = value, "variable "+name
 }
 
-// elsewhere maps the beginnings of gearmand's flags for missing features to a remedy.
+// elsewhere maps the prefixes of gearmand's flags for missing features to a remedy.
 var elsewhere = []struct{ begin, remedy string }{
 	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port, with --gearman-shutdown none"},
 	{"http-", "jobs are not submitted by HTTP: leave it out, and submit with a Gearman client"},
@@ -184,17 +184,17 @@ func (c *Config) makeAbsolute() error {
 	return nil
 }
 
-// startDir returns the working directory at its first call, which is the directory that the
-// program was started in. A daemon leaves it.
+// startDir returns the working directory at its first call: the directory in which the program
+// was started. A daemon leaves it.
 var startDir = sync.OnceValues(os.Getwd)
 
-// StartDir returns the directory that the program was started in; empty: unknown.
+// StartDir returns the directory in which the program was started; empty: unknown.
 func StartDir() string {
 	dir, _ := startDir()
 	return dir
 }
 
-// fromStart returns path made absolute with StartDir.
+// fromStart returns path as an absolute path, relative to StartDir.
 func fromStart(path string) (string, error) {
 	if filepath.IsAbs(path) {
 		return path, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// gearmandFlags is gearmand's command line. It sets the same Config as polystalkd's own
-// command line, so one server is behind both.
+// gearmandFlags is gearmand's command line. It fills the same Config as polystalkd's own command
+// line, so both start the same server.
 type gearmandFlags struct {
 	c   *Config
 	all *pflag.FlagSet
@@ -150,8 +150,8 @@ func (g *gearmandFlags) unusedFlags() {
 	}
 }
 
-// keepAliveFlags adds the flags for the timing of probes. Probes are always sent, because a
-// worker on a lost machine would otherwise keep its jobs for ever.
+// keepAliveFlags adds the flags for the timing of probes. Probes are always sent: without them a
+// worker on a lost machine would keep its jobs forever.
 func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 	fs.Bool("keepalive", false, "probe idle connections: always done here")
 	k := &g.c.KeepAlive
@@ -184,8 +184,8 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// seconds sets a duration. A negative one stands for the system's default and stays
-// negative.
+// seconds returns a setter for a duration. A negative number stays negative: it means the
+// system's default.
 func seconds(d *time.Duration) func(n int) {
 	return func(n int) { *d = time.Duration(n) * time.Second }
 }
@@ -209,7 +209,7 @@ func (g *gearmandFlags) setDescriptors(s string) error {
 	if err != nil || n > math.MaxInt32 {
 		return &badValue{fmt.Sprintf("give a whole number from %d on", descriptorsMin), "65536"}
 	}
-	// gearmand ignores 0 and less, and accepts too few.
+	// gearmand ignores 0 and negative numbers, and accepts too few descriptors.
 	if n > 0 && n < descriptorsMin {
 		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
 		n = descriptorsMin

@@ -80,10 +80,9 @@ func (c *Config) UnservedHTTP() (origins []string) {
 	return origins
 }
 
-// AnonymousOn returns the role of requests without a token on a listener. Without tokens,
-// a listener that only this machine can reach has the rights of the protocols. With tokens
-// the role must be configured: a request from this machine may come from anywhere, through a
-// proxy.
+// AnonymousOn returns the role of requests without a token on a listener. Without tokens, a
+// listener that only this machine can reach gives the same rights as the protocols. With tokens
+// the role must be configured: a local request may come through a proxy from any machine.
 func (h *httpConfig) AnonymousOn(l net.Addr) (access.Role, error) {
 	if h.Anonymous != "" {
 		return access.ParseRole(h.Anonymous)
@@ -100,8 +99,8 @@ func isLocal(l net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// CheckExposed refuses an address that other machines can reach if neither tokens nor
-// anonymous access are configured. Else every client could delete jobs by mistake.
+// CheckExposed refuses an address that other machines can reach if neither tokens nor anonymous
+// access are configured. Otherwise any client could delete jobs by mistake.
 func (c *Config) CheckExposed(l net.Addr, from, given string) error {
 	h := &c.HTTP
 	if isLocal(l) || h.TokensFile != "" || h.Anonymous != "" {
@@ -182,8 +181,8 @@ func (c *Config) validateHTTP() {
 // historyTubesMost is the most tubes with a history. They take 105 MB.
 const historyTubesMost = 1000
 
-// metricsTubesMost is the most tubes in /metrics. Each has 49 series, and the library
-// allocates an object for each.
+// metricsTubesMost is the most tubes in /metrics. Each has 49 series, and the Prometheus library
+// allocates an object for each series.
 const metricsTubesMost = 10_000
 
 // Scheme returns the scheme of the server's URLs.

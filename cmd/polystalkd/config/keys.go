@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A keyTable is a table of flags as keys of configuration files. Each flag that is a setting
-// of the server is a key, under its long name.
+// A keyTable is a table of flags as keys of configuration files. Each flag that is a setting of
+// the server is a key under its long name.
 type keyTable struct {
 	all    *pflag.FlagSet
 	unused *pflag.FlagSet // flags without an effect; nil: none
@@ -17,8 +17,8 @@ type keyTable struct {
 	scratch func() *pflag.FlagSet    // the same flags, of a temporary Config
 }
 
-// isKey reports whether a flag is a key. Flags that start no server, name a file of settings
-// or exist for old scripts are none.
+// isKey reports whether a flag is a key. Flags that start no server, name a file of settings or
+// only support old scripts are not keys.
 func (t *keyTable) isKey(f *pflag.Flag) bool {
 	switch f.Name {
 	case "version", "help", "check-args", "check-config", "config", "config-file":
@@ -64,8 +64,8 @@ func kindOf(f *pflag.Flag) kind {
 	return words
 }
 
-// A value is the value of a flag with a setter function. Unlike pflag's function values it
-// can also return the current setting.
+// A value is the value of a flag with a setter function. Unlike pflag's function values it can
+// also return the current setting.
 type value struct {
 	kind string // pflag's name of the type: number, bool or string
 	set  func(string) error
@@ -77,7 +77,7 @@ func (v *value) Set(s string) error { return v.set(s) }
 func (v *value) String() string     { return v.get() }
 func (v *value) Type() string       { return v.kind }
 
-// add defines a flag. Its usage text names the default.
+// add defines a flag. The usage text must name the default.
 func add(fs *pflag.FlagSet, name, short, usage string, v *value) *pflag.Flag {
 	fs.VarP(v, name, short, usage)
 	f := fs.Lookup(name)

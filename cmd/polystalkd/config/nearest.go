@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// nearest is the name that a word was probably meant to be: the one with the fewest
-// letters to change, as long as that are few for its length; empty: none.
+// nearest returns the name that a misspelled word probably means: the one with the smallest
+// distance, up to a third of the word's length; empty: none.
 func nearest(word string, names []string) (near string) {
 	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "-")) }
 	word = plain(word)
@@ -19,11 +19,11 @@ func nearest(word string, names []string) (near string) {
 	return near
 }
 
-// nearestMost is the length of the longest word that is compared, in bytes.
+// nearestMost is the length of the longest word that nearest compares, in bytes.
 const nearestMost = 64
 
-// distance is how many letters have to be put in, left out, changed or swapped with the
-// next to make one word of the other. Source: optimal string alignment.
+// distance returns how many letters must be inserted, deleted, replaced or swapped with the next
+// one to turn a into b. Source: optimal string alignment.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	last, before, next := rows[0], rows[1], rows[2] // rows i-1, i-2 and i

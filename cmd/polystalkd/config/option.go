@@ -18,8 +18,8 @@ type Option struct {
 	Live        bool   // a reload changes it without a restart
 }
 
-// Options returns the flags of polystalkd's own command line, in the order of its help. Their
-// lines have the default or, without a default, an example.
+// Options returns the flags of polystalkd's own command line, in the order of its help. Line has
+// the default or, if there is none, an example.
 func Options() ([]Option, error) {
 	c := newConfig()
 	fs := newFlagSet(c)

@@ -20,7 +20,7 @@ type Setting struct {
 	Live bool
 }
 
-// live are, by our names, the keys that Router, the log or operators can be given anew: see
+// live has the keys, by our names, that a reload can change in the router, the log or HTTP: see
 // router.Settings, package logging, http.Rules, and its API's PrepareMetrics and SetHistory.
 var live = map[string]bool{
 	"log-level": true, "verbose": true, "log-format": true,
@@ -108,8 +108,8 @@ type Change struct {
 }
 
 // Changes compares the settings in effect with a Config that was read again. It returns the
-// changed keys that apply at once, the changed keys that need a restart, and the settings in
-// effect after the former, with their origins in next.
+// settings in effect after the reload, the changes that apply at once, and the changes that need
+// a restart. Only the last keep their old value and origin in now.
 func Changes(running []Setting, next *Config) (now []Setting, applied, restart []Change) {
 	were := make(map[string]Setting)
 	for _, s := range running {

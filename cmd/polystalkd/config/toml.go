@@ -12,14 +12,14 @@ import (
 	"strings"
 	"syscall"
 
-	// go-toml tells the place of each key, also of a key with a wrong value. The functions of
+	// go-toml reports the place of each key, also of a key with a wrong value. The functions of
 	// its package unstable may change between releases; only this file uses them.
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// sizeMax is the largest file in bytes. It bounds the time to read a file that was named by
-// mistake.
+// sizeMax is the size of the largest file, in bytes. It bounds the time to read a file that was
+// named by mistake.
 const sizeMax = 1 << 20
 
 // A filePlace is a line of a file.
@@ -72,8 +72,8 @@ func listFiles(path string) (files []string, problems []fileProblem) {
 	return files, nil
 }
 
-// readFile reads one file. It lists all problems that it can find at once: a line that is no
-// TOML hides the problems behind it.
+// readFile reads one file and returns all problems that it finds. Problems after a line that is
+// not TOML stay hidden.
 func readFile(path string) ([]fileKey, []fileProblem) {
 	text, err := readRegular(path)
 	if err != nil {
@@ -87,7 +87,7 @@ var (
 	errTooLarge  = fmt.Errorf("it has more than %d bytes", sizeMax)
 )
 
-// readRegular reads a regular file. It never waits for the other end of a pipe.
+// readRegular reads a regular file. It never blocks on a pipe.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -194,8 +194,8 @@ func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
 	return good
 }
 
-// notTOML reports the place where the parser stopped, and returns the end of the text that
-// was parsed.
+// notTOML reports the place where the parser stopped, and returns the offset at which the parsed
+// text ends.
 func (d *document) notTOML(p *unstable.Parser, err error) (end int) {
 	at, says := d.line(1), strings.TrimPrefix(err.Error(), "toml: ")
 	if bad, ok := errors.AsType[*unstable.ParserError](err); ok {

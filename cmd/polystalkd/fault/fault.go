@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Exit codes. Where beanstalkd has a code for the same cause, the number is beanstalkd's, so
-// scripts and service managers can go on to distinguish causes.
+// Exit codes. Where beanstalkd has a code for the same cause, the number is the same, so scripts
+// and service managers still tell the causes apart.
 const (
 	OK       = 0
 	Usage    = 5   // a flag, a variable or an argument that cannot be used
@@ -22,19 +22,19 @@ const (
 	System   = 111 // no socket, or the operating system refused something else
 )
 
-// Gearmand is the exit code of every failure in place of gearmand, as gearmand's own.
+// Gearmand is the exit code of every failure in place of gearmand. It is gearmand's own.
 const Gearmand = 1
 
-// A Fault ends the program before it serves: one line for stderr and the exit
-// code. The line names what was given, with its value, and what to do about it.
+// A Fault ends the program before it serves. It has one line for stderr and the exit code. The
+// line names what was given, with its value, and the remedy.
 type Fault struct {
 	Code int // for os.Exit
 	line string
 
 	InUse netip.AddrPort // the address that another program listens on, if that is the cause
 
-	// File and Line are the place of the fault in a file, and Excerpt is the line. File is
-	// empty if no file is at fault. Line 0 is the whole file.
+	// File and Line are the place of the fault in a file, and Excerpt is that line. An empty File
+	// means no file; line 0 means the whole file.
 	File    string
 	Line    int
 	Excerpt string
@@ -55,7 +55,7 @@ func New(code int, format string, args ...any) *Fault {
 // Faults is a list of faults that are reported together.
 type Faults []*Fault
 
-// Error is one line for each.
+// Error returns one line for each fault.
 func (f Faults) Error() string {
 	var lines []string
 	for _, one := range f {

@@ -14,9 +14,8 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// The names by which a socket unit says what is spoken on its sockets
-// (FileDescriptorName=). One of any other name, as the unit's own is by default, has the
-// protocol that the command line is about.
+// Names by which a socket unit sets the protocol of its sockets (FileDescriptorName=). A socket
+// with any other name, such as the unit's default name, speaks the protocol of the command line.
 const (
 	namedBeanstalkd = "beanstalkd"
 	namedGearman    = "gearman"
@@ -24,9 +23,9 @@ const (
 	namedCluster    = "cluster"
 )
 
-// inherit takes over the sockets that LISTEN_FDS counts, all of them; the reference takes
-// the first. None is not an error. Where there are some for a protocol, what c says of its
-// addresses has no effect, which the log tells.
+// inherit adopts all sockets that LISTEN_FDS counts; the reference adopts only the first. No
+// socket is not an error. If there are sockets for a protocol, its addresses in c have no effect,
+// and inherit logs a warning.
 func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 	for _, f := range activation.Files(true) {
 		l, err := listenerOf(f)
@@ -72,9 +71,9 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// listenerOf is an inherited descriptor as a listener, if it is one. The descriptors of a
-// wrong LISTEN_FDS stay as they are: some may be the Go runtime's own, and the process is
-// about to end.
+// listenerOf returns the listener of an inherited descriptor. After an error the descriptors stay
+// open, because with a wrong LISTEN_FDS some may belong to the Go runtime; the process is about
+// to end.
 func listenerOf(f *os.File) (net.Listener, error) {
 	fd := int(f.Fd())
 	kind, kindErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)

@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kept holds listening sockets as descriptors that survive when the process executes itself
-// again. New clients wait in the backlog meanwhile. The numbers are valid in the same process
-// only.
+// Kept holds listening sockets as descriptors that survive an exec of the same process. New
+// clients wait in the backlog meanwhile. The numbers are valid in this process only.
 //
-// LISTEN_FDS is not used, because its descriptors start at 3. These belong to the Go runtime
-// by then, which may use them until the end.
+// LISTEN_FDS is not used: its descriptors start at 3, and by then these belong to the Go runtime,
+// which may use them until the exec.
 type Kept struct {
 	Beanstalkd, Gearman, HTTP, Cluster []int      `json:",omitempty"`
 	Files                              []keptFile `json:",omitempty"`
@@ -30,7 +29,7 @@ type keptFile struct {
 	Path string
 	Dir  int // a descriptor
 
-	// They identify the file: see sameFile.
+	// Device, Inode and Made identify the file: see sameFile.
 	Device, Inode uint64
 	Made          time.Time
 }
@@ -83,7 +82,7 @@ func (k *Kept) listener(l net.Listener) (fd int, err error) {
 	return fd, err
 }
 
-// Pass makes the descriptors survive the next exec.
+// Pass makes the descriptors survive the exec.
 func (k *Kept) Pass() error {
 	for _, f := range k.open {
 		raw, err := f.SyscallConn()

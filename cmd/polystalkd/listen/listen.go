@@ -98,10 +98,9 @@ func (s *Sockets) listenCluster(c *config.Config, opened opened) error {
 	return nil
 }
 
-// listenTCP opens every IP address that a.host stands for. A name such as
-// localhost often stands for two, and a client may try either; the reference
-// takes the first that works. Addresses that this machine does not have are
-// passed over as long as one is left.
+// listenTCP opens every IP address of a.Host. A name such as localhost often has two, and a
+// client may try either; the reference opens the first that works. listenTCP skips addresses that
+// this machine does not have, unless none is left.
 func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
@@ -150,7 +149,7 @@ func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 	return ls, nil
 }
 
-// resolve finds the IP addresses that an address of TCP stands for.
+// resolve returns the IP addresses of a TCP address.
 func resolve(ctx context.Context, a config.Address) ([]netip.Addr, error) {
 	if a.Host == "" {
 		return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}, nil
@@ -163,8 +162,7 @@ func resolve(ctx context.Context, a config.Address) ([]netip.Addr, error) {
 	return ips, nil
 }
 
-// Check looks the names of all addresses up, and opens nothing. Its errors are faults, all
-// of them.
+// Check looks up the names of all addresses, and opens nothing. It reports all faults.
 func Check(c *config.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
@@ -179,8 +177,8 @@ func Check(c *config.Config) error {
 	return all.Err()
 }
 
-// network keeps a listener to the family of its address: Go's "tcp" would widen
-// 0.0.0.0 to IPv6. "::" means both, as beanstalkd has it, or not, as gearmand has.
+// network restricts a listener to the family of its address: Go's "tcp" would extend 0.0.0.0 to
+// IPv6. "::" includes IPv4 as in beanstalkd, but not in place of gearmand.
 func network(a *config.Address, ip netip.Addr) string {
 	switch {
 	case ip.Is4():
@@ -191,10 +189,9 @@ func network(a *config.Address, ip netip.Addr) string {
 	return "tcp6"
 }
 
-// tcpConfig asks for keep-alive with the system's own timing, as the reference
-// does: accepted connections take the option over from the listening socket.
-// Go's default of a probe every 15 seconds would wake 50,000 idle connections
-// for nothing.
+// tcpConfig enables keep-alive with the system's timing, as the reference does. Accepted
+// connections inherit the option from the listening socket. Go's default, a probe every 15
+// seconds, would wake 50,000 idle connections for nothing.
 var tcpConfig = net.ListenConfig{
 	KeepAlive: -1,
 	Control: func(_, _ string, raw syscall.RawConn) error {
@@ -206,8 +203,7 @@ var tcpConfig = net.ListenConfig{
 	},
 }
 
-// bindFault explains why the system refused an address, or at of those that it
-// stands for.
+// bindFault explains why the system refused a, or at, which is one of its IP addresses.
 func bindFault(a config.Address, at netip.AddrPort, err error) *fault.Fault {
 	where := a.From + " " + strconv.Quote(a.Given)
 	port := where
@@ -246,8 +242,8 @@ func Names(ls []net.Listener) []string {
 	return names
 }
 
-// RemoveFiles removes our unix socket files. It comes before the listeners are
-// closed: see socketFile.
+// RemoveFiles removes our unix socket files. It must run before the listeners are closed: see
+// socketFile.
 func (s *Sockets) RemoveFiles(log *slog.Logger) {
 	for _, f := range s.files {
 		if err := f.remove(); err != nil {

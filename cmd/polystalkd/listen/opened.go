@@ -13,8 +13,8 @@ import (
 // opened maps each listener to its address on the command line.
 type opened map[net.Listener]config.Address
 
-// listen is like listenTCP. If a listener of this process is in the way, the error names the
-// two addresses, since there is no other server to stop.
+// listen is like listenTCP. If another listener of this process uses the address, the error names
+// both addresses, since there is no other server to stop.
 func (o opened) listen(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 	ls, err := listenTCP(lc, a)
 	if f, ok := errors.AsType[*fault.Fault](err); ok && f.InUse.IsValid() {

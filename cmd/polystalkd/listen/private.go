@@ -15,8 +15,7 @@ type Private struct {
 
 // ListenPrivate opens a socket at path. It replaces a dead socket of the same user.
 func ListenPrivate(path string) (*Private, error) {
-	// The umask decides the rights of the file when it is created. No file for other users
-	// is created at the same time.
+	// The umask decides the mode of the new file. The process creates no other file meanwhile.
 	mask := syscall.Umask(0o077)
 	l, file, err := listenUnix(path, []int{os.Geteuid()})
 	syscall.Umask(mask)

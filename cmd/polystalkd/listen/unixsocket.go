@@ -24,24 +24,22 @@ const (
 	probeWait    = time.Second // for a listening socket to take our probe
 )
 
-// A socketFile is a unix socket's name in the file system, made by this process.
+// A socketFile is the file of a unix socket that this process made.
 //
-// It is told from another's at the same path by device, inode and time of
-// change. While the listener is open the kernel keeps the inode, so its number
-// cannot be given to another file; remove must come before closing. The
-// directory stays open, so that remove can lock it when descriptors have run
-// out or -u has taken the right to open it.
+// Device, inode and time of change tell it from another process's file at the same path. While
+// the listener is open, the kernel keeps the inode and gives its number to no other file, so
+// remove must run before the listener is closed. The directory stays open, so remove can lock it
+// even if there are no descriptors left or -u took away the right to open it.
 type socketFile struct {
 	path string
 	made fs.FileInfo
 	dir  *os.File
 }
 
-// listenUnix opens a listening socket at path. What is there already stays,
-// except a socket that belongs to one of the owners (user ids) and that nobody
-// listens on: a server left that behind when it was killed. Other instances of
-// polystalkd are kept out between that check and the bind by a lock on the
-// directory; the lock leaves no file.
+// listenUnix opens a listening socket at path. It replaces a socket there only if one of the
+// owners (user IDs) owns it and nobody listens on it: a killed server left it behind. Between
+// that check and the bind, a lock on the directory keeps other instances of polystalkd out; the
+// lock leaves no file.
 func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, error) {
 	if path[0] == '@' {
 		path = "./" + path // else net takes it for a name in Linux's abstract namespace
@@ -83,7 +81,7 @@ func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.Fi
 	return l, made, nil
 }
 
-// clearStale makes sure that nothing is at path, removing only a dead socket.
+// clearStale removes a dead socket at path. It fails if anything else is there.
 func clearStale(path string, owners []int) error {
 	found, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +102,8 @@ func clearStale(path string, owners []int) error {
 		return fmt.Errorf("the path is not a socket: %s", remedy)
 	}
 
-	// Only a refused connection shows that nobody listens. A datagram socket in
-	// use, a full backlog or a missing permission answer otherwise.
+	// Only a refused connection shows that nobody listens. A used datagram socket, a full backlog
+	// or a missing permission cause other errors.
 	probe, err := net.DialTimeout("unix", path, probeWait)
 	switch {
 	case err == nil:
@@ -129,7 +127,7 @@ func clearStale(path string, owners []int) error {
 	return nil
 }
 
-// remove takes the file away if it is still the one we made. It is called once.
+// remove removes the file if it is still ours. It is called once.
 func (f *socketFile) remove() error {
 	defer f.dir.Close()
 	if err := lock(f.dir, exitLockWait); err != nil {
@@ -153,7 +151,7 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
-// lock takes the advisory lock of a directory, trying for at most wait.
+// lock takes the advisory lock of a directory, and retries until wait is over.
 func lock(dir *os.File, wait time.Duration) error {
 	for deadline := time.Now().Add(wait); ; time.Sleep(dirLockPause) {
 		err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

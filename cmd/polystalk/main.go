@@ -1,6 +1,6 @@
-// Polystalk is the operators' program beside the server polystalkd: it inspects and operates
-// queues, by polystalkd's API or beanstalkd's protocol, and inspects, checks and repairs the
-// directories of journals.
+// Polystalk is the operators' program for the server polystalkd. It inspects and operates queues by
+// polystalkd's API or beanstalkd's protocol. It also inspects, checks and repairs journal
+// directories.
 //
 //	main → cli (the verbs) → client (asks a server, shows the answer)
 //	                       ├► top (a screen of tubes or connections)
@@ -26,7 +26,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	// A write to a closed pipe then fails like any other write.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// net/http logs what a server sends unasked.
+	// net/http would log unexpected data of a server.
 	log.SetOutput(io.Discard)
 	screen := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	a := &cli.App{

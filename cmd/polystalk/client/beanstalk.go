@@ -18,7 +18,7 @@ import (
 	protocol "polystalk/codec/beanstalk"
 )
 
-// A Beanstalk is a server that is asked by beanstalkd's protocol.
+// A Beanstalk is a server that the client asks by beanstalkd's protocol.
 type Beanstalk struct {
 	target Target
 	conn   net.Conn
@@ -29,8 +29,8 @@ type Beanstalk struct {
 	stop   func() bool // separates the connection from the context of Dial
 }
 
-// dialBeanstalk connects to a server and checks that it speaks the protocol, within timeout.
-// Each reply has that time as well. The connection ends when ctx ends.
+// dialBeanstalk connects to a server and checks that it speaks the protocol, within timeout. The
+// same timeout holds for each reply. The connection ends when ctx ends.
 func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beanstalk, error) {
 	d := net.Dialer{Deadline: time.Now().Add(timeout)}
 	conn, err := d.DialContext(ctx, t.Network, t.Address)
@@ -48,8 +48,8 @@ func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beans
 	return c, nil
 }
 
-// Detach keeps the connection open when the context of Dial ends, so that the result of the
-// current command is known. The caller checks the context between commands.
+// Detach keeps the connection open when the context of Dial ends, so that the result of the current
+// command is known. The caller must check the context between commands.
 func (c *Beanstalk) Detach() { c.stop() }
 
 // HasAPI implements Server.
@@ -61,8 +61,8 @@ func (c *Beanstalk) Close() {
 	c.conn.Close()
 }
 
-// greet sends a command that every server answers alike. Only another answer shows that the server
-// does not speak the protocol.
+// greet sends a command that all servers answer in the same way. A different answer shows that the
+// server does not speak the protocol.
 func (c *Beanstalk) greet() error {
 	if _, err := io.WriteString(c.conn, "list-tube-used\r\n"); err != nil {
 		return err
@@ -81,14 +81,14 @@ func (c *Beanstalk) greet() error {
 	return nil
 }
 
-// A replyError is a reply other than the expected one, by its first word.
+// A replyError is the first word of an unexpected reply.
 type replyError string
 
 func (e replyError) Error() string { return fmt.Sprintf("it answers %.20q", string(e)) }
 
 const notFound replyError = "NOT_FOUND"
 
-// send writes a command, a small one at once. The time restarts with the progress of large bodies.
+// send writes a command. Each part of a large body restarts the timeout.
 func (c *Beanstalk) send(command io.Reader) error {
 	for {
 		n, err := io.ReadFull(command, c.out)
@@ -110,15 +110,14 @@ func (c *Beanstalk) send(command io.Reader) error {
 	}
 }
 
-// Limits of the data in replies, in bytes: statistics, and lists of tubes. Bodies have bodyMax.
+// Limits of the data in replies, in bytes: statistics, and lists of tubes. bodyMax limits bodies.
 const (
 	statsMax = 64 << 10
 	tubesMax = 64 << 20
 )
 
-// receive reads a reply, which must begin with the word want. It returns the other words, and the
-// data that follows. The server has the whole time for a reply, and again for each part of the
-// body of a job.
+// receive reads a reply, which must begin with the word want. It returns the other words and the
+// data that follows. The timeout holds for the reply, and again for each part of a job's body.
 func (c *Beanstalk) receive(want string, most int64) (words []string, data []byte, err error) {
 	restart := func() error { return c.conn.SetReadDeadline(time.Now().Add(c.wait)) }
 	if err := restart(); err != nil {
@@ -166,13 +165,13 @@ func (c *Beanstalk) ask(want string, most int64, format string, args ...any) (wo
 	return c.receive(want, most)
 }
 
-// do is ask for a command without data.
+// do is like ask for a command without data.
 func (c *Beanstalk) do(want, format string, args ...any) error {
 	_, _, err := c.ask(want, 0, format, args...)
 	return err
 }
 
-// use makes a tube the one of the commands that follow.
+// use sets the tube of the commands that follow.
 func (c *Beanstalk) use(tube string) error {
 	if tube == c.used {
 		return nil
@@ -184,12 +183,12 @@ func (c *Beanstalk) use(tube string) error {
 	return err
 }
 
-// depth is how many commands are sent before the first reply is read. With many commands the time
-// is then the server's work, not the way there and back.
+// depth is the number of commands that are sent before the first reply is read. With many commands
+// in flight, the server's work takes the time, not the round trips.
 const depth = 64
 
-// askMany sends the command for each of n arguments, many at a time, and gives the replies to
-// each, in order. A missing tube or job has nil.
+// askMany sends a command for each of n arguments, depth at a time, and passes the replies to each
+// in order. A reply for a missing tube or job is nil.
 func (c *Beanstalk) askMany(want string, most int64, command string, n int, arg func(i int) any, each func(i int, data []byte) error) error {
 	for first := 0; first < n; first += depth {
 		var commands strings.Builder
@@ -216,7 +215,7 @@ func (c *Beanstalk) askMany(want string, most int64, command string, n int, arg 
 	return nil
 }
 
-// CheckName checks the name of a tube: the server would read other names as more commands.
+// CheckName checks a tube name: the server would read an invalid name as further commands.
 func CheckName(tube string) error {
 	if protocol.ValidTubeName([]byte(tube)) {
 		return nil
@@ -224,10 +223,10 @@ func CheckName(tube string) error {
 	return Errorf(Usage, "beanstalkd's protocol has no tube \"%s\": a name has 1 to 200 letters, digits and -+/;.$_(), and does not begin with a hyphen", admin.ShownName(tube))
 }
 
-// tubeNamed begins the description of a tube, for failure.
+// tubeNamed begins the description of a tube for failure.
 const tubeNamed = "tube "
 
-// failure returns the error of a command about something, such as "job 7".
+// failure returns the error of a command. about is such as "job 7".
 func (c *Beanstalk) failure(ctx context.Context, about string, err error) error {
 	var timeout net.Error
 	var known *Error
@@ -260,7 +259,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 	return Errorf(System, "%s: %v: try again", c.target.Name, err)
 }
 
-// A command carries out a request. It returns a value that json.Marshal makes the document of.
+// A command carries out a request. It returns a value that json.Marshal converts to the document.
 type command func(c *Beanstalk, ctx context.Context, r *Request) (any, error)
 
 // commands are the requests that the protocol can express.
@@ -293,7 +292,7 @@ func (c *Beanstalk) Ask(ctx context.Context, r Request) (Answer, error) {
 	return Answer{Document: document}, err
 }
 
-// List implements Server. The list of tubes is whole; the list of jobs has the first of each state.
+// List implements Server. Lists of tubes are complete; lists of jobs have one job of each state.
 func (c *Beanstalk) List(ctx context.Context, r Request, page func(document []byte) error) error {
 	list := lists[r.Path]
 	if list == nil {

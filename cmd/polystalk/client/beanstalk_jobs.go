@@ -16,7 +16,7 @@ import (
 
 func jobName(id uint64) string { return fmt.Sprint("job ", id) }
 
-// Narrows reports whether a query for jobs selects by more than tube and state.
+// Narrows reports whether a query for jobs has conditions other than tube and state.
 func Narrows(q url.Values) bool {
 	return q.Get("contains") != "" || q.Get("id_min") != "" || q.Get("id_max") != "" || q.Get("older_than") != ""
 }
@@ -29,8 +29,8 @@ func states(q url.Values) []string {
 	return strings.Split(q.Get("state"), ",")
 }
 
-// jobs carries out GET /tubes/{tube}/jobs as far as the protocol goes: with the first job of each
-// state.
+// jobs carries out GET /tubes/{tube}/jobs within the limits of the protocol: it returns the first
+// job of each state.
 func (c *Beanstalk) jobs(ctx context.Context, r *Request) (any, error) {
 	wanted, order := states(r.Query), r.Query.Get("order")
 	switch {
@@ -60,8 +60,8 @@ func (c *Beanstalk) jobs(ctx context.Context, r *Request) (any, error) {
 	return object{"jobs": rows}, nil
 }
 
-// first returns the document of the first job of a tube in a state, with its body: none, preview
-// or full.
+// first returns the document of the first job of a tube in a state. how is the part of the body to
+// include: none, preview or full.
 func (c *Beanstalk) first(tube, state, how string) (id uint64, job object, err error) {
 	if err := c.use(tube); err != nil {
 		return 0, nil, err
@@ -145,8 +145,8 @@ func (c *Beanstalk) delete(ctx context.Context, r *Request) (any, error) {
 	return nil, c.onJob(ctx, r.ID, "can be deleted when no worker has it", c.do("DELETED", "delete %d", r.ID))
 }
 
-// onJob returns the error of a command on a job. The protocol does not tell a job that is missing
-// from one in another state.
+// onJob returns the error of a command on a job. The protocol has the same reply for a missing job
+// and for a job in another state.
 func (c *Beanstalk) onJob(ctx context.Context, id uint64, when string, err error) error {
 	if err != notFound {
 		return c.failure(ctx, jobName(id), err)
@@ -158,8 +158,8 @@ func (c *Beanstalk) onJob(ctx context.Context, id uint64, when string, err error
 	return Errorf(NotDone, "job %d is %s, and %s: look at it again", id, s.text("state"), when)
 }
 
-// Pop deletes the first job of a tube in a state, after keep has its document. It returns false
-// if there is none.
+// Pop deletes the first job of a tube in a state, after it has passed the job's document to keep.
+// It returns false if there is none.
 func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job []byte) error) (bool, error) {
 	id, job, err := c.first(tube, state, "full")
 	if err == notFound {
@@ -181,9 +181,9 @@ func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job [
 	return true, c.failure(ctx, jobName(id), err)
 }
 
-// Walk reads the jobs with ids from id_min to id_max of a query, many at a time, and gives take
-// the documents, with bodies, of those that the query selects by tube and state. It reports to
-// looked how many ids it has tried.
+// Walk reads the jobs with ids from id_min to id_max of a query, many at a time. It passes the
+// documents, with bodies, of jobs that match the query's tube and state to take. It reports the
+// number of tried ids to looked.
 func (c *Beanstalk) Walk(ctx context.Context, r Request, take func(job []byte) error, looked func(n, of uint64)) error {
 	ofTube := strings.Contains(r.Path, "{tube}")
 	if ofTube {

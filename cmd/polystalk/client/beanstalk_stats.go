@@ -9,23 +9,23 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A stats is a reply with statistics: the values by their names.
+// A stats is a reply with statistics: values by name.
 type stats map[string]string
 
-// An object is a document, or an object in it, by the names of its members.
+// An object is a document, or an object in it: values by member name.
 type object map[string]any
 
-// number returns a statistic, 0 if the server does not tell it.
+// number returns a statistic; 0 if the reply lacks it.
 func (s stats) number(name string) uint64 {
 	n, _ := strconv.ParseUint(s[name], 10, 64)
 	return n
 }
 
-// text returns a statistic without the quotes that some servers write.
+// text returns a statistic without the quotes that some servers add.
 func (s stats) text(name string) string { return unquoted(s[name]) }
 
-// unquoted returns a value without quotes. polystalkd quotes the name of a function that no tube
-// can have, and escapes the bytes in it.
+// unquoted returns a value without quotes. polystalkd quotes Gearman function names that are no
+// valid tube names, and escapes their bytes.
 func unquoted(s string) string {
 	if b, ok := gearman.AppendUnquoted(nil, []byte(s)); ok {
 		return string(b)
@@ -33,8 +33,8 @@ func unquoted(s string) string {
 	return s
 }
 
-// The numbers of documents, each as member:statistic. A member with a dot is one of an object.
-// What the server does not tell is missing.
+// The numbers of documents, each as member:statistic. A dot separates an object and its member. A
+// number that the server does not report is missing.
 const (
 	stateCounts = `jobs.ready:current-jobs-ready jobs.urgent:current-jobs-urgent jobs.delayed:current-jobs-delayed
 		jobs.reserved:current-jobs-reserved jobs.buried:current-jobs-buried `
@@ -48,7 +48,7 @@ const (
 		releases_total:releases buries_total:buries kicks_total:kicks`
 )
 
-// numbers adds numbers to o, which it returns.
+// numbers adds numbers to o and returns o.
 func (s stats) numbers(o object, list string) object {
 	for pair := range strings.FieldsSeq(list) {
 		member, statistic, _ := strings.Cut(pair, ":")
@@ -81,7 +81,7 @@ func (c *Beanstalk) server(ctx context.Context, _ *Request) (any, error) {
 	return s.numbers(o, serverNumbers), nil
 }
 
-// stats asks for statistics. Without the member they are none, and all figures would be 0.
+// stats asks for statistics. A reply without the member has none; all figures would be 0.
 func (c *Beanstalk) stats(ctx context.Context, about, member, format string, args ...any) (stats, error) {
 	_, data, err := c.ask("OK", statsMax, format, args...)
 	s := readStats(data)
@@ -117,10 +117,10 @@ func (s stats) ofJob(id uint64) object {
 	return s.numbers(o, jobNumbers)
 }
 
-// previewMax is the size of polystalkd's previews of bodies, in bytes.
+// previewMax is the size of a body's preview in polystalkd, in bytes.
 const previewMax = 256
 
-// show adds a body to the document of a job: none, preview or full.
+// show adds a body to a job's document. how is none, preview or full.
 func (o object) show(body []byte, how string) {
 	o["body_bytes"] = len(body)
 	switch how {

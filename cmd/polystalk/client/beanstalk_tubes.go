@@ -25,8 +25,8 @@ func (c *Beanstalk) pause(ctx context.Context, r *Request) (any, error) {
 	return nil, c.failure(ctx, tubeNamed+r.Tube, c.do("PAUSED", "pause-tube %s %d", r.Tube, p.Seconds))
 }
 
-// operation carries out POST /operations as far as the protocol goes: it kicks buried jobs of a tube,
-// or delayed ones if there are no buried ones.
+// operation carries out POST /operations within the limits of the protocol: it kicks the buried
+// jobs of a tube, or the delayed ones if there are no buried ones.
 func (c *Beanstalk) operation(ctx context.Context, r *Request) (any, error) {
 	o := r.JSON.(admin.NewOperation)
 	states := o.Select.States
@@ -67,7 +67,7 @@ func (c *Beanstalk) operation(ctx context.Context, r *Request) (any, error) {
 	return object{"action": "kick", "state": "done", "dry_run": o.DryRun, "matched": matched, "done": kicked}, c.failure(ctx, tubeNamed+name, err)
 }
 
-// sortKeys are the statistics that a list of tubes can be sorted by.
+// sortKeys are the statistics by which a list of tubes can be sorted.
 var sortKeys = map[string]string{
 	"": "", "name": "", "ready": "current-jobs-ready", "urgent": "current-jobs-urgent", "delayed": "current-jobs-delayed",
 	"reserved": "current-jobs-reserved", "buried": "current-jobs-buried", "total": "total-jobs",
@@ -100,7 +100,7 @@ func (c *Beanstalk) tubes(ctx context.Context, r *Request) (any, error) {
 	if err != nil {
 		return nil, c.failure(ctx, "list of tubes", err)
 	}
-	// A tube that is gone by now has no statistics.
+	// A tube that has been removed meanwhile has no statistics.
 	names = slices.DeleteFunc(names, func(name string) bool { return all[name] == nil })
 	slices.SortStableFunc(names, func(a, b string) int {
 		if down {
@@ -121,7 +121,7 @@ func (c *Beanstalk) tubes(ctx context.Context, r *Request) (any, error) {
 	return object{"tubes": rows, "matching": matching}, nil
 }
 
-// names returns the names of the tubes that match a pattern of polystalkd's.
+// names returns the names of the tubes that match a pattern in polystalkd's syntax.
 func (c *Beanstalk) names(ctx context.Context, pattern string) ([]string, error) {
 	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") } // to path.Match, a slash is special
 	if _, err := path.Match(flat(pattern), ""); err != nil {
@@ -141,7 +141,7 @@ func (c *Beanstalk) names(ctx context.Context, pattern string) ([]string, error)
 	return names, nil
 }
 
-// BadPattern is the error for a pattern that cannot be read.
+// BadPattern returns the error for a pattern with a syntax error.
 func BadPattern(pattern string) error {
 	return Errorf(Usage, "the pattern %q cannot be read: write \\[ for a bracket; *, ? and [a-z] stand for characters", pattern)
 }

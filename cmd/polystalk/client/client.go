@@ -2,10 +2,10 @@
 //
 //	Find (which server) → Dial → Server.Ask, List or Body → a document → Printer (by a View)
 //
-// Requests and documents belong to polystalkd's API, see router/http/openapi.json. A server
-// that is asked by HTTP gets them as they are. Beanstalk translates those that beanstalkd's
-// protocol can express; its documents lack the members that the protocol does not tell. A
-// Request is not sent again once a server may have acted on it.
+// Requests and documents belong to polystalkd's API: see router/http/openapi.json. By HTTP the
+// client sends them unchanged. Beanstalk translates the requests that beanstalkd's protocol can
+// express; its documents lack the members that the protocol does not report. A Request is not sent
+// again if a server may have acted on it.
 package client
 
 import (
@@ -21,31 +21,31 @@ import (
 	"polystalk/codec/admin"
 )
 
-// A Server is a connection to one server, used by one goroutine at a time. A call ends when
-// its context ends. Errors that are no *Error come from the operating system.
+// A Server is a connection to one server, used by one goroutine at a time. A call ends when its
+// context ends. Errors other than *Error come from the operating system.
 type Server interface {
 	// Ask sends a request and returns the answer.
 	Ask(ctx context.Context, r Request) (Answer, error)
-	// List gives the parts of a list to page, until it has r.Limit rows. The last component of
-	// r.Path names the member that holds the rows.
+	// List passes the parts of a list to page until it has r.Limit rows. The last component of
+	// r.Path is the name of the member with the rows.
 	List(ctx context.Context, r Request, page func(document []byte) error) error
-	// Body writes the body of a job as it is.
+	// Body writes the body of a job unchanged.
 	Body(ctx context.Context, job uint64, w io.Writer) error
-	// HasAPI reports whether the server has all requests, not only the ones that beanstalkd's protocol has.
+	// HasAPI reports whether all requests work, not only those of beanstalkd's protocol.
 	HasAPI() bool
 	Close()
 }
 
-// Options say how to talk to a server.
+// Options configures a Server.
 type Options struct {
 	Token   string        // empty: none
 	Timeout time.Duration // for each answer; a body has it for each 64 kB
-	// AnsweredBy is called when another server than the one that is asked answers: the leader
-	// of its cluster. It may be nil.
+	// AnsweredBy is called when another server has answered: the leader of the cluster. It may be
+	// nil.
 	AnsweredBy func(server string)
 }
 
-// Dial returns a connection to a server. By beanstalkd's protocol it connects at once.
+// Dial returns a connection to a server. With beanstalkd's protocol it connects at once.
 func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 	if t.Base != nil {
 		return newHTTP(t, o), nil
@@ -57,7 +57,7 @@ func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 	return b, nil
 }
 
-// A Request is one of polystalkd's API.
+// A Request is a request of polystalkd's API.
 type Request struct {
 	Method string
 	Path   string // below /api/v1, as openapi.json has it, such as /jobs/{id}/kick
@@ -74,7 +74,7 @@ type Request struct {
 	Probe bool // Path is at the top, not below /api/v1, and status 503 is an answer
 }
 
-// An Answer is what the server has sent.
+// An Answer is a server's answer.
 type Answer struct {
 	Status   int    // of HTTP
 	Document []byte // JSON; nil: none
@@ -92,8 +92,8 @@ func Read(document []byte, v any) error {
 	return nil
 }
 
-// address returns the path and query of a request. A tube name that a proxy or the server would
-// resolve as a part of the path is a parameter.
+// address returns the path and query of a request. A proxy or the server would resolve tube names
+// such as "..", so these become a query parameter.
 func (r *Request) address() string {
 	segment, query := admin.PathName(r.Tube), r.Query
 	if strings.Contains(r.Path, "{tube}") && (r.Tube == "." || r.Tube == ".." || r.Tube == "/") {
@@ -111,8 +111,8 @@ func (r *Request) address() string {
 // rows returns the name of the member that holds the rows of a list.
 func (r *Request) rows() string { return r.Path[strings.LastIndexByte(r.Path, '/')+1:] }
 
-// Unsupported is the error of a request that beanstalkd's protocol does not have. what follows
-// "cannot".
+// Unsupported returns the error of a request that beanstalkd's protocol does not have. what
+// completes the sentence after "cannot".
 func Unsupported(what string) error {
 	return Errorf(Usage, "beanstalkd's protocol cannot %s: that takes polystalkd with --http, which is given as --server http://HOST:PORT", what)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Exit codes. Where polystalkd ends for the same cause, it has the same code.
+// Exit codes. Where polystalkd has a code for the same cause, the number is the same.
 const (
 	OK          = 0
 	Damage      = 1   // a journal is damaged: something that was durable cannot be read
@@ -18,7 +18,7 @@ const (
 	System      = 111 // the operating system refused something, or the server cannot be reached
 )
 
-// Codes is the list of exit codes in the help of commands that talk to servers.
+// Codes is the list of exit codes in the help of verbs that talk to servers.
 const Codes = `Exit codes:
   0    done
   1    some of it was not done; health: the server is not well

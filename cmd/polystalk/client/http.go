@@ -21,7 +21,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// An httpServer is a polystalkd that is asked by HTTP.
+// An httpServer is a polystalkd that the client asks by HTTP.
 type httpServer struct {
 	target  Target
 	options Options
@@ -55,8 +55,8 @@ func (c *httpServer) HasAPI() bool { return true }
 // Close implements Server.
 func (c *httpServer) Close() { c.http.CloseIdleConnections() }
 
-// Limits of answers, in bytes. No answer of the API is larger: one without bodies, a part of a
-// list with bodies, and a body (beanstalkd doc/beanstalkd.ronn, -z).
+// Limits of the API's answers, in bytes: an answer without bodies, a part of a list with bodies,
+// and a body (beanstalkd doc/beanstalkd.ronn, -z).
 const (
 	answerMax = 32 << 20
 	listMax   = 256 << 20
@@ -125,7 +125,7 @@ func (c *httpServer) List(ctx context.Context, r Request, page func(document []b
 	}
 }
 
-// part returns how many rows a part of a list has, and what the query for the next part takes.
+// part returns the number of rows in a part of a list, and the query value for the next part.
 func (c *httpServer) part(document []byte, rows string) (n int, next string, err error) {
 	var members map[string]json.RawMessage
 	var list []json.RawMessage
@@ -142,7 +142,7 @@ func (c *httpServer) part(document []byte, rows string) (n int, next string, err
 // Body implements Server.
 func (c *httpServer) Body(ctx context.Context, job uint64, w io.Writer) error {
 	return c.ask(ctx, Request{Method: "GET", Path: "/jobs/{id}/body", ID: job}, func(res *http.Response, body io.Reader) error {
-		// A body without a length could go on for ever. Proxies pass the length on.
+		// A body without a length might never end. Proxies pass the length on.
 		if mediaType(res) != "application/octet-stream" || res.ContentLength < 0 || res.ContentLength > bodyMax {
 			return c.foreign(res)
 		}
@@ -158,7 +158,7 @@ func (c *httpServer) Body(ctx context.Context, job uint64, w io.Writer) error {
 	})
 }
 
-// A writer keeps the error of w apart from the errors of the reader in io.Copy.
+// A writer separates errors of w from errors of the reader in io.Copy.
 type writer struct {
 	w   io.Writer
 	err error
@@ -169,8 +169,8 @@ func (w *writer) Write(b []byte) (n int, err error) {
 	return n, w.err
 }
 
-// ask sends a request, and take reads the answer unless it is a failure. It sends the request
-// again only after 429, which says that the server is busy and did nothing, and within the
+// ask sends a request, and calls take to read the answer unless it is a failure. It retries only
+// after status 429, which means that the server was busy and did nothing, and only within the
 // timeout.
 func (c *httpServer) ask(ctx context.Context, r Request, take func(*http.Response, io.Reader) error) error {
 	if r.JSON != nil {
@@ -192,7 +192,7 @@ func (c *httpServer) ask(ctx context.Context, r Request, take func(*http.Respons
 	}
 }
 
-// once sends a request. A wait that is not 0 is how long a busy server asks the client to wait.
+// once sends a request. If a busy server asks the client to wait, wait is the time.
 func (c *httpServer) once(ctx context.Context, r *Request, take func(*http.Response, io.Reader) error) (wait time.Duration, err error) {
 	patience := NewPatience(ctx, c.options.Timeout)
 	defer patience.End()

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// errSlow is the cause of a request that ended because the server did not answer.
+// errSlow is the cause of a request that ended by timeout.
 var errSlow = errors.New("it does not answer in time")
 
-// progress is how much of a body, in bytes, must pass until the server has the whole time again.
+// progress is the number of bytes of a body that restart the timeout.
 const progress = 64 << 10
 
-// A Patience cancels a request when its time is over. Only the progress of bodies restarts the
-// time: a server that sends a byte now and then gets no more.
+// A Patience cancels a request after a timeout. Only the progress of bodies restarts it, so a
+// server cannot extend it with a few bytes from time to time.
 type Patience struct {
 	Ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -22,7 +22,7 @@ type Patience struct {
 	wait   time.Duration
 }
 
-// NewPatience starts the time of a request. The caller calls End.
+// NewPatience starts the timeout of a request. The caller must call End.
 func NewPatience(ctx context.Context, d time.Duration) *Patience {
 	p := &Patience{wait: d}
 	p.Ctx, p.cancel = context.WithCancelCause(ctx)
@@ -36,7 +36,7 @@ func (p *Patience) End() {
 	p.cancel(nil)
 }
 
-// Cause returns why a request has failed: the end of its time or context, else err.
+// Cause returns why a request has failed: its timeout, the end of its context, or err.
 func (p *Patience) Cause(err error) error {
 	if cause := context.Cause(p.Ctx); cause != nil && p.Ctx.Err() != nil {
 		return cause
@@ -44,7 +44,7 @@ func (p *Patience) Cause(err error) error {
 	return err
 }
 
-// Reader returns a reader of r. With bulk, r holds bodies, and their progress restarts the time.
+// Reader returns a reader of r. With bulk, r holds bodies, and their progress restarts the timeout.
 func (p *Patience) Reader(r io.Reader, bulk bool) io.Reader {
 	return &patientReader{p: p, r: r, bulk: bulk}
 }

@@ -29,7 +29,7 @@ type Printer struct {
 	code *gojq.Code // of Filter
 }
 
-// Check checks the format and the filter. It is called before anything is shown.
+// Check checks the format and the filter. It must be called before anything is shown.
 func (p *Printer) Check() error {
 	if p.Format == "" {
 		if p.Format = Formats[0]; p.Filter != "" {
@@ -58,7 +58,7 @@ func (p *Printer) Check() error {
 // IsTable reports whether the format is for people.
 func (p *Printer) IsTable() bool { return p.Format == "table" || p.Format == "wide" }
 
-// Show shows a whole document.
+// Show shows a complete document.
 func (p *Printer) Show(document []byte, v View) error {
 	l := p.List(v)
 	if err := l.Page(document); err != nil {
@@ -67,8 +67,8 @@ func (p *Printer) Show(document []byte, v View) error {
 	return l.Close()
 }
 
-// filter shows what the expression makes of a document: texts as they are, other values as JSON,
-// one on a line.
+// filter shows the results of the expression for a document, one on a line: texts unchanged, other
+// values as JSON.
 func (p *Printer) filter(document []byte) error {
 	v, err := Decode(document)
 	if err != nil {
@@ -101,7 +101,7 @@ func (p *Printer) filter(document []byte) error {
 	}
 }
 
-// A List shows the parts of a list as they come. Only JSON waits for the end: it is one document.
+// A List shows the parts of a list as they arrive. Only JSON waits for the end: it is one document.
 type List struct {
 	p       *Printer
 	v       View
@@ -129,7 +129,7 @@ func (l *List) Page(document []byte) error {
 		if json.Unmarshal(document, &members) != nil || json.Unmarshal(members[l.v.Rows], &rows) != nil {
 			return Errorf(System, "the server answers without %q: use the polystalk of its version", l.v.Rows)
 		}
-		// These two say nothing of the list as a whole.
+		// These two describe only this part.
 		delete(members, l.v.Rows)
 		if delete(members, "next"); l.first == nil {
 			l.first = members
@@ -178,7 +178,7 @@ func (l *List) line(row json.RawMessage) error {
 	return err
 }
 
-// Close shows what had to wait for the end.
+// Close shows the rows that had to wait for the end.
 func (l *List) Close() error {
 	if l.N == 0 && l.v.Empty != "" && l.p.Err != nil && l.p.IsTable() {
 		fmt.Fprintf(l.p.Err, "polystalk: %s\n", l.v.Empty)
@@ -213,8 +213,8 @@ func (l *List) Close() error {
 	return err
 }
 
-// table shows rows below a head, or a document's members one below the other. Columns are as wide
-// as the widest cell so far, so that a list can be shown before its end is known.
+// table shows rows below a head, or the members of a single document in lines. Columns are as wide
+// as the widest cell so far, so a list can be shown before its end is known.
 func (l *List) table(rows []json.RawMessage, first bool) error {
 	var cells [][]string
 	if first && len(rows) > 0 && l.v.Rows != "" {
@@ -271,8 +271,8 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 	return err
 }
 
-// safeJSON writes hidden characters of a document as escapes. The document means the same: such
-// characters can only be in its strings.
+// safeJSON escapes hidden characters of a document. This does not change the document's meaning,
+// since such characters occur only in its strings.
 func safeJSON(document []byte) []byte {
 	if program.IsText(document) {
 		return document

@@ -14,7 +14,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// problem returns the error for an answer with the status of a failure.
+// problem returns the error for an answer with a failure status.
 func (c *httpServer) problem(ctx context.Context, r *Request, res *http.Response, body io.Reader) error {
 	p := new(admin.Problem)
 	b, err := io.ReadAll(io.LimitReader(body, 1<<20))
@@ -32,8 +32,8 @@ func (c *httpServer) problem(ctx context.Context, r *Request, res *http.Response
 
 const contractPath = "/openapi.json"
 
-// knows reports whether the server's description of its API has the request. A server without a
-// description is taken to know it.
+// knows reports whether the server's description of its API has the request. It returns true for a
+// server without a description.
 func (c *httpServer) knows(ctx context.Context, r *Request) bool {
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -49,7 +49,7 @@ func (c *httpServer) knows(ctx context.Context, r *Request) bool {
 	return ok
 }
 
-// remedy returns what to do about a problem in the words of the command line. Empty: the
+// remedy returns the remedy for a problem in the words of the command line. If it is empty, the
 // server's own remedy is right.
 func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
 	switch p.Type {
@@ -113,7 +113,7 @@ func ProblemError(p *admin.Problem) error {
 	return e
 }
 
-// foreign returns the error for an answer that polystalkd does not give.
+// foreign returns the error for an answer that does not come from a polystalkd.
 func (c *httpServer) foreign(res *http.Response) error {
 	what := "it answers " + res.Status
 	if t := mediaType(res); t != "" {
@@ -125,7 +125,7 @@ func (c *httpServer) foreign(res *http.Response) error {
 	return Errorf(System, "%s is no polystalkd with --http: %s: give the address of its --http by %s", c.target.Name, what, serverFlag)
 }
 
-// unreachable returns the error for a server that does not answer, or not by HTTP.
+// unreachable returns the error for a server that does not answer, or does not speak HTTP.
 func (c *httpServer) unreachable(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok || errors.Is(err, context.Canceled) {
 		return err

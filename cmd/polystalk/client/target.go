@@ -12,8 +12,8 @@ import (
 
 // A Target names one server.
 type Target struct {
-	// Base is the address of polystalkd's API without /api/v1 and without a slash at its end;
-	// nil: the server speaks beanstalkd's protocol. For a unix socket it is http://localhost.
+	// Base is the address of polystalkd's API without /api/v1 and without a trailing slash; nil:
+	// the server speaks beanstalkd's protocol. For a unix socket it is http://localhost.
 	Base *url.URL
 
 	Network string // tcp or unix
@@ -21,7 +21,7 @@ type Target struct {
 	Name    string // as it is given to --server
 }
 
-// Where an operator names the server.
+// The places in which an operator names the server.
 const (
 	serverFlag = "--server"
 	Variable   = "POLYSTALK_SERVER"
@@ -86,11 +86,11 @@ func parseTarget(name string) (Target, error) {
 	return t, nil
 }
 
-// Places lists where to look for a server if none is named, in this order.
+// Places lists the servers to try, in this order, if none is named.
 var Places = []string{"unix:/run/polystalkd/http.sock", "http://127.0.0.1:11380", "beanstalk://127.0.0.1:11300"}
 
-// Find returns the server with this name, or if it is empty, the first of places that accepts a
-// connection.
+// Find returns the server with this name. If the name is empty, it returns the first of places that
+// accepts a connection.
 func Find(ctx context.Context, name string, places []string) (Target, error) {
 	if name != "" {
 		return parseTarget(name)
@@ -116,7 +116,7 @@ func Find(ctx context.Context, name string, places []string) (Target, error) {
 		strings.Join(places, ", "), serverFlag, Variable)
 }
 
-// Token reads a token from a file. It is empty if file is.
+// Token reads a token from a file. Without a file it returns an empty token.
 func Token(file string) (string, error) {
 	if file == "" {
 		return "", nil

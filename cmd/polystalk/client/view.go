@@ -13,7 +13,7 @@ import (
 	"polystalk/cmd/internal/program"
 )
 
-// A View says how a document is shown.
+// A View describes how to show a document.
 type View struct {
 	Rows    string   // the member with the rows; empty: the document is the only row
 	Columns []Column // of -o table
@@ -29,7 +29,7 @@ type Column struct {
 	As   kind
 }
 
-// A kind is how a member is shown.
+// A kind is the way to show a member.
 type kind int
 
 // The kinds of members.
@@ -45,10 +45,10 @@ const (
 	free               // Bytes, and whether the disk is full
 )
 
-// Right reports whether the cells stand at the right of their column.
+// Right reports whether the column is aligned to the right.
 func (k kind) Right() bool { return k != Text && k != Moment && k != body && k != role && k != free }
 
-// Missing stands for what the server does not tell.
+// Missing stands for a value that the server does not report.
 const Missing = "-"
 
 // Decode decodes a document. Numbers keep their digits.
@@ -60,7 +60,7 @@ func Decode(document []byte) (any, error) {
 	return v, err
 }
 
-// At returns the member at a path; nil: there is none. In a list it is the members of the elements.
+// At returns the member at a path; nil: none. For a list it returns the members of the elements.
 func At(v any, path string) any {
 	if first, rest, several := strings.Cut(path, "|"); several {
 		if found := At(v, first); found != nil {
@@ -90,7 +90,7 @@ func At(v any, path string) any {
 	return members
 }
 
-// Cell returns the text of a column, which is safe on a terminal.
+// Cell returns the text of a column in a form that is safe on a terminal.
 func (c Column) Cell(row any) string {
 	switch c.As {
 	case body:
@@ -159,7 +159,7 @@ func (c Column) Cell(row any) string {
 	return Missing
 }
 
-// bodyCellMax is how many characters of a body a table shows: with the other columns, about a line.
+// bodyCellMax is the number of characters of a body in a table: with other columns, about a line.
 const bodyCellMax = 60
 
 // bodyCell returns the beginning of the body of a job.

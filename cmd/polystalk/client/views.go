@@ -2,12 +2,12 @@ package client
 
 import "strings"
 
-// The views of documents. They are here and not in tags of codec/admin's structs, because a list
-// and a single document order and name the same members differently, and the order of columns is
-// not the order of members. A test wants every path to be a member of those structs.
+// The views of documents. They are not in tags of codec/admin's structs, because lists and single
+// documents show the same members in different orders and under different names. A test checks that
+// every path is a member of those structs.
 
-// columns reads columns from a list with commas between them: the head, then the path. Names of
-// members say how they are shown; # before a path makes it a number.
+// columns reads columns from a list separated by commas: each has its head and its path. The name
+// of a member sets its kind; # before a path sets Number.
 func columns(list string) (all []Column) {
 	for item := range strings.SplitSeq(list, ",") {
 		item = strings.TrimSpace(item)
@@ -22,7 +22,7 @@ func columns(list string) (all []Column) {
 	return all
 }
 
-// kinds are the kinds of members by the ends of their names, as the API has them.
+// kinds are the kinds of members by the suffixes that the API gives to names.
 var kinds = []struct {
 	suffix string
 	as     kind
@@ -31,7 +31,7 @@ var kinds = []struct {
 	{"time", Moment}, {"began", Moment}, {"ended", Moment}, {"_not_after", Moment},
 }
 
-// KindOf returns how a member is shown, by its name.
+// KindOf returns the kind of a member by its name.
 func KindOf(path string) kind {
 	switch path {
 	case "body":

@@ -15,13 +15,13 @@ import (
 	"polystalk/router/cluster/snapshot"
 )
 
-// backupPath is the journal at the socket of a server. It is not part of the operators' API.
+// backupPath is the path of the journal on a server's socket. It is not in the operators' API.
 const backupPath = "/cluster/backup"
 
 // dialMax bounds the time to connect to a socket.
 const dialMax = 5 * time.Second
 
-// Backup receives the journal of a cluster from the socket of one of its servers into the
+// Backup receives the journal of a cluster from the socket of one server, writes it to the
 // directory to, and writes a summary to out. The server has timeout for its answer, and for each
 // part of the journal.
 func Backup(ctx context.Context, timeout time.Duration, socket, to string, out io.Writer) error {

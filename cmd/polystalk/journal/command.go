@@ -1,6 +1,6 @@
-// Package journal has the verbs about the directories of servers: "polystalk journal" inspects,
-// checks, exports and repairs the journal of a stopped server, and never changes what it reads;
-// two verbs of "polystalk cluster" make the directory of a standalone server.
+// Package journal has the verbs about directories of servers. "polystalk journal" inspects, checks,
+// exports and repairs the journal of a stopped server, and never changes what it reads. Two verbs
+// of "polystalk cluster" make the directory of a standalone server.
 //
 //	Command → source (lock, survey) → replica (the jobs, where a command needs them)
 package journal
@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A Command is one of "polystalk journal".
+// A Command is a subcommand of "polystalk journal".
 type Command struct {
 	Use, Short, Long string
 	Reads            bool // it writes no directory
-	// New adds the flags to fs, and returns the function that runs the command with its arguments.
+	// New adds the flags to fs. It returns the function that runs the command with its arguments.
 	New func(fs *pflag.FlagSet) func(args []string, out io.Writer) error
 }
 

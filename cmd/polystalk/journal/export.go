@@ -83,8 +83,8 @@ func export(dir, to string, out io.Writer) error {
 	return t.close()
 }
 
-// logged returns all jobs in the order of beanstalkd's log: by id, then the buried ones by the time
-// of the bury. beanstalkd restores buried jobs in the order of its log.
+// logged returns all jobs in the order of beanstalkd's log: by id, then the buried ones by time of
+// bury, because beanstalkd restores buried jobs in the order of its log.
 func (r *replica) logged(highest *core.JobID) iter.Seq2[binlog.Job, error] {
 	return func(yield func(binlog.Job, error) bool) {
 		type burial struct {

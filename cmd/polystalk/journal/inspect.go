@@ -81,7 +81,7 @@ func (i *inspection) run(args []string, out io.Writer) error {
 // moment formats a time in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// nano formats a time in Unix nanoseconds; 0 is none.
+// nano formats a time in Unix nanoseconds; 0 means none.
 func nano(ns int64) string {
 	if ns == 0 {
 		return "-"
@@ -89,11 +89,11 @@ func nano(ns int64) string {
 	return moment(time.Unix(0, ns))
 }
 
-// shown returns a tube's name as list-tubes shows it. The name of a Gearman function may have line
-// ends, tabs and control characters.
+// shown returns a tube name as list-tubes shows it. The name of a Gearman function may contain
+// newlines, tabs and control characters.
 func shown[T ~string | ~[]byte](name T) []byte { return gearman.AppendQuoted(nil, []byte(name)) }
 
-// segments lists the files.
+// segments lists the segments of the journal.
 func (i *inspection) segments() {
 	fmt.Fprintf(i.out, "journal %s\n\n", i.v.UUID)
 	t := tabwriter.NewWriter(i.out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -109,7 +109,7 @@ func (i *inspection) segments() {
 	fmt.Fprintln(i.out)
 }
 
-// A census counts jobs by state, and the bytes of their bodies.
+// A census holds the number of jobs by state, and the bytes of their bodies.
 type census struct{ jobs, ready, delayed, buried, bytes int64 }
 
 // count adds a job in a state.
@@ -126,7 +126,7 @@ func (c *census) count(j *record.Job, state string) {
 	}
 }
 
-// censuses counts the jobs of all tubes, and of each tube. A paused tube counts without jobs.
+// censuses counts all jobs, and the jobs of each tube. It includes paused tubes without jobs.
 func (i *inspection) censuses() (total census, tubes map[string]*census, err error) {
 	tubes = make(map[string]*census)
 	for name := range i.r.paused {
@@ -182,7 +182,7 @@ func (i *inspection) sums() error {
 	return t.Flush()
 }
 
-// jobs lists them.
+// jobs lists the jobs.
 func (i *inspection) jobs() error {
 	fmt.Fprintln(i.out, "id\ttube\tstate\tpri\tdelay\tttr\tcreated\tdue\tbytes\treserves\ttimeouts\treleases\tburies\tkicks")
 	for _, id := range i.r.ids() {
@@ -200,7 +200,7 @@ func (i *inspection) jobs() error {
 	return nil
 }
 
-// records lists them.
+// records lists the records.
 func (i *inspection) records() error {
 	fmt.Fprintln(i.out, "file\toffset\tbatch\ttime\trecord")
 	return i.v.Each(true, func(b *wal.Batch) error {

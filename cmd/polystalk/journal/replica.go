@@ -10,7 +10,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A replica holds the jobs of a journal in one core, as a server would find them at its start.
+// A replica holds the jobs of a journal in one core, in the state in which a server would start.
 type replica struct {
 	core   *core.Core
 	replay *core.Replay
@@ -32,7 +32,7 @@ func newReplica() *replica {
 
 func (r *replica) close() { r.core.Close() }
 
-// read replays the readable part of a journal; cutOff: also what a start would cut off.
+// read replays the readable part of a journal; with cutOff, also the part that a start cuts off.
 func (r *replica) read(v *wal.Survey, cutOff bool) error {
 	err := v.Each(cutOff, func(b *wal.Batch) error {
 		if b.Broken {
@@ -66,7 +66,7 @@ func (r *replica) apply(rec *record.Record) error {
 	return r.replay.Apply(rec)
 }
 
-// done ends the replay. From then on, the core describes jobs into buf.
+// done ends the replay. Afterwards the core describes jobs into buf.
 func (r *replica) done(buf *record.Buffer) {
 	r.core.RecordTo(buf)
 	r.replay.Done(core.Time(r.now.UnixNano()))
@@ -103,7 +103,7 @@ func (r *replica) job(id core.JobID) (*record.Job, error) {
 	return &rec.Job, nil
 }
 
-// stateOf returns the state in which a start finds a job.
+// stateOf returns the state that a job has after a start.
 func (r *replica) stateOf(j *record.Job) string {
 	switch {
 	case j.State == record.Buried:

@@ -21,18 +21,18 @@ type rescue struct {
 }
 
 const (
-	// unfinished is the directory of the new journal until it is complete: a server must not
-	// take a part for the whole.
+	// unfinished is the directory of the new journal until it is complete, so a server cannot use
+	// an incomplete one.
 	unfinished = "unfinished"
 
 	// segmentSize is polystalkd's default for -s, in bytes.
 	segmentSize = 10 << 20
-	// commitSize is how many bytes of records are written at once: enough to keep the disk
-	// busy, in little memory.
+	// commitSize is how many bytes of records are written at once: enough to keep the disk busy,
+	// without much memory.
 	commitSize = 256 << 10
 )
 
-// write writes the journal to dir, which is empty.
+// write writes the journal to dir, which must be empty.
 func (w *rescue) write(dir string) error {
 	work := filepath.Join(dir, unfinished)
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -51,7 +51,7 @@ func (w *rescue) write(dir string) error {
 // fill writes the jobs.
 func (w *rescue) fill(disk wal.Disk) (err error) {
 	j := commit.New(commit.Options{Shards: 1, Options: wal.Options{
-		// All is made durable at the end.
+		// Everything is made durable at the end.
 		Disk: disk, SegmentSize: segmentSize, Sync: wal.SyncNever, Now: time.Now, Manual: true,
 	}})
 	log := j.Log(0)
@@ -82,8 +82,9 @@ func (w *rescue) fill(disk wal.Disk) (err error) {
 	return j.SetImported(w.imported)
 }
 
-// moveUp checks the files and moves them to their place. The first file goes last, when the others
-// are durable: a server refuses a journal without its beginning, but cannot see a missing end.
+// moveUp checks the files and moves them to their place. It moves the first file last, when the
+// others are durable: a server refuses a journal without its beginning, but cannot detect a missing
+// end.
 func moveUp(from, to string) error {
 	v, err := wal.Look(wal.ReadOnlyDir(from))
 	if err != nil {

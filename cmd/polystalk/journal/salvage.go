@@ -123,7 +123,7 @@ func (w *rescue) readJournal(s *source, out io.Writer) error {
 	return nil
 }
 
-// backAgain tells the consequences of a loss.
+// backAgain explains the consequences of a loss.
 const backAgain = "jobs that were put in what was lost are gone; jobs that were deleted there come back, and jobs that were changed there are as they were before\n"
 
 // readLogs reads the jobs of beanstalkd's files.

@@ -14,7 +14,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A source is a directory that is read. No server can use it meanwhile.
+// A source is a directory that a command reads. No server can use it meanwhile.
 type source struct {
 	dir    string
 	lock   *binlog.DirLock // nil: no server can be using it
@@ -40,9 +40,9 @@ func openSource(dir string) (*source, error) {
 	return s, nil
 }
 
-// lockSource takes the lock that servers take. Without a file to lock, or on a read-only file
-// system, no server can run: lockSource does not create the file, because a source must not change
-// and the server's account could not open it later.
+// lockSource takes the lock of the servers. If the lock file is missing or the file system is
+// read-only, no server can be running. lockSource does not create the file: the source must not
+// change, and the server's account could not open it later.
 func lockSource(dir string) (*binlog.DirLock, error) {
 	if _, err := os.Lstat(filepath.Join(dir, "lock")); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -83,7 +83,7 @@ func (s *source) journal() (*wal.Survey, error) {
 	return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's", s.dir)
 }
 
-// damaged returns the error for a damaged journal; nil: it is whole.
+// damaged returns the error for a damaged journal; nil: no damage.
 func (s *source) damaged(advice string) error {
 	switch n := len(s.survey.Losses); n {
 	case 0:

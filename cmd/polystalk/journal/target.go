@@ -13,8 +13,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A target is the directory that is written. It is new or empty, and no server can use it until it
-// is complete.
+// A target is the directory that a command writes. It is new or empty, and no server can use it
+// before it is complete.
 type target struct {
 	dir  string
 	made bool // by us
@@ -50,7 +50,7 @@ func openTarget(dir, source string) (*target, error) {
 	return t, nil
 }
 
-// inside reports whether dir is or would be in source, or below it.
+// inside reports whether dir is source or below it. dir need not exist.
 func inside(dir, source string) bool {
 	real := func(path string) string {
 		if abs, err := filepath.Abs(path); err == nil {
@@ -69,7 +69,7 @@ func inside(dir, source string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// close makes a complete target durable and unlocks it: the source may be removed then.
+// close makes a complete target durable and unlocks it. Afterwards the source may be removed.
 func (t *target) close() error {
 	if err := t.sync(); err != nil {
 		return fmt.Errorf("making %s durable: %w", t.dir, err)
@@ -80,7 +80,7 @@ func (t *target) close() error {
 	return nil
 }
 
-// sync makes the names in the target durable, and its own name.
+// sync makes the directory entries in the target durable, and the target's own entry.
 func (t *target) sync() error {
 	if err := wal.Dir(t.dir).Sync(); err != nil || !t.made {
 		return err
@@ -92,7 +92,7 @@ func (t *target) sync() error {
 	return err
 }
 
-// discard undoes openTarget. The caller has removed the rest.
+// discard undoes openTarget. The caller must have removed the other files.
 func (t *target) discard() {
 	os.Remove(filepath.Join(t.dir, "lock"))
 	if t.lock != nil {

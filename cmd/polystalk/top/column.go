@@ -3,12 +3,12 @@
 //
 //	Source.read (server, rows) → Sample → layout (columns for a width) → Model.View, or Plain
 //
-// Model is a value of bubbletea's, from which Update makes the next one: tests give it messages
+// Model is a bubbletea model: a value from which Update makes the next one. Tests send it messages
 // and read the screen. Times come with messages; the model has no clock.
 //
-// Watching is no load for the server. One request runs at a time. The server sorts and cuts the
-// lists if it can. Connections are read only while they are shown. By beanstalkd's protocol, where
-// each tube is a command, top waits nine times as long as the last sample took.
+// Watching causes little load on the server. One request runs at a time. The server sorts and cuts
+// the lists if it can. Connections are read only while they are shown. By beanstalkd's protocol
+// each tube needs a command, so top waits nine times as long as the last sample took.
 package top
 
 import (
@@ -27,7 +27,7 @@ type column struct {
 	api   bool   // beanstalkd's protocol does not tell it
 }
 
-// A view is a kind of rows with its columns.
+// A view is a list of tubes or connections with its columns.
 type view struct {
 	name    string // of the rows, and of their member in documents
 	columns []column
@@ -35,7 +35,7 @@ type view struct {
 	help    string // the possible orders
 }
 
-// pick returns a column of a list that other verbs show.
+// pick returns a column of a list that other verbs also show.
 func pick(list *client.View, head string, rank, least int, sort string) column {
 	all := slices.Concat(list.Columns, list.Wide)
 	head, api := strings.CutSuffix(head, "*")
@@ -43,7 +43,7 @@ func pick(list *client.View, head string, rank, least int, sort string) column {
 	return column{Column: all[i], rank: rank, least: least, sort: sort, api: api}
 }
 
-// ofTube returns a column of the list of tubes. A star marks what only the API tells.
+// ofTube returns a column of the list of tubes. A star marks a column that only the API reports.
 func ofTube(head string, rank, least int, sort string) column {
 	return pick(&client.TubesView, head, rank, least, sort)
 }
@@ -79,21 +79,21 @@ var connections = &view{
 	},
 }
 
-// onlyPolystalkd is the message about what beanstalkd's protocol does not tell.
+// onlyPolystalkd is the message about figures that beanstalkd's protocol does not report.
 const onlyPolystalkd = "polystalkd's --http has more: OLDEST, P99, BYTES, RESERVE/S, TIMEOUT/S, --conns"
 
-// shown returns the columns that the server tells; whole: it tells all.
+// shown returns the columns that the server reports. whole means all columns.
 func (v *view) shown(whole bool) []column {
 	return slices.DeleteFunc(slices.Clone(v.columns), func(c column) bool { return c.api && !whole })
 }
 
-// sorts reports whether the view has an order. The server sorts names from the first to the last.
+// sorts reports whether the view supports an order. The server sorts names only in ascending order.
 func (v *view) sorts(sort string) bool {
 	by, down := cutDown(sort)
 	return by != "" && !(by == "name" && down) && slices.ContainsFunc(v.columns, func(c column) bool { return c.sort == by })
 }
 
-// cutDown returns the column of an order, and whether the largest comes first.
+// cutDown returns the column of an order, and whether the order is descending.
 func cutDown(sort string) (by string, down bool) {
 	by, down = strings.CutPrefix(sort, "-")
 	return by, down

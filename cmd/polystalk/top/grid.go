@@ -12,8 +12,8 @@ import (
 
 const gap = "  " // between columns
 
-// layout returns the head of a table, and a line for each row. Columns that do not fit into the
-// width are left out, and texts are cut; with width 0, everything fits.
+// layout returns the head of a table, and a line for each row. It omits columns that do not fit
+// into the width, and cuts texts; with width 0, everything fits.
 func layout(columns []column, rows []any, width int, sort string) (head string, lines []string) {
 	by, down := cutDown(sort)
 	columns = slices.Clone(columns)
@@ -63,8 +63,9 @@ func layout(columns []column, rows []any, width int, sort string) (head string, 
 	return lines[0], lines[1:]
 }
 
-// fit shares a width among columns; 0 means that a column is not shown. The columns with the
-// smallest ranks get their least width first. Then texts get what they need, as far as it goes.
+// fit distributes a width among columns; 0 means that a column is not shown. The columns with the
+// smallest ranks get their minimum width first. Then texts get the width they need, while there is
+// some left.
 func fit(columns []column, natural []int, width int) []int {
 	if width <= 0 {
 		return natural
@@ -110,7 +111,7 @@ func cut(s string, width int) string {
 	return ansi.TruncateWc(s, width, "…")
 }
 
-// join puts items on a line as far as they fit, the first in any case.
+// join puts as many items on a line as fit, at least the first.
 func join(items []string, width int) string {
 	line := items[0]
 	for _, item := range items[1:] {

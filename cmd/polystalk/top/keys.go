@@ -85,7 +85,7 @@ func (m model) press(k tea.KeyPressMsg) (model, tea.Cmd) {
 // filterMax is longer than any name.
 const filterMax = 250
 
-// typing handles a key in the filter.
+// typing handles a key while the operator types the filter.
 func (m model) typing(key, text string) (model, tea.Cmd) {
 	switch key {
 	case "esc":
@@ -109,7 +109,7 @@ func (m model) typing(key, text string) (model, tea.Cmd) {
 	return m, nil
 }
 
-// turnTo shows the other view, or the view of the key.
+// turnTo shows the view of the key: t or c, or Tab for the other view.
 func (m model) turnTo(key string) (model, tea.Cmd) {
 	to := tubes
 	if key == "c" || key != "t" && m.view == tubes {
@@ -142,7 +142,7 @@ func (m model) sortBy(step int) (model, tea.Cmd) {
 	return m.sorted(all[i], down || by == "name") // of figures, the largest first
 }
 
-// sorted sorts in another order.
+// sorted changes the order.
 func (m model) sorted(by string, down bool) (model, tea.Cmd) {
 	if down && by != "name" {
 		by = "-" + by

@@ -18,7 +18,7 @@ const (
 	helping        // the next key ends the help
 )
 
-// A model is the content of the screen, and what to read next.
+// A model is the content of the screen and the state of the updates.
 type model struct {
 	ctx   context.Context
 	read  func(context.Context, wanted) (*Sample, error)
@@ -54,10 +54,10 @@ type result struct {
 	at     time.Time
 }
 
-// A due is the message at the end of a wait.
+// A due is the message at the end of a pause between updates.
 type due struct{ turn int }
 
-// Init implements tea.Model. The first sample is there already.
+// Init implements tea.Model. The first sample has already been read.
 func (m model) Init() tea.Cmd { return m.wait() }
 
 // Update implements tea.Model.
@@ -88,7 +88,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// update starts an update, at once or after the one that is running.
+// update starts an update at once, or after the running one.
 func (m model) update() (model, tea.Cmd) {
 	if m.reading {
 		m.hurry = true
@@ -103,12 +103,12 @@ func (m model) update() (model, tea.Cmd) {
 	}
 }
 
-// wanted returns what the screen shows.
+// wanted returns the request for the rows on the screen.
 func (m model) wanted() wanted {
 	return wanted{m.view, m.match, m.sorts[m.view], m.from + max(m.height(), 1)}
 }
 
-// show takes the result of an update.
+// show handles the result of an update.
 func (m model) show(msg result) (model, tea.Cmd) {
 	m.reading, m.failure, m.until = false, msg.err, msg.at
 	switch {
@@ -124,14 +124,14 @@ func (m model) show(msg result) (model, tea.Cmd) {
 	return m, m.wait()
 }
 
-// wait ends when the next update is due.
+// wait returns a command that ends when the next update is due.
 func (m model) wait() tea.Cmd {
 	turn := m.turn
 	return tea.Tick(pace(m.sample, m.every), func(time.Time) tea.Msg { return due{turn} })
 }
 
-// restFactor is how many times as long as the last sample took top waits, by a protocol in which
-// many tubes are work for the server.
+// restFactor is the factor of the pause after a sample, as a multiple of the sample's duration. It
+// applies to a protocol in which each tube is work for the server.
 const restFactor = 9
 
 // pace returns the time between two updates.
@@ -153,7 +153,7 @@ func (m model) last() int {
 	return max(min(m.sample.matching, rowsMax)-m.height(), 0)
 }
 
-// scroll moves the rows, and reads those that are missing.
+// scroll moves the rows, and reads missing ones.
 func (m model) scroll(by int) (model, tea.Cmd) {
 	m.from = max(min(m.from+by, m.last()), 0)
 	if m.sample == nil || m.paused || m.from+m.height() <= len(m.sample.rows) || len(m.sample.rows) >= min(m.sample.matching, rowsMax) {
@@ -162,7 +162,7 @@ func (m model) scroll(by int) (model, tea.Cmd) {
 	return m.update()
 }
 
-// changed shows another list from its first row.
+// changed shows a changed list from its first row.
 func (m model) changed() (model, tea.Cmd) {
 	m.from, m.paused = 0, false
 	return m.update()

@@ -13,7 +13,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// Options say what to show, and how often.
+// Options configures top.
 type Options struct {
 	Server      string // its name
 	Connections bool   // not tubes
@@ -30,7 +30,7 @@ const (
 	everyMax = 24 * time.Hour
 )
 
-// check checks the options, and returns what to read first.
+// check checks the options, and returns the first request.
 func (o *Options) check() (wanted, error) {
 	w := wanted{view: tubes, match: o.Match, sort: o.Sort, rows: o.Limit}
 	if o.Connections {
@@ -52,7 +52,7 @@ func (o *Options) check() (wanted, error) {
 	return w, nil
 }
 
-// Screen shows the screen until the operator quits, ctx ends, or there were Count updates.
+// Screen shows the screen until the operator quits, ctx ends, or Count updates are done.
 func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writer) error {
 	w, err := o.check()
 	if err != nil {
@@ -63,7 +63,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 		view: w.view, sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, match: w.match,
 	}
 	m.sorts[w.view] = w.sort
-	// A first failure ends the program with a line, like other verbs do.
+	// A first failure ends the program with one line, as in other verbs.
 	if m.sample, err = s.read(ctx, w); err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	return client.Errorf(client.System, "the terminal cannot be used: %v: try --batch", err)
 }
 
-// Plain writes a table as text for each update, with an empty line between. It gives failures to
-// complain and goes on, but returns the failure of the first and last update.
+// Plain writes a table as text for each update, with an empty line between two. It passes failures
+// to complain and continues, but it returns a failure of the first or last update.
 func Plain(ctx context.Context, s *Source, o Options, out io.Writer, flush func() error, complain func(error)) error {
 	w, err := o.check()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// Styles of lines. Important states also have words, for terminals without colours.
+// Styles of lines. Important states are also written as words, for terminals without colours.
 var (
 	bold  = ansi.NewStyle().Bold()
 	title = ansi.NewStyle().Reverse(true)
@@ -28,8 +28,8 @@ const (
 	smallMax  = 12
 )
 
-// head returns the lines about the server for a width, the most important items first; with width
-// 0, everything fits.
+// head returns the lines about the server, cut to a width, with the most important items first.
+// With width 0, everything fits.
 func (s *Sample) head(server string, every time.Duration, width int) [headLines]string {
 	v := &s.server
 	title := []string{"polystalk top", program.Safe(server)}
@@ -70,7 +70,7 @@ func (s *Sample) head(server string, every time.Duration, width int) [headLines]
 	return [headLines]string{join(title, width), join(jobs, width), join(rates, width), join(clients, width)}
 }
 
-// caption says which rows are shown.
+// caption describes which rows are shown.
 func (s *Sample) caption(from, shown, width int) string {
 	which := "no " + s.of.view.name
 	if shown > 0 {
@@ -82,7 +82,7 @@ func (s *Sample) caption(from, shown, width int) string {
 	return join([]string{which, "by " + s.of.sort}, width)
 }
 
-// heads returns how many lines of the head are shown.
+// heads returns the number of head lines on the screen.
 func (m model) heads() int {
 	if m.size.height <= smallMax {
 		return headLines / 2
@@ -90,7 +90,7 @@ func (m model) heads() int {
 	return headLines
 }
 
-// frame returns the number of lines that are no rows: the head, the caption, the head of the table
+// frame returns the number of lines that are not rows: the head, the caption, the head of the table
 // and the keys.
 func (m model) frame() int { return m.heads() + 3 }
 
@@ -150,7 +150,7 @@ func (m model) rows() []any {
 	return all[from:min(from+m.height(), len(all))]
 }
 
-// foot returns the last line: what is typed, a message, or the keys.
+// foot returns the last line: the typed filter, a message, or the keys.
 func (m model) foot() string {
 	switch {
 	case m.mode == filtering:

@@ -14,7 +14,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// A Source reads samples from one server. It connects when it must. One goroutine uses it at a
+// A Source reads samples from one server. It connects when necessary. One goroutine uses it at a
 // time.
 type Source struct {
 	Dial func(context.Context) (client.Server, error)
@@ -24,7 +24,7 @@ type Source struct {
 	tubes  map[string]tubeReading // by path; only of a server that tells no rates
 }
 
-// A wanted says what to read.
+// A wanted describes what to read.
 type wanted struct {
 	view  *view
 	match string // a pattern, or a part of a name; empty: all
@@ -32,7 +32,7 @@ type wanted struct {
 	rows  int // how many rows are shown, from the first one
 }
 
-// A Sample is what was read.
+// A Sample is the result of a read.
 type Sample struct {
 	of       wanted
 	server   admin.Server
@@ -44,10 +44,10 @@ type Sample struct {
 	took     time.Duration
 }
 
-// A flow holds events per second since the sample before.
+// A flow holds events per second since the last sample.
 type flow struct{ put, reserve, delete, timeout float64 }
 
-// A reading holds the counters of a server. A flow is the difference of two readings.
+// A reading holds the counters of a server. A flow is computed from two readings.
 type reading struct {
 	at     time.Time
 	counts flow
@@ -60,7 +60,7 @@ type tubeReading struct {
 	total, deleted float64
 }
 
-// The most rows that are shown, and the most connections that are read to sort them.
+// The most rows that are shown, and the most connections that are read for sorting.
 const (
 	rowsMax        = 1000
 	connectionsMax = 5000
@@ -108,14 +108,14 @@ func (s *Source) fill(ctx context.Context, sample *Sample) (err error) {
 	return s.list(ctx, sample)
 }
 
-// flow returns the flow since the reading before; nil: not known. The counters of a server that
-// was restarted begin at zero. A server that repeats a reading has the flow before it.
+// flow returns the flow since the last reading; nil: unknown. After a restart of the server the
+// counters begin at zero. If the server repeats a reading, flow repeats the last flow.
 func (s *Source) flow(v *admin.Server) *flow {
 	now := &reading{at: v.AsOf, counts: flow{
 		float64(v.Events["put"]), float64(v.Events["reserve"]), float64(v.Events["delete"]), float64(v.Events["timeout"]),
 	}}
 	if v.Events == nil {
-		// A job leaves only when it is deleted.
+		// A job leaves only by a delete.
 		there := v.Jobs.Ready + v.Jobs.Delayed + v.Jobs.Reserved + v.Jobs.Buried
 		now.counts = flow{put: float64(v.JobsTotal), delete: float64(v.JobsTotal) - float64(there), timeout: float64(v.JobTimeouts)}
 	}
@@ -143,7 +143,7 @@ func (s *Source) flow(v *admin.Server) *flow {
 	return f
 }
 
-// glob returns a pattern for what an operator typed: a text without special characters may stand
+// glob returns a pattern for the operator's text. A text without special characters matches
 // anywhere in a name.
 func glob(match string) string {
 	if match == "" || strings.ContainsAny(match, `*?[\`) {
@@ -186,7 +186,7 @@ func (sample *Sample) add(document []byte) error {
 	return nil
 }
 
-// rates adds to tubes the rates that their server does not tell, from the counters.
+// rates computes the rates that the tubes' server does not report, from counters.
 func (s *Source) rates(rows []any) {
 	now := time.Now()
 	readings := make(map[string]tubeReading, len(rows))
@@ -246,7 +246,7 @@ func (c *column) compare(a, b any) int {
 	return cmp.Compare(number(x), number(y))
 }
 
-// matches reports whether a text of a connection matches a pattern.
+// matches reports whether a text column of a connection matches a pattern.
 func matches(pattern string, row any) bool {
 	for _, c := range connections.columns {
 		if c.As != client.Text {
@@ -259,7 +259,7 @@ func matches(pattern string, row any) bool {
 	return false
 }
 
-// flat replaces slashes, which path.Match treats specially.
+// flat replaces slashes, which are special to path.Match.
 func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 func jsonNumber(f float64) json.Number {
@@ -267,7 +267,7 @@ func jsonNumber(f float64) json.Number {
 	return json.Number(b)
 }
 
-// number returns a figure of a row. Ids are texts.
+// number returns a figure of a row. Ids are strings.
 func number(v any) float64 {
 	var n json.Number
 	switch v := v.(type) {

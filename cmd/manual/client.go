@@ -13,7 +13,7 @@ import (
 	"polystalk/cmd/polystalk/journal"
 )
 
-// clientPage is polystalk(1): all commands on one page.
+// clientPage writes polystalk(1): all commands on one page.
 func clientPage(p *page) error {
 	root := (&cli.App{Out: io.Discard, Err: io.Discard}).Tree()
 	root.InitDefaultHelpCmd()
@@ -47,7 +47,7 @@ func clientPage(p *page) error {
 	return nil
 }
 
-// commands shows a command and the commands below it.
+// commands shows a command and its subcommands.
 func commands(p *page, c *cobra.Command) {
 	use := strings.TrimSuffix(c.UseLine(), " [flags]")
 	path := c.CommandPath()
@@ -89,7 +89,7 @@ func sentence(text string) string {
 	return strings.TrimSuffix(text, ".") + "."
 }
 
-// codes shows the exit codes of a help text. A code begins a line; its text may go on below.
+// codes shows the exit codes of a help text. A code begins a line; its text may continue below.
 func codes(p *page, table string) {
 	_, lines, _ := strings.Cut(table, "\n")
 	var code, text string

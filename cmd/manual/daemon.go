@@ -4,7 +4,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// daemonPage is polystalkd(8).
+// daemonPage writes polystalkd(8).
 func daemonPage(p *page) error {
 	options, err := config.Options()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// filePage is polystalkd.toml(5).
+// filePage writes polystalkd.toml(5).
 func filePage(p *page) error {
 	options, err := config.Options()
 	if err != nil {

@@ -3,10 +3,10 @@
 //
 //	go run ./cmd/manual -o DIR [-date 2026-11-22]
 //
-// The text comes from the program's own help, and the pages are made with the packages, so no page
-// is older than its program. cobra's generator is not used: it makes 40 pages, one for each
-// command, needs a Markdown module, and knows nothing of polystalkd. "man polystalk" is one page
-// that can be searched.
+// The text comes from the program's own help, and the pages are made together with the packages, so
+// a page always matches its program. cobra's generator is not used: it makes 40 pages, one for each
+// command, needs a Markdown module, and does not know polystalkd. "man polystalk" is one page that
+// can be searched.
 package main
 
 import (

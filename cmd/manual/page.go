@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A page is a manual page in the language of man(7). Its methods take plain text and escape what
-// would mean something to the formatter. Source: mandoc's and groff's man(7).
+// A page is a manual page in the language of man(7). Its methods take plain text and escape
+// characters that the formatter would interpret. Source: mandoc's and groff's man(7).
 type page struct {
 	out bytes.Buffer
 }
 
-// newPage starts a page. source is the release.
+// newPage begins a page. source names the release.
 func newPage(name, section, date, source string) *page {
 	p := &page{}
-	// Without hyphens and adjustment, names of options can be searched for.
+	// Without hyphenation and adjustment, option names can be searched for.
 	fmt.Fprintf(&p.out, ".TH %s %s %s %s\n.nh\n.ad l\n", quoted(strings.ToUpper(name)), section, date, quoted(source))
 	return p
 }
@@ -28,17 +28,17 @@ func (p *page) name(name, does string) {
 	p.line(escaped(name) + ` \- ` + escaped(does))
 }
 
-// section starts a section; by custom its heading is in capitals.
+// section begins a section. By convention its heading is in capitals.
 func (p *page) section(heading string) {
 	fmt.Fprintf(&p.out, ".SH %s\n", quoted(strings.ToUpper(heading)))
 }
 
-// subsection starts a subsection.
+// subsection begins a subsection.
 func (p *page) subsection(heading string) {
 	fmt.Fprintf(&p.out, ".SS %s\n", quoted(heading))
 }
 
-// synopsis writes a use: the program in bold, and what follows.
+// synopsis writes a synopsis: the program in bold, then its arguments.
 func (p *page) synopsis(program, rest string) {
 	if !p.fresh() {
 		p.out.WriteString(".PP\n")
@@ -46,8 +46,8 @@ func (p *page) synopsis(program, rest string) {
 	p.line(bold(program) + " " + escaped(rest))
 }
 
-// paragraphs writes paragraphs, which empty lines separate. Lines that begin with a space, as in
-// tables and examples, are kept.
+// paragraphs writes paragraphs, which empty lines separate. It keeps lines that begin with a space,
+// as in tables and examples.
 func (p *page) paragraphs(text string) {
 	first := true
 	for block := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
@@ -59,14 +59,14 @@ func (p *page) paragraphs(text string) {
 	}
 }
 
-// fresh reports whether a heading was written last: a paragraph needs no start then.
+// fresh reports whether a heading was written last; then a paragraph needs no request.
 func (p *page) fresh() bool {
 	b := p.out.Bytes()
 	last := b[bytes.LastIndexByte(bytes.TrimSuffix(b, []byte("\n")), '\n')+1:]
 	return bytes.HasPrefix(last, []byte(".S"))
 }
 
-// block writes text without empty lines: it fills lines, or keeps them.
+// block writes text without empty lines. It fills lines, or keeps lines that begin with a space.
 func (p *page) block(text string) {
 	kept := false
 	for line := range strings.SplitSeq(text, "\n") {
@@ -85,10 +85,10 @@ func (p *page) block(text string) {
 	}
 }
 
-// lineMax is the length of lines in the source of a page. Source: mandoc's lint.
+// lineMax is the longest line in the source of a page. Source: mandoc's lint.
 const lineMax = 80
 
-// fill writes text in lines up to lineMax.
+// fill writes text in lines of up to lineMax.
 func (p *page) fill(text string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -107,7 +107,7 @@ func (p *page) fill(text string) {
 	}
 }
 
-// breakable allows breaks after commas in a word that may be wider than a screen.
+// breakable allows line breaks after commas in a word that may be wider than a screen.
 func breakable(word string) string {
 	if len(word) < lineMax/2 {
 		return word
@@ -115,7 +115,7 @@ func breakable(word string) string {
 	return strings.ReplaceAll(word, ",", `,\:`)
 }
 
-// item writes a term, which is marked up already, and its explanation.
+// item writes a term, which already has its markup, and its explanation.
 func (p *page) item(term, text string) {
 	p.out.WriteString(".TP\n")
 	p.line(term)
@@ -144,7 +144,7 @@ func option(short, long, value string) string {
 	return term
 }
 
-// line writes an escaped line. It must not look like a request.
+// line writes an escaped line. It keeps the formatter from reading the line as a request.
 func (p *page) line(escaped string) {
 	if strings.HasPrefix(escaped, ".") || strings.HasPrefix(escaped, "'") {
 		escaped = `\&` + escaped
@@ -159,7 +159,7 @@ func italic(text string) string { return `\fI` + escaped(text) + `\fR` }
 // straight.
 var escaped = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, "`", `\(ga`, `^`, `\(ha`, `~`, `\(ti`, `…`, `...`, `¹`, `\(S1`).Replace
 
-// quoted returns text as an argument of a request.
+// quoted returns text as the argument of a request.
 func quoted(text string) string {
 	return `"` + strings.ReplaceAll(escaped(text), `"`, `\(dq`) + `"`
 }

@@ -74,8 +74,8 @@ func (p *commandLine) report(c *config.Config, err error, stderr io.Writer) int 
 	return p.exitCode(err)
 }
 
-// commandLineOf chooses the command line by the program's name and its first argument. It returns the
-// remaining arguments.
+// commandLineOf chooses the command line by the program's name and its first argument. It returns
+// the remaining arguments.
 func commandLineOf(args []string) (commandLine, []string) {
 	const name = "gearmand"
 	switch {

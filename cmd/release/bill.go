@@ -22,16 +22,16 @@ import (
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
-// noAssertion is what nobody has looked at, as SPDX has it.
+// noAssertion is SPDX's value for what nobody has checked.
 const noAssertion = "NOASSERTION"
 
-// A document is one as it is made.
+// A document is an SPDX document that is being built.
 type document struct {
 	spdx.Document
 	known map[common.ElementID]bool
 }
 
-// writeBill writes the document to the file name, which must not be there.
+// writeBill writes the bill of materials to the file name, which must not exist.
 func writeBill(stage *Stage, src *Source, platforms []Platform, name string) error {
 	d := newDocument(src)
 	top := d.add(&spdx.Package{
@@ -86,11 +86,10 @@ func sourceInfo(src *Source) string {
 	return "commit " + src.Revision
 }
 
-// notInIDs is what identifiers of SPDX must not have.
+// notInIDs matches characters that SPDX identifiers must not have.
 var notInIDs = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
-// add adds a package, unless it is there, and returns its identifier, which is made of
-// words.
+// add adds a package unless it exists, and returns its identifier, which is built from words.
 func (d *document) add(p *spdx.Package, words ...string) common.ElementID {
 	id := common.ElementID(notInIDs.ReplaceAllString(strings.Join(words, "-"), "-"))
 	if d.known[id] {
@@ -112,7 +111,7 @@ func (d *document) relate(a common.ElementID, how string, b common.ElementID) {
 	})
 }
 
-// library is a package by its kind, name and version in package URLs.
+// libraryPackage returns a package with a package URL of this kind, name and version.
 func libraryPackage(kind, name, version, comment string) *spdx.Package {
 	return &spdx.Package{
 		PackageName: name, PackageVersion: version, PackageComment: comment, PrimaryPackagePurpose: "LIBRARY",
@@ -123,12 +122,12 @@ func libraryPackage(kind, name, version, comment string) *spdx.Package {
 	}
 }
 
-// inURL is a name as package URLs have it: its slashes stay.
+// inURL returns a name in the form of package URLs: slashes stay.
 func inURL(name string) string {
 	return strings.NewReplacer("%2F", "/", "@", "%40").Replace(url.PathEscape(name))
 }
 
-// addProgram adds a program and what is linked into it.
+// addProgram adds a program and the modules linked into it.
 func (d *document) addProgram(stage *Stage, p Platform, program, version string, top common.ElementID) error {
 	info, err := stage.Info(p, program)
 	if err != nil {
@@ -157,14 +156,14 @@ func (d *document) addProgram(stage *Stage, p Platform, program, version string,
 	return nil
 }
 
-// vendoredLicences has the licences of the libraries that browsers are sent, below the root.
+// vendoredLicences is the file with the licences of browser libraries, relative to the root.
 const vendoredLicences = "router/http/console/vendor/LICENSES"
 
-// heading is where the licence of one begins: ---- NAME VERSION, in FILE.
+// heading matches the line that begins a licence: ---- NAME VERSION, in FILE.
 var heading = regexp.MustCompile(`(?m)^---- (\S+) (\S+), in (\S+)$`)
 
-// addBrowserLibraries adds what polystalkd holds for browsers. That there is nothing is no
-// error.
+// addBrowserLibraries adds the libraries that polystalk sends to browsers. It is no error if there
+// are none.
 func (d *document) addBrowserLibraries(src *Source, top common.ElementID) error {
 	text, err := os.ReadFile(filepath.Join(src.Root, filepath.FromSlash(vendoredLicences)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +182,7 @@ func (d *document) addBrowserLibraries(src *Source, top common.ElementID) error 
 	return nil
 }
 
-// check reads a document back, and wants it to be d.
+// checkBill reads a document back and compares it with d.
 func checkBill(text []byte, d *document) error {
 	got, err := json.Read(bytes.NewReader(text))
 	if err == nil {

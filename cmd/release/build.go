@@ -13,18 +13,18 @@ import (
 	"strings"
 )
 
-// A Platform is what programs are built for.
+// A Platform is an operating system and architecture to build for.
 type Platform struct{ OS, Arch string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Arch }
 
-// allPlatforms are those that polystalk is released for.
+// allPlatforms are the platforms of a release.
 var allPlatforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}}
 
-// hostPlatform is the machine's own.
+// hostPlatform is this machine's platform.
 var hostPlatform = Platform{runtime.GOOS, runtime.GOARCH}
 
-// parsePlatforms reads a list with commas; empty, they are all.
+// parsePlatforms reads a list separated by commas. An empty list means all.
 func parsePlatforms(list string) ([]Platform, error) {
 	if list == "" {
 		return allPlatforms, nil
@@ -42,10 +42,10 @@ func parsePlatforms(list string) ([]Platform, error) {
 	return chosen, nil
 }
 
-// programNames are the programs.
+// programNames are the names of the programs.
 var programNames = []string{"polystalk", "polystalkd"}
 
-// buildPrograms builds both for p into dir, which exists.
+// buildPrograms builds both programs for p into dir, which must exist.
 func buildPrograms(ctx context.Context, src *Source, p Platform, dir string) error {
 	var packages []string
 	for _, name := range programNames {
@@ -62,8 +62,8 @@ func buildPrograms(ctx context.Context, src *Source, p Platform, dir string) err
 	return nil
 }
 
-// checkRevision wants a program to tell the commit that it is of. The go command leaves it
-// out, without a word, where it does not find the repository.
+// checkRevision checks that a program contains the commit of its sources. The go command omits the
+// commit without an error if it does not find the repository.
 func checkRevision(src *Source, program string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -99,7 +99,7 @@ func compile(ctx context.Context, src *Source, p Platform, out string, packages 
 	return nil
 }
 
-// buildManuals writes the manual pages into dir, which exists.
+// buildManuals writes the manual pages into dir, which must exist.
 func buildManuals(ctx context.Context, src *Source, dir string) error {
 	work, err := os.MkdirTemp("", "polystalk-manual-")
 	if err != nil {
@@ -116,21 +116,21 @@ func buildManuals(ctx context.Context, src *Source, dir string) error {
 	return nil
 }
 
-// A Completion is for one shell.
+// A completion is the completion script for one shell.
 type completion struct {
 	Shell string
 	Path  string // where the shell looks for it, below the folder share
 }
 
-// completions are those that are packaged.
+// completions are the packaged completions.
 var completions = []completion{
 	{"bash", "bash-completion/completions/polystalk"},
 	{"zsh", "zsh/vendor-completions/_polystalk"},
 	{"fish", "fish/vendor_completions.d/polystalk.fish"},
 }
 
-// writeCompletions has polystalk, which programs is the folder of, built for this machine,
-// write them below dir, each under its Path.
+// writeCompletions runs the polystalk in the folder programs, which is built for this machine. It
+// writes each completion to its Path below dir.
 func writeCompletions(ctx context.Context, programs, dir string) error {
 	for _, c := range completions {
 		cmd := exec.CommandContext(ctx, filepath.Join(programs, "polystalk"), "completion", c.Shell)

@@ -12,14 +12,13 @@ import (
 	"strings"
 )
 
-// A Stage is a folder in which everything lies that packages, archives and the image are
-// made of.
+// A Stage is a folder with the content of packages, archives and the image.
 type Stage struct {
 	Dir string
 	src *Source
 }
 
-// A File is one that a package installs.
+// An installedFile is a file that a package installs.
 type installedFile struct {
 	Path   string // where, absolute
 	Source string // what, on this machine
@@ -27,11 +26,11 @@ type installedFile struct {
 	Config bool // what the administrator has changed is kept
 }
 
-// vendored is where browsers' libraries lie that others wrote, with their licences.
+// vendored is the folder of third-party browser libraries with their licences.
 const vendored = "router/http/console/vendor"
 
-// gather builds the programs for the platforms and for this machine, which writes the
-// texts, and collects all below dir, which exists.
+// gather builds the programs for the platforms and for this machine, which writes the texts. It
+// collects everything below dir, which must exist.
 func gather(ctx context.Context, src *Source, platforms []Platform, dir string) (*Stage, error) {
 	s := &Stage{dir, src}
 	hosts := platforms
@@ -60,18 +59,18 @@ func gather(ctx context.Context, src *Source, platforms []Platform, dir string) 
 	return s, s.writeDocuments(ctx, platforms)
 }
 
-// Programs is the folder of the programs for p.
+// Programs returns the folder of the programs for p.
 func (s *Stage) Programs(p Platform) string { return s.path("programs", p.OS+"_"+p.Arch) }
 
 func (s *Stage) path(names ...string) string {
 	return filepath.Join(append([]string{s.Dir}, names...)...)
 }
 
-// root is a file of the sources.
+// root returns the path of a file in the sources.
 func (s *Stage) root(name string) string { return filepath.Join(s.src.Root, filepath.FromSlash(name)) }
 
-// writeDocuments writes what is made of the sources' texts, and compresses what packages
-// have compressed.
+// writeDocuments writes the documents that are made from the sources, and compresses those that
+// packages contain in compressed form.
 func (s *Stage) writeDocuments(ctx context.Context, platforms []Platform) error {
 	conf, err := s.configuration()
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Stage) writeDocuments(ctx context.Context, platforms []Platform) error 
 	return nil
 }
 
-// compress writes a file compressed, without its name and time.
+// compress writes a compressed copy of a file, without its name and time.
 func compress(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -125,11 +124,11 @@ func compress(from, to string) error {
 	return os.WriteFile(to, b.Bytes(), 0o644)
 }
 
-// journalKey stands in the example of a configuration, commented out. A service that is
-// installed keeps its jobs.
+// journalKey is in the example configuration as a comment. An installed service needs it to keep
+// its jobs.
 const journalKey = "binlog-dir = \"/var/lib/polystalkd\"\n"
 
-// configuration is the example with every key, and with a journal.
+// configuration returns the example with every key, and with a journal.
 func (s *Stage) configuration() ([]byte, error) {
 	const example = "cmd/polystalkd/polystalkd.toml"
 	text, err := os.ReadFile(s.root(example))
@@ -151,10 +150,10 @@ const (
 	formatRPM Format = "rpm"
 )
 
-// unitFiles are what the service manager reads.
+// unitFiles are the unit files of systemd.
 var unitFiles = []string{"polystalkd.service", "polystalkd.socket", "polystalkd-http.socket", "polystalkd-gearman.socket"}
 
-// Package is what a package for p installs.
+// Package returns the files that a package for p installs.
 func (s *Stage) Package(f Format, p Platform) []installedFile {
 	var files []installedFile
 	add := func(to, from string, mode os.FileMode) {
@@ -199,7 +198,7 @@ func (s *Stage) Package(f Format, p Platform) []installedFile {
 // manuals are the pages that cmd/manual writes.
 var manuals = []string{"polystalk.1", "polystalkd.8", "polystalkd.toml.5"}
 
-// Archive is what an archive for p holds, below a folder that is named after it.
+// Archive returns the entries of an archive for p, below the given folder.
 func (s *Stage) Archive(folder string, p Platform) []tarEntry {
 	var entries []tarEntry
 	add := func(to, from string, mode int64) {
@@ -226,6 +225,6 @@ func (s *Stage) Archive(folder string, p Platform) []tarEntry {
 	return entries
 }
 
-// Notices returns the file with the licences of libraries, Licence the file of our own.
+// Notices returns the file with the licences of libraries, Licence the file with ours.
 func (s *Stage) Notices() string { return s.path("doc", "NOTICES") }
 func (s *Stage) Licence() string { return s.root("LICENSE") }

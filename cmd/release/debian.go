@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// maintainer is the maintainer that packages name. The address is in a domain for examples,
-// so it collects no mail.
+// maintainer is the maintainer that packages name. The address is in a domain for examples, so it
+// gets no mail.
 const maintainer = "The polystalk authors <maintainers@polystalk.example>"
 
-// copyright is in Debian's machine-readable format.
-// Source: Debian's copyright-format 1.0.
+// copyright returns the licences in Debian's machine-readable format. Source: Debian's
+// copyright-format 1.0.
 func (s *Stage) copyright() []byte {
 	return []byte(`Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: polystalk
@@ -42,8 +42,7 @@ License: Expat
 `)
 }
 
-// changelog is Debian's, with the one entry that there is to a package of ours: what has
-// changed in the programs, the repository's history tells.
+// changelog returns Debian's changelog with one entry. The repository's history has the changes.
 func (s *Stage) changelog() []byte {
 	of := "sources without a repository"
 	if s.src.Revision != "" {
@@ -53,7 +52,7 @@ func (s *Stage) changelog() []byte {
 		s.PackageVersion(), s.src.Version, of, maintainer, s.src.Date.Format(time.RFC1123Z))
 }
 
-// lintianOverrides: programs in Go are linked statically, which is wanted here, too.
+// lintianOverrides accepts Go's statically linked programs, which are intended.
 var lintianOverrides = []byte(`polystalk: statically-linked-binary [usr/bin/polystalk]
 polystalk: statically-linked-binary [usr/bin/polystalkd]
 `)

@@ -17,15 +17,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// owner is the user and group of the process, and of the journal's directory. It has the
-// number that others' images without root use, so that a volume can be shared with them.
+// imageUser is the user and group of the process and of the journal's directory. Other images
+// without root use the same number, so they can share a volume.
 const imageUser = 65532
 
-// state is the journal's directory, a volume.
+// journalDir is the journal's directory, a volume.
 const journalDir = "/var/lib/polystalkd"
 
-// writeImage writes the image for the platforms of Linux to the file name, with the version as
-// its reference. work is a folder for what is needed meanwhile.
+// writeImage writes the image for the Linux platforms to the file name, with the version as its
+// reference. work is a folder for temporary files.
 func writeImage(ctx context.Context, stage *Stage, src *Source, platforms []Platform, work, name string) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, p := range platforms {
@@ -63,7 +63,7 @@ func writeImage(ctx context.Context, stage *Stage, src *Source, platforms []Plat
 	return writeArchive(name, imageEntries, src.Date)
 }
 
-// forPlatform is the image for one.
+// forPlatform returns the image for one platform.
 func forPlatform(stage *Stage, src *Source, p Platform, work string) (v1.Image, error) {
 	imageEntries, err := imageEntries(stage, p, work)
 	if err != nil {
@@ -95,8 +95,8 @@ func forPlatform(stage *Stage, src *Source, p Platform, work string) (v1.Image, 
 	return mutate.ConfigFile(img, cf)
 }
 
-// config is how a container runs. Everything is told by variables, which a health check
-// sees as well: the arguments of the process it does not.
+// imageConfig returns the configuration of containers. All settings are variables, because a health
+// check sees variables but not the arguments of the process.
 func imageConfig(src *Source) v1.Config {
 	labels := map[string]string{
 		"org.opencontainers.image.title":       "polystalk",
@@ -128,7 +128,7 @@ func imageConfig(src *Source) v1.Config {
 	}
 }
 
-// entries are the files of the image.
+// imageEntries returns the files of the image.
 func imageEntries(stage *Stage, p Platform, work string) ([]tarEntry, error) {
 	all := []tarEntry{
 		{Name: journalDir[1:], Mode: 0o700, Owner: imageUser},

@@ -4,11 +4,11 @@
 //	make release
 //	go -C cmd/release run . -root ../.. -out DIR [-platforms linux/amd64,…] [-version 1.2.3]
 //
-// It is a module of its own: the libraries that write packages, images and bills of
-// materials bring forty others along. People that only build the server should neither
-// download nor trust them. Its go.sum has a checksum of each library, and after a download
-// it needs no network. It imports nothing of the server's module: it runs the programs that
-// it builds. So the libraries of the two modules change independently.
+// It is a separate module: the libraries that write packages, images and bills of materials bring
+// forty others along. People that only build the server should neither download nor trust them. Its
+// go.sum has a checksum of each library; once downloaded, it needs no network. It imports nothing
+// from the server's module, but runs the programs that it builds, so the libraries of the two
+// modules change independently.
 //
 //	source.go   the version, the commit and its date
 //	build.go    the programs, manuals and completions
@@ -16,7 +16,7 @@
 //	tar.go      archives                 package.go  deb and rpm
 //	image.go    an OCI layout            bill.go     the bill of materials, SPDX
 //
-// The same sources give the same bytes; make release-check verifies it.
+// The same sources give the same bytes; make release-check verifies this.
 package main
 
 import (

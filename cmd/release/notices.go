@@ -19,16 +19,16 @@ import (
 	"strings"
 )
 
-// Info is what the program of that name tells of how it was built.
+// Info returns the build information of a program.
 func (s *Stage) Info(p Platform, name string) (*debug.BuildInfo, error) {
 	return buildinfo.ReadFile(filepath.Join(s.Programs(p), name))
 }
 
-// licence finds the names of files that hold licences, and notices that go with them.
+// licence matches the names of files with licences and notices.
 var licence = regexp.MustCompile(`(?i)^(licen[sc]e|copying|notice|unlicense|patents)([-._].*)?$`)
 
-// notices are the licences of what the programs hold that others wrote, as most of them ask
-// for: of Go and its library, of modules, of what browsers are sent.
+// notices returns the licences of third-party code in the programs, as most licences require: of Go
+// and its library, of modules, and of browser libraries.
 func (s *Stage) notices(ctx context.Context, platforms []Platform) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "polystalk %s holds works of others, under the licences below.\n", s.src.Version)
@@ -63,7 +63,7 @@ func (s *Stage) notices(ctx context.Context, platforms []Platform) ([]byte, erro
 	return b.Bytes(), nil
 }
 
-// modules are those in any of the programs, by their paths, with their versions.
+// modules returns the versions of the modules in any of the programs, by path.
 func (s *Stage) modules(platforms []Platform) (map[string]string, error) {
 	all := make(map[string]string)
 	for _, p := range platforms {
@@ -83,7 +83,7 @@ func (s *Stage) modules(platforms []Platform) (map[string]string, error) {
 	return all, nil
 }
 
-// moduleDirs are the folders in which the modules lie.
+// moduleDirs returns the folders of the modules.
 func (s *Stage) moduleDirs(ctx context.Context, modules map[string]string) (map[string]string, error) {
 	args := append([]string{"list", "-mod=readonly", "-m", "-json"}, slices.Sorted(maps.Keys(modules))...)
 	out, err := s.goCommand(ctx, args...)
@@ -119,7 +119,7 @@ func (s *Stage) goCommand(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// notice writes the licences of one work, which lie in dir.
+// notice writes the licences of one work. They are in dir.
 func notice(b *bytes.Buffer, of, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -25,8 +25,8 @@ polystalkd speaks beanstalkd's protocol byte for byte, and Gearman's beside it
 over the same tubes, on every core of the machine; it keeps jobs in a journal.
 polystalk is the operators' program beside it.`
 
-// writePackage writes a package for p into dir, and returns its name. work is a folder for what
-// is needed meanwhile.
+// writePackage writes a package for p into dir, and returns its name. work is a folder for
+// temporary files.
 func writePackage(ctx context.Context, stage *Stage, f Format, p Platform, date time.Time, work, dir string) (name string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -58,7 +58,7 @@ func writePackage(ctx context.Context, stage *Stage, f Format, p Platform, date 
 	return name, nil
 }
 
-// about is what a package says of itself, and holds.
+// packageInfo returns the metadata and content of a package.
 func packageInfo(stage *Stage, f Format, p Platform, date time.Time, work string) (*nfpm.Info, error) {
 	info := &nfpm.Info{
 		Name: "polystalk", Arch: p.Arch, Platform: p.OS,
@@ -92,7 +92,7 @@ func packageInfo(stage *Stage, f Format, p Platform, date time.Time, work string
 	return info, writeScripts(info, f, work)
 }
 
-// writeScripts puts the scripts where nfpm reads them.
+// writeScripts writes the scripts to the place where nfpm reads them.
 func writeScripts(info *nfpm.Info, f Format, work string) error {
 	for name, to := range map[string]*string{
 		"postinstall": &info.Scripts.PostInstall, "preremove": &info.Scripts.PreRemove, "postremove": &info.Scripts.PostRemove,

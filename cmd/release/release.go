@@ -13,10 +13,10 @@ import (
 	"slices"
 )
 
-// sums is the file of the checksums, as sha256sum -c reads it.
+// sums is the name of the file with checksums in the format of sha256sum -c.
 const sums = "SHA256SUMS"
 
-// release writes everything for the platforms into out, and says what to w.
+// release writes all files for the platforms into out, and a summary to w.
 func release(ctx context.Context, src *Source, platforms []Platform, out string, w io.Writer) error {
 	if err := makeEmpty(out); err != nil {
 		return err
@@ -58,8 +58,8 @@ func release(ctx context.Context, src *Source, platforms []Platform, out string,
 	return writeSums(out, w)
 }
 
-// makeEmpty makes the folder, unless it is there and has nothing in it: what lay there
-// would seem to be of this release.
+// makeEmpty makes the folder, or checks that it is empty: older files would seem to belong to this
+// release.
 func makeEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -73,7 +73,7 @@ func makeEmpty(dir string) error {
 	return nil
 }
 
-// writeSums writes the checksums of what is in dir, and shows it with its sizes.
+// writeSums writes the checksums of the files in dir, and lists them with their sizes.
 func writeSums(dir string, w io.Writer) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Source is a folder of sources, as it was when Read looked.
+// A Source is a folder of sources, as readSource found it.
 type Source struct {
 	Root     string // the folder with go.mod, absolute
 	Version  string // a semantic version, with +modified if the sources are
@@ -22,7 +22,7 @@ type Source struct {
 	Date     time.Time
 }
 
-// versionFile is where the version stands, below the root.
+// versionFile is the file with the version, relative to the root.
 const versionFile = "cmd/internal/program/VERSION"
 
 // semantic is the grammar of semver.org. Source: its FAQ.
@@ -30,13 +30,11 @@ var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 	`(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 	`(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$`)
 
-// readSource looks at the sources below root. If version is not empty, it
-// replaces the version of the file. If epoch is not empty, it replaces the commit's date, in
-// seconds since 1970.
+// readSource reads the sources below root. If version is not empty, it replaces the version of the
+// file. If epoch is not empty, it replaces the commit's date, in seconds since 1970.
 //
-// Without a repository, as in an unpacked archive, there is no date to be had but epoch.
-// With one, a tag of that version must be on the commit: two things of one name are not
-// made.
+// Without a repository, as in an unpacked archive, only epoch gives the date. With one, a tag of
+// that version must be on the commit, so no two releases have the same name.
 func readSource(root, version, epoch string) (*Source, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -82,10 +80,10 @@ func readSource(root, version, epoch string) (*Source, error) {
 	return s, nil
 }
 
-// readRepository looks at the commit that is checked out, if there is a repository.
+// readRepository reads the commit that is checked out, if there is a repository.
 func (s *Source) readRepository() (modified bool, err error) {
 	if _, err := os.Stat(filepath.Join(s.Root, ".git")); errors.Is(err, os.ErrNotExist) {
-		// One further up is not of these sources.
+		// A repository in a folder above does not belong to these sources.
 		return false, nil
 	}
 	head, err := s.git("log", "-1", "--format=%H %ct")
@@ -116,7 +114,7 @@ func (s *Source) readRepository() (modified bool, err error) {
 	return false, nil
 }
 
-// git runs it in the root, and returns what it prints.
+// git runs git in the root, and returns its output.
 func (s *Source) git(args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", s.Root}, args...)...)
 	var stderr bytes.Buffer
@@ -132,5 +130,5 @@ func (s *Source) git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Day is the date as manuals have it.
+// Day returns the date in the format of manuals.
 func (s *Source) Day() string { return s.Date.Format(time.DateOnly) }

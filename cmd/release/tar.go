@@ -1,7 +1,7 @@
 package main
 
-// A tar archive is the same bytes whenever the same files are put into it: entries are
-// sorted by name, have one time, and do not have the owner of the file on disk.
+// A tar archive has the same bytes for the same files: entries are sorted by name, have the same
+// time, and lack the owner of the file on disk.
 
 import (
 	"archive/tar"
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// An Entry is a file or a directory of an archive.
+// A tarEntry is a file or a directory of an archive.
 type tarEntry struct {
 	Name   string // with slashes, relative
 	Source string // the file that is put there; empty: it is a directory
@@ -23,8 +23,8 @@ type tarEntry struct {
 	Owner  int    // user and group, by number; 0: root
 }
 
-// writeTar writes entries, and the directories above them, to w. All have the time of date, in
-// whole seconds.
+// writeTar writes entries, and the directories above them, to w. All have the time date, in whole
+// seconds.
 func writeTar(w io.Writer, entries []tarEntry, date time.Time) error {
 	all := withParents(entries)
 	slices.SortFunc(all, func(a, b tarEntry) int { return strings.Compare(a.Name, b.Name) })
@@ -40,7 +40,7 @@ func writeTar(w io.Writer, entries []tarEntry, date time.Time) error {
 	return t.Close()
 }
 
-// withParents adds the directories that entries lie in and that are not among them.
+// withParents adds the missing parent directories of entries.
 func withParents(entries []tarEntry) []tarEntry {
 	all := slices.Clone(entries)
 	known := make(map[string]bool)
@@ -81,7 +81,7 @@ func writeEntry(t *tar.Writer, e tarEntry, date time.Time) error {
 	return err
 }
 
-// writeArchive is Write to a new file, compressed with gzip if its name ends in .gz.
+// writeArchive is writeTar to a new file, which is compressed with gzip if its name ends in .gz.
 func writeArchive(name string, entries []tarEntry, date time.Time) (err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -95,7 +95,7 @@ func writeArchive(name string, entries []tarEntry, date time.Time) (err error) {
 	if !strings.HasSuffix(name, ".gz") {
 		return writeTar(f, entries, date)
 	}
-	// The header of gzip has neither a name nor a time.
+	// The gzip header has neither a name nor a time.
 	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
 	if err != nil {
 		return err

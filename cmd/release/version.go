@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// A tilde sorts before the end of a version, in Debian's tools and in RPM's: what comes
-// before a release does so as well.
+// A tilde sorts before the end of a version, in Debian's tools and in RPM's, so a pre-release sorts
+// before its release.
 
-// split is a semantic version's three parts: 1.2.3, rc.1 and modified of
+// split returns the three parts of a semantic version: 1.2.3, rc.1 and modified for
 // 1.2.3-rc.1+modified.
 func split(version string) (release, before, metadata string) {
 	release, metadata, _ = strings.Cut(version, "+")
@@ -13,8 +13,8 @@ func split(version string) (release, before, metadata string) {
 	return release, before, metadata
 }
 
-// PackageVersion is the version as packages have it. A dash would begin a revision of the
-// package's own, which it has not: what makes it is part of the same sources.
+// PackageVersion returns the version for packages. It has no dash: a dash would begin a revision of
+// the package alone, but the packaging belongs to the same sources.
 func (s *Stage) PackageVersion() string {
 	release, before, metadata := split(s.src.Version)
 	if before != "" {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// hidden reports whether a character is invisible, or changes how others are shown.
+// hidden reports whether a character is invisible or changes how other characters are shown.
 func hidden(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }
 
 // IsText reports whether b is text without hidden characters, except white space.
@@ -25,8 +25,8 @@ func Safe(s string) string {
 	return string(b)
 }
 
-// appendSafe appends b with escapes. Line ends and tabs become escapes only with oneLine; without
-// it, the beginning of a character at the end of b is left for the next call.
+// appendSafe appends b with escapes. With oneLine it also escapes line ends and tabs; without it,
+// it returns an incomplete character at the end of b as left, for the next call.
 func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -46,7 +46,7 @@ func appendSafe(dst, b []byte, oneLine bool) (safe, left []byte) {
 		case r < ' ', r < 0x80 && oneLine:
 			dst = fmt.Appendf(dst, `\x%02X`, r)
 		default:
-			// The escape of JSON: these characters may be in the strings of a document.
+			// JSON's escape, because these characters may be in the strings of a document.
 			for _, half := range utf16.AppendRune(nil, r) {
 				dst = fmt.Appendf(dst, `\u%04X`, half)
 			}

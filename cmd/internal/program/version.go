@@ -1,7 +1,7 @@
 // Package program has what all programs share: their version, and text that is safe to show.
 //
-// The version is in the file VERSION; packages, the image and manuals have it from there. It is no
-// tag of the repository, so that sources without a repository build the same programs. make release
+// The version is in the file VERSION; packages, the image and manuals take it from there. It is not
+// a tag of the repository, so sources without a repository build the same programs. make release
 // checks that the file and the tags agree.
 package program
 
@@ -17,7 +17,7 @@ import (
 //go:embed VERSION
 var file string
 
-// stamped is set by builds with another version than the file: make release sets it for modified
+// stamped is the version of builds that do not use the file's: make release sets it for modified
 // sources and for VERSION=, with
 // -ldflags "-X polystalk/cmd/internal/program.stamped=...".
 var stamped string
@@ -25,7 +25,7 @@ var stamped string
 // Version is the semantic version of polystalk, without the "v" of tags.
 var Version = cmp.Or(stamped, strings.TrimSpace(file))
 
-// Line returns the text of a program's --version; about, which may be empty, is in brackets.
+// Line returns the text of a program's --version. about, which may be empty, is in brackets.
 func Line(program, about string) string {
 	line := program + " " + Version
 	if about != "" {

@@ -127,7 +127,7 @@ func (s *sink) page(document []byte) error {
 	return nil
 }
 
-// listed writes a job of a list, whose body may be truncated.
+// listed writes a job of a list. The body may be truncated.
 func (s *sink) listed(job []byte) error {
 	var v struct {
 		ID        uint64          `json:"id,string"`

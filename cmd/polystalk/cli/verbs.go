@@ -29,7 +29,7 @@ type verb struct {
 	before func(r *run) error     // runs before the server is asked; it may be nil
 	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
-	// One of these is set: a path to request, whose answer the view shows, or a function.
+	// One of these is set: a path to request with a view of the answer, or a function.
 	path    string                                // {tube}, {id} and {node} are the first argument
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
@@ -255,7 +255,7 @@ var placeholders = map[string]string{
 	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
 }
 
-// A placeholder is a flag's value whose type is a placeholder.
+// A placeholder is a value of a flag with the placeholder as its type.
 type placeholder struct {
 	pflag.Value
 	name string

@@ -31,7 +31,7 @@ type Server interface {
 	List(ctx context.Context, r Request, page func(document []byte) error) error
 	// Body writes the body of a job unchanged.
 	Body(ctx context.Context, job uint64, w io.Writer) error
-	// HasAPI reports whether all requests work, not only those of beanstalkd's protocol.
+	// HasAPI reports whether all requests work, not only the ones of the beanstalkd protocol.
 	HasAPI() bool
 	Close()
 }

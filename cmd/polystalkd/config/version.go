@@ -6,7 +6,7 @@ import (
 	"polystalk/cmd/internal/program"
 )
 
-// Spoken is the beanstalkd release whose protocol and replies this server follows.
+// Spoken is the beanstalkd release that this server follows in its protocol and replies.
 const Spoken = "1.13"
 
 // SpokenGearman is the gearmand release that this server follows.

@@ -156,6 +156,3 @@ func (e *engine) publish() {
 	e.leading.Store(e.machine.Leads())
 	e.leaseUntil.Store(int64(e.machine.leaseUntil()))
 }
-
-// leased reports whether no other node can lead at a time.
-func (e *engine) leased(now time.Duration) bool { return int64(now) < e.leaseUntil.Load() }

@@ -3,6 +3,8 @@ package cluster
 import (
 	"encoding/binary"
 	"time"
+
+	"polystalk/shard/commit"
 )
 
 // A lease is the time until which no other node can lead.
@@ -62,3 +64,22 @@ func (l *lease) end() { l.asked, l.until, l.off = nil, 0, true }
 
 // begin begins a term in which this node leads.
 func (l *lease) begin() { l.asked, l.until, l.off = nil, 0, false }
+
+// leased reports whether no other node can lead at a time.
+func (e *engine) leased(now time.Duration) bool { return int64(now) < e.leaseUntil.Load() }
+
+// Leased reports whether no other node can lead now. It is safe for concurrent use.
+func (n *Node) Leased() bool { return n.engine.leased(n.now()) }
+
+// LeaseFence returns the commit that every reply of a leader must wait for; zero: none, because n
+// holds a lease. Without a lease, or while n is nil, another node may lead already. Then a reply waits
+// for a commit after every commit that has begun, which only the real leader can complete. It is safe
+// for concurrent use.
+func LeaseFence(n *Node, j *commit.Journal) uint64 {
+	if n != nil && n.Leased() {
+		return 0
+	}
+	fence := j.Begun() + 1
+	j.Wake()
+	return fence
+}

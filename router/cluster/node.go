@@ -252,9 +252,6 @@ func (n *Node) Fetched(id uint64, ok bool) {
 	n.later(func() { n.engine.machine.Fetched(id, ok) })
 }
 
-// Leased reports whether no other node can lead now. It is safe for concurrent use.
-func (n *Node) Leased() bool { return n.engine.leased(n.now()) }
-
 // View returns what the node knows of its cluster, and a channel that is closed when that changes.
 func (n *Node) View() (View, <-chan struct{}) {
 	n.mu.Lock()

@@ -106,7 +106,7 @@
 // follows (adopt.go), and the log says so.
 //
 // It is a torn end only if no readable batch behind it says, in synced, that what is missing was
-// durable. If one does, that is Damage, and stops the start (recovery.verdict in recover.go). No
+// durable. If one does, that is Damage, and stops the start (recovery.verdict in recovery.go). No
 // batch says so of the last batch: damage to that one looks like a torn end.
 //
 // # Errors

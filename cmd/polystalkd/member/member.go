@@ -159,22 +159,11 @@ var _ cluster.Replica = (*replica)(nil)
 
 // Lead implements cluster.Replica.
 func (r *replica) Lead() error {
-	if err := r.Follower.Lead(r.m.leaseFence); err != nil {
+	if err := r.Follower.Lead(func() uint64 { return cluster.LeaseFence(r.m.node.Load(), r.m.journal) }); err != nil {
 		return err
 	}
 	r.m.clients.serve()
 	return nil
-}
-
-// leaseFence returns the commit that every reply must wait for: see session.Host.LeaseFence. Without a
-// lease that is a commit behind all that has begun.
-func (m *Member) leaseFence() uint64 {
-	if n := m.node.Load(); n != nil && n.Leased() {
-		return 0
-	}
-	n := m.journal.Begun() + 1
-	m.journal.Wake()
-	return n
 }
 
 // forwardMax returns the number of clients that are forwarded at a time: the limit of connections,

@@ -82,7 +82,7 @@ func (m *Map) ofFace(f *core.Face) int { return m.OfSlot(f.Slot()) }
 // job.
 func (m *Map) OfJob(id core.JobID) (i int, ok bool) { return m.ids.find(id) }
 
-// iDs returns the ids of jobs.
+// IDs returns the ids of jobs.
 func (m *Map) IDs() *iDs { return m.ids }
 
 // numbers returns the source of ids for jobs of a shard.

@@ -2,6 +2,7 @@ package http
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,25 @@ func TestJobsArePutAndShown(t *testing.T) {
 		w.do("DELETE", path, ask{}).wants(t, 404, "not-found")
 		w.do("POST", path+"/kick", ask{}).wants(t, 404, "not-found")
 	}
+}
+
+// TestAnsweredChangesAreKept starts a second server from a copy of the journal, taken after the
+// answers: the copy shows what a crash would leave.
+func TestAnsweredChangesAreKept(t *testing.T) {
+	dir, crashed := t.TempDir(), t.TempDir()
+	w := newWorld(t, setup{anonymous: access.Operate, dir: dir})
+	kept := w.putOne(ask{json: true, body: `{"body":"kept"}`}, "")
+	deleted := w.putOne(ask{json: true, body: `{"body":"deleted"}`}, "")
+	kicked := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
+	w.do("DELETE", deleted, ask{}).wants(t, 204, "")
+	w.do("POST", kicked+"/kick", ask{}).wants(t, 204, "")
+	noErr(t, os.CopyFS(crashed, os.DirFS(dir)))
+
+	w = newWorld(t, setup{anonymous: access.Operate, dir: crashed})
+	a := w.do("GET", kept+"/body", ask{}).wants(t, 200, "")
+	expect(t, a.body == "kept", "the body is %q", a.body)
+	w.do("GET", deleted, ask{}).wants(t, 404, "not-found")
+	expect(t, get[wire.Job](w, kicked).State == "ready", "the kicked job is not ready")
 }
 
 func TestTagsOfJobsChangeWithThem(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Each of the two takes about 25 µs of a processor. Without a bound, clients of the protocols
-// would feel connections or pipelined requests that come without a pause.
+// A new connection and a request each take about 25 µs of a processor. The rates bound their
+// share, so that a flood does not slow down the clients of the protocols.
 var (
 	acceptRate  = rate.Every(500 * time.Microsecond) // connections of a listener; others wait in the kernel's backlog
 	requestRate = rate.Every(100 * time.Microsecond) // requests without a token
 )
 
-// atOnce is the number of connections or requests that may come without a pause.
+// atOnce is the burst of both rates.
 const atOnce = 128
 
 // A listener accepts connections at a bounded rate.
@@ -40,15 +40,15 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // connections bounds the number of clients. When there are too many, it closes the connection
-// with the earliest place:
+// with the earliest place, which is a time:
 //
-//   - The place of a new connection is the time of its accept, so the newest is closed last,
-//     although others stay open and neither read nor send.
-//   - An allowed request, and a probe that comes first on its connection, set the place to
-//     heavyWait from now: the request may wait that long for others. The end of the request
-//     sets the place to now.
-//   - A stream and a request with a token have no place: they are never closed for others. The
-//     end of a request with a token sets the place to the end of the connection's idle time.
+//   - The place of a new connection is the time of its accept, so older connections that
+//     neither read nor send are closed before it.
+//   - An allowed request, and a probe that is the first request of its connection, set the
+//     place to heavyWait from now: the request may wait that long for a slot. The end of the
+//     request sets the place to now.
+//   - A connection with a stream, or with a request that has a token, is never closed for
+//     others. The end of such a request sets the place to the end of the idle time.
 type connections struct {
 	mu      sync.Mutex
 	open    map[net.Conn]stay
@@ -90,18 +90,18 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// A claim is what a request may claim for its connection.
+// A claim is the kind of a request, which decides the place of its connection.
 type claim uint8
 
 const (
 	noClaim     claim = iota // a request without a role
 	probeClaim               // a probe: a stranger could send many and read no answer
 	roleClaim                // the listener's role allows the request
-	streamClaim              // the same for a stream, which a client that does not read loses soon
+	streamClaim              // the same for a stream, which is closed soon if its client does not read
 	tokenClaim               // the request has a token
 )
 
-// request notes that a request has come on a connection.
+// request sets the place of a connection that has sent a request.
 func (c *connections) request(conn net.Conn, of claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

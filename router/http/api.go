@@ -12,29 +12,29 @@ import (
 	"polystalk/router/trend"
 )
 
-// Options configure an API.
+// Options configures an API.
 type Options struct {
 	Operator *admin.Operator
 	Log      *slog.Logger
 	Level    *slog.LevelVar // of the log
 	Version  string         // of the program
-	Speaks   string         // versions of the protocols, for people
+	Speaks   string         // versions of the protocols, as text
 
-	Tokens *access.Tokens // nil: there are none
+	Tokens *access.Tokens // nil: the server has no tokens
 	Rules  Rules
 
-	// MetricsTubes is the number of tubes that /metrics shows: first those with a name that
-	// matches one of MetricsMatch.
+	// MetricsTubes is the number of tubes that /metrics shows. Tubes with a name that matches
+	// one of MetricsMatch come first.
 	MetricsTubes int
 	MetricsMatch []string
-	// HistoryTubes is the number of tubes with a history; 0: the server has none either.
+	// HistoryTubes is the number of tubes with a history; 0: no history, not even the server's.
 	HistoryTubes int
 
-	// Elsewhere is the leader, of a server of a cluster that follows; nil: there is no cluster.
+	// Elsewhere sends requests to the leader of the cluster; nil: there is no cluster.
 	Elsewhere Elsewhere
 	// Peers are other servers, which the console links to.
 	Peers []wire.Peer
-	// Console finds the console's files; nil: those in the program.
+	// Console returns a file of the console; nil: use the files in the program.
 	Console func(name string) *File
 
 	// Settings returns the settings in effect, without secrets.
@@ -43,14 +43,14 @@ type Options struct {
 	Reload func() (*wire.Reloaded, error)
 }
 
-// An API is everything that is served by HTTP, with its server.
+// An API is the HTTP server with all its routes.
 type API struct {
 	*server
 	operations *admin.Operations
 	watch      *trend.Watch
 	unwatch    func()        // ends the watch, and waits for its end
-	shown      *trend.Choice // of /metrics
-	rendering  sync.Mutex    // held while events are made: event loops need the processors
+	shown      *trend.Choice // the tubes that /metrics shows
+	rendering  sync.Mutex    // held while events are rendered: event loops need the processors
 	boot       string        // random: marks tags and cursors of this process
 }
 
@@ -83,8 +83,8 @@ func New(o Options) (*API, error) {
 	return a, nil
 }
 
-// PrepareMetrics checks new Options.MetricsTubes and MetricsMatch; apply applies them. The
-// error is about match.
+// PrepareMetrics checks new values of Options.MetricsTubes and MetricsMatch; apply sets them.
+// The error is about match.
 func (a *API) PrepareMetrics(tubes int, match []string) (apply func(), err error) {
 	matches, err := anyGlob(match)
 	if err != nil {

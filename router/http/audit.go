@@ -10,18 +10,18 @@ import (
 	"polystalk/router/access"
 )
 
-// auditMax and refusedMax bound the changes and the other requests that are kept of each role.
+// auditMax and refusedMax are the largest numbers of changes and of other entries of a role.
 const (
 	auditMax   = 1000
 	refusedMax = 100
 )
 
-// pathMax bounds the path of an entry, in bytes: clients choose it.
+// pathMax is the longest path of an entry, in bytes: clients choose the path.
 const pathMax = 300
 
 // An auditLog holds the newest entries in memory; changes are logged too. Each role has a ring
-// for changes and one for refused requests and sessions, so that those never evict a change,
-// and no role evicts entries of another.
+// for changes and another for refused requests and sessions. So a refused request never evicts
+// a change, and no role evicts the entries of another.
 type auditLog struct {
 	mu    sync.Mutex
 	rings map[auditKind]*auditRing
@@ -40,7 +40,7 @@ type auditRing struct {
 	added   int // since the start
 }
 
-// add adds an entry. changed says whether it is, or may be, a change.
+// add adds an entry. changed is true if the request has, or may have, changed something.
 func (a *auditLog) add(e wire.Entry, changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,7 +83,7 @@ func (a *auditLog) newest(n int, before uint64) []wire.Entry {
 }
 
 // auditor returns a function that adds an entry about c's request, refused or not. The function
-// may be called when the call is over.
+// may also be called after the end of the call.
 func (s *server) auditor(rt *route, c *call) func(status int, affected uint64, detail string) {
 	path := c.R.URL.EscapedPath()
 	about := wire.Entry{

@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// jsonMax bounds a JSON body other than a job's, and any body that is read or sent as JSON
-	// without a slot, in bytes.
+	// jsonMax is the largest JSON body except a job, and the largest body that is read without
+	// a slot, in bytes.
 	jsonMax = 1 << 20
-	// loginMax bounds the body of a request that needs no role: it holds a token.
+	// loginMax is the largest body of a request that needs no role, in bytes: it has a token.
 	loginMax = 4 << 10
-	// leftWithin is how long the rest of an unread body may take to arrive.
+	// leftWithin is the timeout for the rest of a body that is not read.
 	leftWithin = 500 * time.Millisecond
 )
 
-// bodyMax returns the largest body of a request: a job's, as JSON encodes it at worst.
+// bodyMax returns the largest body of a request, in bytes: the largest job, in base64.
 func (s *server) bodyMax() int64 {
 	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
 }
 
-// leaveBody closes the connection with the answer, unless the body is read. net/http would
-// wait for the body before it answers, so clients without a role could hold connections.
+// leaveBody closes the connection after the answer, unless readBody reads the body. Otherwise
+// net/http waits for the body before it answers, and clients without a role can hold connections.
 func leaveBody(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
 }
 
-// readBody reads the body of a request. A large one takes a slot, so that few are in memory at
-// a time. The caller must call leave, also after an error. On a route without a role, a body
-// is small and must come soon: strangers may send it.
+// readBody reads the body of a request. A large body takes a slot, which bounds the memory of
+// all bodies. The caller must call leave, also after an error. On a route that needs no role,
+// the body must be small and arrive soon, because anybody may send it.
 func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -72,7 +72,7 @@ func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 		control.SetReadDeadline(time.Now())
 		return leave, wire.BadRequest.With("", "the body is incomplete: "+err.Error(), "send it again")
 	}
-	control.SetReadDeadline(time.Now().Add(bodyWithin)) // the deadline of the body would end the call
+	control.SetReadDeadline(time.Now().Add(bodyWithin)) // the body's deadline would cancel the call
 	c.W.Header().Del("Connection")
 	c.Body = b.Bytes()
 	return leave, nil

@@ -24,26 +24,26 @@ type call struct {
 	Sees     access.Bodies   // how much of job bodies the client may see
 	Query    url.Values      // checked against the route's parameters
 	Body     []byte          // of a route with the flag takesBody
-	Affected uint64          // jobs or other things that the handler changed, for the audit
-	Detail   string          // the same in words, beyond the path
+	Affected uint64          // number of jobs or other things that the handler changed, for the audit
+	Detail   string          // what the handler did, for the audit; the path is there already
 
-	caller *caller // the client as another server describes it; nil: R came from the client itself
-	denied error   // the problem of the token; nil: the token is good, or there is none
+	caller *caller // the client as another server describes it; nil: the client sent R itself
+	denied error   // the problem of the token; nil: the token is valid, or there is none
 	client string  // address
 	secure bool    // the client speaks TLS, to the server or to a proxy
 
 	uncertain bool      // the request may have changed something
-	begun     time.Time // of a stream; zero: it has not begun
+	begun     time.Time // start of a stream; zero: it has not started
 	still     func() bool
 	later     func(status int, affected uint64, detail string) // see server.auditor
 }
 
-// mayStill reports whether the client is still allowed what it was at the start, and reads its
-// grant again: a stream may outlive a token.
+// mayStill reads the client's grant again, and reports whether it still allows the request. A
+// token may be removed while its stream is open.
 func (c *call) mayStill() bool { return c.still() }
 
-// encoding is held while a value is encoded as JSON, which takes a processor for up to some
-// milliseconds. There is about one processor more than event loops.
+// encoding is a lock: one value at a time is encoded as JSON, which can take milliseconds. The
+// event loops leave about one processor free.
 var encoding = make(chan struct{}, 1)
 
 // encoded returns a value as JSON.
@@ -62,7 +62,7 @@ func (c *call) answer(status int, v any) error {
 	return c.send(status, "application/json", append(b, '\n'))
 }
 
-// send sends a body, but for HEAD.
+// send sends an answer; for HEAD, without the body.
 func (c *call) send(status int, contentType string, body []byte) error {
 	c.W.Header().Set("Content-Type", contentType)
 	c.W.WriteHeader(status)
@@ -77,18 +77,18 @@ func (c *call) text(status int, s string) error {
 	return c.send(status, "text/plain; charset=utf-8", []byte(s))
 }
 
-// done answers that it was done. The answer is sent at once: after some changes the process
-// restarts, which waits for calls and not for their answers.
+// done answers 204 No Content, and flushes the answer. After some changes the process restarts,
+// and the restart waits for calls but not for buffered answers.
 func (c *call) done() error {
 	c.W.WriteHeader(http.StatusNoContent)
 	http.NewResponseController(c.W).Flush() // a test's writer has none
 	return nil
 }
 
-// anyQuery is the parameters of a route that checks none.
+// anyQuery marks a route that does not check its parameters.
 const anyQuery = "*"
 
-// readQuery reads the parameters of the request. Each must be one of known, and given once.
+// readQuery reads the parameters of the request. Each must be in known, and given once.
 func (c *call) readQuery(known string) (err error) {
 	if known == anyQuery {
 		c.Query = c.R.URL.Query()
@@ -110,7 +110,7 @@ func (c *call) readQuery(known string) (err error) {
 	return nil
 }
 
-// hashed returns a short digest of what an answer depends on.
+// hashed returns a short digest of the values that an answer depends on.
 func hashed(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -120,8 +120,8 @@ func hashed(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// tagged sets the ETag of the answer. It returns true if the client has that answer already:
-// the call is answered then. A weak tag allows insignificant differences.
+// tagged sets the ETag of the answer. If the client already has this version, tagged answers
+// 304 Not Modified and returns true. A weak tag allows insignificant differences.
 // Source: RFC 9110, section 13.1.2.
 func (c *call) tagged(tag string, weak bool) (had bool) {
 	tag = `"` + tag + `"`
@@ -130,7 +130,7 @@ func (c *call) tagged(tag string, weak bool) (had bool) {
 	if weak {
 		h.Set("ETag", "W/"+tag)
 	}
-	h.Set("Cache-Control", "private, no-cache") // the client may show the answer again after it has asked
+	h.Set("Cache-Control", "private, no-cache") // the client may reuse the answer after revalidation
 	for _, list := range c.R.Header.Values("If-None-Match") {
 		for t := range strings.SplitSeq(list, ",") {
 			t = strings.TrimSpace(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // showLeader reports whether this server leads, for a proxy that sends clients to the leader. A
-// single server leads. In a cluster, no other server may lead.
+// server without a cluster leads. In a cluster, showLeader confirms that no other server leads.
 func (a *API) showLeader(c *call) error {
 	leads, leader := a.op.Leads()
 	switch {
@@ -36,7 +36,7 @@ func (a *API) promoteMember(c *call) error {
 	return a.changeCluster(c, "cluster-promote", func(k admin.Cluster) error { return k.Promote(c.Ctx, c.R.PathValue("node")) })
 }
 
-// transferCluster makes another server the leader. There is nothing to answer: this one
+// transferCluster makes another server the leader. The answer has no body, because this server
 // restarts.
 func (a *API) transferCluster(c *call, in *wire.ClusterTransfer) error {
 	c.Detail = in.Node

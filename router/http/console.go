@@ -28,14 +28,14 @@ import (
 //	                │     └─► jobs, act, body, graph: parts of several pages
 //	                └─► state, live, api: the page's state, events, requests
 //
-// There is no build step: modules are sent as they are written, and the first ones as
-// one module. console/vendor has libraries with their licences; vendor.sh brings them there.
+// There is no build step: modules are sent as they are, except that the first ones are joined
+// into one. vendor.sh writes libraries with their licences to console/vendor.
 //
 //go:embed console
 var consoleFS embed.FS
 
-// consolePolicy is the page's Content-Security-Policy: scripts and styles come from this
-// server alone, none stands in the page, and no text becomes a script.
+// consolePolicy is the page's Content-Security-Policy: it allows only scripts and styles from
+// files of this server. Inline scripts are forbidden, and no text can become a script.
 const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -50,7 +50,7 @@ type File struct {
 	sum    uint64 // of plain
 }
 
-// showConsole serves the page. It needs no role: it shows nothing by itself.
+// showConsole serves the page. It needs no role, because the page itself contains no data.
 func (a *API) showConsole(c *call) error { return a.sendFile(c, consoleIndex) }
 
 // showAsset serves a file that the page loads.
@@ -63,7 +63,7 @@ func (a *API) sendFile(c *call, name string) error {
 	}
 	h := c.W.Header()
 	h.Set("Content-Security-Policy", consolePolicy)
-	h.Set("Cache-Control", "no-cache") // another version may be served here next
+	h.Set("Cache-Control", "no-cache") // the next request may get the file of another version
 	h.Add("Vary", "Accept-Encoding")
 	b, form := f.plain, "p"
 	if f.zipped != nil && acceptsGzip(c.R.Header) {
@@ -79,7 +79,7 @@ func (a *API) sendFile(c *call, name string) error {
 	return c.send(http.StatusOK, f.kind, b)
 }
 
-// assets are the files in the program, by their paths below the folder console.
+// assets has the files in the program, by their paths in the folder console.
 var assets = sync.OnceValue(func() map[string]*File {
 	texts := make(map[string][]byte)
 	err := fs.WalkDir(consoleFS, "console", func(name string, d fs.DirEntry, err error) error {
@@ -105,7 +105,7 @@ var assets = sync.OnceValue(func() map[string]*File {
 
 func findAsset(name string) *File { return assets()[name] }
 
-// mediaType returns the media type of a file; empty: it is not served.
+// mediaType returns the media type of a file; empty: the file is not served.
 func mediaType(name string) string {
 	kinds := map[string]string{".mjs": "text/javascript", ".html": "text/html", ".css": "text/css"}
 	if kind := kinds[path.Ext(name)]; kind != "" {
@@ -125,9 +125,9 @@ func zipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// ConsoleDir finds files in a folder instead of in the program, for developers of the console:
-// they see a change by loading the page again. Modules are not joined. The error says what the
-// folder lacks.
+// ConsoleDir reads files from a folder instead of the program, for developers of the console:
+// they see a change when they reload the page. Modules are not joined. The error names what is
+// missing in the folder.
 func ConsoleDir(dir string) (find func(name string) *File, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -148,19 +148,19 @@ func ConsoleDir(dir string) (find func(name string) *File, err error) {
 	}, nil
 }
 
-// firstModules are the modules of every page and of the first one, each after its imports. They
-// are sent as one: a browser asks for each module by itself, and for its imports only then.
+// firstModules are the modules that the frame and the overview need, each after its imports.
+// They are sent as one: a browser requests a module's imports only after it has the module.
 var firstModules = []string{"api.mjs", "format.mjs", "state.mjs", "live.mjs", "parts.mjs", "graph.mjs", "overview.mjs", firstModule}
 
-// firstModule is the last of them, and the name of the whole.
+// firstModule is the last of them, and the name of the joined module.
 const firstModule = "app.mjs"
 
 // importLine is how a module imports another: a statement on a line of its own.
 var importLine = regexp.MustCompile(`(?m)^import (.+) from '\./([^']+)';\n`)
 
-// joined makes one module of the first ones, by their texts. It drops their imports of each
-// other, and imports others once. Other modules import from the whole what they would import
-// from its parts. No two names may be alike: a test checks that.
+// joined joins the first modules into one; texts has the text of each module. The joined module
+// imports each other module once. Modules that import from a first module then import from the
+// joined one. Its names must be unique; a test checks that.
 func joined(texts map[string][]byte) (map[string][]byte, error) {
 	out := maps.Clone(texts)
 	imports := make(map[string]map[string]bool) // names by the module outside of the first ones

@@ -22,16 +22,16 @@ import (
 const (
 	streamsMax = 64 // open streams
 	topicsMost = 16 // topics of a stream
-	// eventsRetry is when a client that lost its stream is to come again, and commentEvery how
-	// often a stream shows that it is alive.
+	// eventsRetry is the delay before a client reconnects a lost stream, and commentEvery the
+	// interval of keep-alive comments.
 	eventsRetry  = 3 * time.Second
 	commentEvery = 15 * time.Second
-	// renderWithin bounds the making of events, which waits for other operations.
+	// renderWithin is the timeout for rendering events, which waits for other operations.
 	renderWithin = 10 * time.Second
 )
 
-// getEvents sends events of some topics. Nothing is queued for a slow client: it gets the
-// newest state. So Last-Event-ID is ignored: a stream begins with everything.
+// getEvents streams the events of some topics. Nothing is queued for a slow client: it gets the
+// newest state. Last-Event-ID is ignored, since each stream begins with the full state.
 func (a *API) getEvents(c *call) error {
 	topics, tubes, err := a.topicsOf(c)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *API) getEvents(c *call) error {
 	stream := c.eventStream(eventsRetry)
 	defer stream.close()
 	comment := time.Now().Add(commentEvery)
-	if stream.send() != nil { // at once: the client sees that it is served
+	if stream.send() != nil { // at once, so that the client sees that the stream is open
 		return nil
 	}
 	for {
@@ -66,11 +66,11 @@ func (a *API) getEvents(c *call) error {
 		}
 		left := topics
 		if err != nil {
-			left = nil // it was time for a comment
+			left = nil // it is time for a comment
 		}
 		for {
 			if left, err = a.render(c.Ctx, left, &update{v, stream}); err != nil {
-				return nil // an event is missing: the client must begin anew
+				return nil // an event is missing: the client must reconnect
 			}
 			if stream.send() != nil {
 				return nil
@@ -83,8 +83,8 @@ func (a *API) getEvents(c *call) error {
 	}
 }
 
-// render adds the events of a snapshot to the stream. It returns the topics with more events to
-// send at once. After an error the caller must not send what was added.
+// render adds the events of a snapshot to the stream. It returns the topics that have more
+// events right now. After an error the caller must not send what was added.
 func (a *API) render(ctx context.Context, topics []topic, u *update) (left []topic, err error) {
 	a.rendering.Lock()
 	defer a.rendering.Unlock()
@@ -102,8 +102,8 @@ func (a *API) render(ctx context.Context, topics []topic, u *update) (left []top
 	return left, a.op.Confirm(ctx) // another server may lead since the snapshot
 }
 
-// A topic adds an event to the stream if there is news. It returns true if there is more to send
-// at once.
+// A topic adds an event to the stream if something has changed. It returns true if there is more
+// to send right now.
 type topic func(ctx context.Context, u *update) (more bool, err error)
 
 // An update is a snapshot and the stream that gets its events.
@@ -208,7 +208,7 @@ func (a *API) tubesTopic(q url.Values) (topic, error) {
 	}, nil
 }
 
-// tubeValues returns rows of a sample as answers have them.
+// tubeValues returns rows of a sample in the form of the API.
 func (a *API) tubeValues(ctx context.Context, v *admin.TubeSample, rows []int) ([]wire.Tube, error) {
 	list := make([]wire.Tube, 0, len(rows))
 	flows := make([]core.Flow, min(flowsAtOnce, len(rows)))

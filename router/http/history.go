@@ -18,8 +18,8 @@ const (
 	historyDefault = trend.FineFor
 	// stepMost is the longest step, in seconds.
 	stepMost = 366 * 24 * 3600
-	// momentMost is the last moment of a parameter, in Unix time: the year 6325, so that
-	// answers have years of four digits.
+	// momentMost is the largest time in a parameter, as Unix time: in the year 6325, so that
+	// the years in answers have four digits.
 	momentMost = 1 << 37
 )
 
@@ -65,7 +65,7 @@ func (a *API) getHistory(c *call) error {
 	return c.answer(http.StatusOK, out)
 }
 
-// seriesOf reads series: their names, and their indexes in the layout.
+// seriesOf reads the parameter series. It returns names, and their indexes in the layout.
 func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err error) {
 	all := l.Series()
 	if names = all; q.Has("series") {
@@ -84,7 +84,7 @@ func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err 
 	return names, places, nil
 }
 
-// spanOf reads from, to and step. The default is the hour before to, or before now.
+// spanOf reads from, to and step. By default, to is now, and from is an hour before to.
 func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 	to, err := moment(q, "to", now.Unix())
 	if err != nil {
@@ -110,7 +110,7 @@ func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 	return s, nil
 }
 
-// moment reads a parameter that is a time, as Unix time.
+// moment reads a time from a parameter, as Unix time; without is its value if it is absent.
 func moment(q url.Values, name string, without int64) (int64, error) {
 	if !q.Has(name) {
 		return without, nil

@@ -16,16 +16,16 @@ import (
 const (
 	keyFor    = 10 * time.Minute
 	keyLength = 255 // bytes
-	// keysMax bounds the memory of all keys, in bytes. keyCost is the memory of one key besides
+	// keysMax bounds the memory of all keys, in bytes. keyCost is the memory of one key without
 	// its text and its answer.
 	keysMax = 64 << 20
 	keyCost = 512
 )
 
-// A keyStore keeps the answers to requests with a key. A request that is sent again, because its
-// answer was lost, gets the same answer and is not done again. Each answer is kept for keyFor:
-// when the memory is full, new keys are refused. One caller may hold as many bytes as remain
-// free, so a caller with many keys leaves room for the others.
+// A keyStore keeps the answers to requests with an idempotency key. A retry gets the answer to
+// the first request, and is not executed. Each answer is kept for keyFor, without eviction: when
+// the memory is full, new keys are refused. A caller may hold at most as many bytes as are free
+// after that, so a caller with many keys leaves space for the others.
 // Source: draft-ietf-httpapi-idempotency-key-header-07.
 type keyStore struct {
 	mu    sync.Mutex
@@ -38,18 +38,18 @@ type keyStore struct {
 // keyOf is a key and the name of its caller.
 type keyOf struct{ name, key string }
 
-// A keptAnswer is the answer to the first request with a key. All fields but the first three are
-// set before done is closed.
+// A keptAnswer is the answer to the first request with a key. All fields except the first three
+// are set just before done is closed.
 type keptAnswer struct {
 	key      keyOf
 	request  [sha256.Size]byte
 	done     chan struct{}
 	at       time.Time // of the answer
-	status   int       // 0: nothing was done, and the request may be tried again
+	status   int       // 0: nothing was changed, and the request may be tried again
 	kind     string    // the header Content-Type
 	location string
 	body     []byte
-	problem  *wire.Problem // instead of an answer: the outcome is unknown, so the request must not be done again
+	problem  *wire.Problem // instead of an answer: the outcome is unknown, so a retry is not executed
 }
 
 // size is the memory that the answer takes, in bytes.
@@ -57,8 +57,8 @@ func (a *keptAnswer) size() int {
 	return keyCost + len(a.key.name) + len(a.key.key) + len(a.location) + len(a.body)
 }
 
-// begin finds the answer to a request, or makes a new one, which the caller must keep or forget.
-// If there is no memory for a new one, it returns nil and the time until some is free.
+// begin finds the answer to a request. For the first request it makes one, which the caller must
+// keep or forget. If there is no memory for it, begin returns nil and the time until there is.
 func (k *keyStore) begin(key keyOf, request [sha256.Size]byte, now time.Time) (a *keptAnswer, first bool, wait time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +107,7 @@ func (k *keyStore) forget(a *keptAnswer) {
 	close(a.done)
 }
 
-// keep keeps an answer for keyFor, once set has filled it.
+// keep calls set, which fills the answer, and keeps the answer for keyFor.
 func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,8 +119,8 @@ func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 	close(a.done)
 }
 
-// keysOf returns the keys of a request. Only a POST has keys, and only of a caller with a role: a
-// login is different each time, and a stranger must not take memory.
+// keysOf returns the keys of a POST that needs a role; other requests have none. Each login is
+// another session, and clients without a role must not take memory.
 func keysOf(rt *route, r *http.Request) []string {
 	if rt.method() != http.MethodPost || rt.need == access.Nobody {
 		return nil
@@ -128,8 +128,8 @@ func keysOf(rt *route, r *http.Request) []string {
 	return r.Header.Values("Idempotency-Key")
 }
 
-// once handles a request. A POST with the key of an earlier request gets the earlier answer
-// instead. A refused request may be tried again with the same key.
+// once handles a request. A POST with the key of an earlier request gets the earlier answer, and
+// is not executed. A refused request may be tried again with the same key.
 func (s *server) once(rt *route, c *call) error {
 	keys := keysOf(rt, c.R)
 	if len(keys) == 0 {
@@ -199,8 +199,7 @@ func (s *server) fill(rt *route, c *call, a *keptAnswer) (err error) {
 	return rt.run(c)
 }
 
-// isUncertain reports whether a problem, which may be nil, says that something was perhaps
-// done.
+// isUncertain reports whether p says that the request may have changed something; p may be nil.
 func isUncertain(p *wire.Problem) bool {
 	return p != nil && p.Type == wire.ProblemPath+wire.Uncertain.Slug
 }

@@ -20,8 +20,8 @@ func (a *API) livez(c *call) error { return sendHealth(c, a.op.Alive()) }
 // readyz reports whether the server is ready for clients.
 func (a *API) readyz(c *call) error { return sendHealth(c, a.op.Readiness()) }
 
-// sendHealth sends a state of health as text, or as JSON if the client accepts that. It reads
-// no parameter but verbose: probes add their own.
+// sendHealth sends a state of health as text, or as JSON if the client accepts that. It ignores
+// parameters except verbose, since probes may add their own.
 func sendHealth(c *call, h *wire.Health) error {
 	status := http.StatusOK
 	if h.Status != "ok" {
@@ -76,7 +76,7 @@ func (a *API) getServer(c *call) error {
 	return c.answer(http.StatusOK, a.serverValue(v))
 }
 
-// serverValue returns the server as answers have it.
+// serverValue returns the server in the form of the API.
 func (a *API) serverValue(v *admin.Sample) *wire.Server {
 	s := a.op.Server(v)
 	s.Version = a.opts.Version
@@ -109,7 +109,7 @@ func (a *API) reload(c *call) error {
 	return c.answer(http.StatusOK, did)
 }
 
-// getAudit lists the newest entries, or those below a number.
+// getAudit lists the newest entries, or the newest ones below a number.
 func (a *API) getAudit(c *call) error {
 	limit, err := number(c.Query, "limit", 100, 1, auditMax)
 	if err != nil {
@@ -173,13 +173,13 @@ func (a *API) describe(c *call) error {
 // profileMost is the longest profile, in seconds.
 const profileMost = 60
 
-// showProfile serves a profile of Go's runtime. The profile ends with the client or the server.
+// showProfile serves a profile of Go's runtime. It stops when the client or the server does.
 func (a *API) showProfile(c *call) error {
 	if _, err := number(c.Query, "seconds", 0, 0, profileMost); err != nil {
 		return err
 	}
 	c.begun = time.Now()
-	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // else it would end the profile
+	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // the deadline would end the profile
 	serve := pprof.Index
 	switch c.R.PathValue("profile") {
 	case "cmdline":

@@ -20,7 +20,7 @@ import (
 
 const (
 	containsMost = 1024    // bytes of the parameter contains
-	olderMost    = 1 << 32 // seconds of the parameter older_than: more than there are
+	olderMost    = 1 << 32 // seconds of the parameter older_than: no job is so old
 )
 
 // orders are the orders of job lists.
@@ -87,7 +87,7 @@ func (a *API) jobPart(c *call, jobs *admin.JobQuery, from *admin.Place) (*admin.
 	return a.op.Jobs(c.Ctx, jobs, from)
 }
 
-// readJobQuery reads the parameters besides order and after. It returns how bodies are shown.
+// readJobQuery reads the parameters except order and after. It returns how bodies are shown.
 func readJobQuery(c *call, q url.Values, jobs *admin.JobQuery) (how string, err error) {
 	if err := readStates(q, jobs); err != nil {
 		return "", err
@@ -128,7 +128,7 @@ func readJobQuery(c *call, q url.Values, jobs *admin.JobQuery) (how string, err 
 	return how, err
 }
 
-// readStates reads the parameter state: a scan takes several.
+// readStates reads the parameter state. Only the order scan accepts several states.
 func readStates(q url.Values, jobs *admin.JobQuery) error {
 	if !q.Has("state") {
 		jobs.State = core.Ready
@@ -166,7 +166,7 @@ next:
 
 // A jobList identifies a list of jobs, for its cursors.
 type jobList struct {
-	boot string // of the process: its positions are its own
+	boot string // of the process: a cursor is valid in one process only
 	list string // hash of all parameters that the list depends on
 }
 
@@ -178,7 +178,7 @@ func (a *API) jobListOf(c *call, q url.Values) jobList {
 	return jobList{a.boot, hashed(parts...)}
 }
 
-// The sizes of the parts of a cursor: the process, the list, the place, and an HMAC.
+// The sizes of the parts of a cursor, in bytes: the process, the list, the place, and an HMAC.
 const (
 	placeBoot = 8
 	placeList = 24

@@ -21,7 +21,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// bodyBytes is how much of a body is shown, in bytes.
+// bodyBytes is the number of bytes shown of a body.
 var bodyBytes = [...]uint32{access.None: 0, access.Preview: 256, access.Full: math.MaxUint32}
 
 // putJob puts a job: as JSON, or as a raw body with parameters.
@@ -105,8 +105,8 @@ func jobValue(j *admin.JobRow) wire.Job {
 // seconds returns a time rounded to milliseconds.
 func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
-// readShown reads the parameter body: how much of bodies to show, as a word and in bytes. It
-// refuses what the client may not see.
+// readShown reads the parameter body. It returns how much of bodies to show, as a word and in
+// bytes, or a problem if the client may not see that much.
 func readShown(c *call, q url.Values) (how string, most uint32, err error) {
 	if how, err = one(q, "body", "none", "preview", "full"); err != nil {
 		return how, 0, err
@@ -150,8 +150,8 @@ func (a *API) getJob(c *call, id core.JobID) error {
 	return c.answer(http.StatusOK, v)
 }
 
-// getWholeJob is getJob with the whole body. It sends the job's own memory in pieces, so that a
-// slow client costs none.
+// getWholeJob is getJob with the whole body. It sends the body in parts from the job's own
+// memory, so that a slow client needs no copy.
 func (a *API) getWholeJob(c *call, id core.JobID) error {
 	j, body, version, err := a.op.WholeJob(c.Ctx, id)
 	if err != nil || c.tagged(a.jobTag(version)+"f", false) {
@@ -176,7 +176,7 @@ func (a *API) getWholeJob(c *call, id core.JobID) error {
 	return err
 }
 
-// writeContent writes the member of a wire.Content that holds a body, without the last quote.
+// writeContent writes the member of a wire.Content that has the body, without the last quote.
 func writeContent(w io.Writer, body core.Large) error {
 	text := true
 	for part := range parts(body) {
@@ -209,7 +209,7 @@ func writeContent(w io.Writer, body core.Large) error {
 	return nil
 }
 
-// partMax bounds a part of a body, in bytes, besides a character that began before it.
+// partMax is the largest part of a body, in bytes, without a character that began before it.
 const partMax = 32 << 10
 
 // parts yields the parts of a body. No part ends within a character.
@@ -231,8 +231,8 @@ func parts(body core.Large) iter.Seq[[]byte] {
 	}
 }
 
-// jobTag returns the beginning of a job's ETag. Versions belong to one process, and do not
-// change as time passes.
+// jobTag returns the beginning of a job's ETag. A version is valid in one process, and does not
+// change with the job's age or the time left.
 func (a *API) jobTag(version uint64) string {
 	return hashed(a.boot, "job")[:8] + fmt.Sprintf("%016x", version)
 }
@@ -262,7 +262,7 @@ func (a *API) getBody(c *call, id core.JobID) error {
 	return nil
 }
 
-// bodyTag returns the ETag of a body, which does not depend on the job.
+// bodyTag returns the ETag of a body, which depends only on the bytes and the process.
 func (a *API) bodyTag(body core.Large) string {
 	h := sha256.New()
 	io.WriteString(h, a.boot)
@@ -272,7 +272,7 @@ func (a *API) bodyTag(body core.Large) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// changeJob returns a handler that changes the job in the path, perhaps by force.
+// changeJob returns a handler that changes the job in the path, with force also a reserved one.
 func (a *API) changeJob(verb core.Verb) func(c *call) error {
 	return withJob(func(c *call, id core.JobID) error {
 		force, err := isTrue(c.Query, "force")
@@ -286,7 +286,7 @@ func (a *API) changeJob(verb core.Verb) func(c *call) error {
 	})
 }
 
-// changed answers a change of one thing.
+// changed answers a request that has changed one thing, or returns err.
 func changed(c *call, err error) error {
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func changed(c *call, err error) error {
 	return c.done()
 }
 
-// forcible adds to the problem of a reserved job that the change can be forced.
+// forcible adds to the problem of a reserved job the remedy force=true.
 func forcible(err error) error {
 	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
 		p.Remedy = "wait until the worker is done, or force it (?force=true)"
@@ -323,7 +323,7 @@ func (a *API) transferJob(copies bool) func(c *call) error {
 	})
 }
 
-// editJob changes a job, with If-Match only if it is unchanged.
+// editJob changes a job. With If-Match, the job must have the version that the client has seen.
 func (a *API) editJob(c *call, id core.JobID) error {
 	var e admin.Edit
 	var err error
@@ -369,8 +369,8 @@ func decodeEdit(c *call, e *admin.Edit) error {
 	return nil
 }
 
-// expected returns the version of a job that If-Match requires; 0: any. The tag of another
-// process, and any other text, matches no job. Source: RFC 9110, section 13.1.1.
+// expected returns the version of a job that If-Match requires; 0: any. A tag of another process
+// matches no job, like any other text. Source: RFC 9110, section 13.1.1.
 func (a *API) expected(c *call) (version uint64, err error) {
 	headers := c.R.Header.Values("If-Match")
 	if len(headers) == 0 || len(headers) == 1 && headers[0] == "*" {

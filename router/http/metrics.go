@@ -17,8 +17,8 @@ import (
 	"polystalk/router/admin"
 )
 
-// metrics serves /metrics: constant metrics over one sample, and counters of HTTP itself, the
-// process and Go's runtime.
+// metrics serves /metrics: constant metrics made from one sample, and the counters of HTTP, of
+// the process and of Go's runtime.
 type metrics struct {
 	api      *API
 	handler  http.Handler
@@ -57,7 +57,7 @@ func newMetrics(a *API) *metrics {
 	return m
 }
 
-// served counts a request. Unknown methods share one label: clients could make any number.
+// served counts a request. Unknown methods share a label, since clients can invent any number.
 func (m *metrics) served(route, method string, status int, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -68,11 +68,11 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// scrapedWithin is the greatest age of tubes that scrapers get, without a history.
+// scrapedWithin is the largest age of the tubes in a scrape when no history is kept.
 const scrapedWithin = 2 * time.Second
 
-// recentTubes returns the tubes that scrapers get: the last sample of the history, so that a
-// scrape costs no sample of its own.
+// recentTubes returns the tubes for a scrape. It uses the last sample of the history, so that a
+// scrape needs no other sample.
 func (a *API) recentTubes(ctx context.Context) (*admin.TubeSample, error) {
 	return a.op.TubesWithin(ctx, max(scrapedWithin, a.watch.Steady()))
 }
@@ -83,7 +83,7 @@ func (a *API) showMetrics(c *call) error {
 	return nil
 }
 
-// showTubes serves /metrics/tubes. It has the slot of scrapes while it makes a part, and none
+// showTubes serves /metrics/tubes. It holds the slot of scrapes while it renders a part, but not
 // while it sends the part.
 func (a *API) showTubes(c *call) error {
 	match, err := newGlob(c.Query.Get("match"))
@@ -130,7 +130,7 @@ func (a *API) showTubes(c *call) error {
 		return out.buf, more && leave != nil
 	}
 	if p.write(c.Ctx) != nil || leave == nil {
-		panic(http.ErrAbortHandler) // the client must not take a part for all
+		panic(http.ErrAbortHandler) // the client must see that the answer is incomplete
 	}
 	leave()
 	leave = nil

@@ -19,9 +19,9 @@ import (
 const (
 	// operationSoon is how long an answer waits for the end of its operation.
 	operationSoon = 300 * time.Millisecond
-	// askedMost bounds what is kept of a request, in bytes.
+	// askedMost is the largest stored request without its ids, in bytes.
 	askedMost = 64 << 10
-	// detailMost bounds the name of a tube in the audit, in bytes.
+	// detailMost is the longest name of a tube in the audit, in bytes.
 	detailMost = 200
 )
 
@@ -31,8 +31,8 @@ var reasons = map[core.Status]string{
 	core.StatusMoving: "moving", core.StatusAwaited: "awaited", core.StatusOutOfMemory: "no_memory",
 }
 
-// newOperation begins an operation. If it ends soon the answer has its result, else the audit
-// gets an entry at its end.
+// newOperation begins an operation. If it ends soon, the answer has its result. Otherwise the
+// audit gets an entry at its end.
 func (a *API) newOperation(c *call, in *wire.NewOperation) error {
 	b, err := a.bulkOf(c, in)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 	return c.answer(status, v)
 }
 
-// operationEnded audits the end of an operation that was answered before.
+// operationEnded audits the end of an operation that has ended after its answer.
 func (a *API) operationEnded(op *admin.Operation, later func(status int, affected uint64, detail string)) {
 	status := http.StatusOK
 	state, ended, err := op.State()

@@ -28,7 +28,7 @@ func number(q url.Values, name string, without, least, most uint64) (uint64, err
 	return n, nil
 }
 
-// one reads a parameter that is one of some words; the first is the default.
+// one reads a parameter that must be one of words; the first word is the default.
 func one(q url.Values, name string, words ...string) (string, error) {
 	if !q.Has(name) {
 		return words[0], nil
@@ -89,7 +89,7 @@ func nameTube(c *call) {
 // tubeOf returns the name of the tube in the path, byte for byte.
 func tubeOf(c *call) string { return c.R.PathValue("tube") }
 
-// idOf returns the id in the path; of says of what it is.
+// idOf returns the id in the path. of is what the id belongs to, such as "a job", for problems.
 func idOf(c *call, of, remedy string) (uint64, error) {
 	text := c.R.PathValue("id")
 	n, err := strconv.ParseUint(text, 10, 64)
@@ -99,13 +99,13 @@ func idOf(c *call, of, remedy string) (uint64, error) {
 	return n, nil
 }
 
-// newGlob returns a function that matches tube names, as they are shown, with a pattern: * is
-// any characters, ? is one, [a-z] is one of those. An empty pattern matches all.
+// newGlob returns a function that matches tube names, as they are shown, with a pattern: *
+// matches any characters, ? one, and [a-z] one of a range. An empty pattern matches all names.
 func newGlob(pattern string) (func(name string) bool, error) {
 	if pattern == "" || pattern == "*" {
 		return func(string) bool { return true }, nil
 	}
-	// path.Match keeps * between slashes, so they are hidden from it.
+	// In path.Match, * matches no slash, so slashes are replaced.
 	pattern = strings.ReplaceAll(pattern, "/", "\x00")
 	if _, err := path.Match(pattern, ""); err != nil {
 		return nil, wire.BadRequest.With("match", "the pattern cannot be read", `write \[ for a bracket; *, ? and [a-z] stand for characters`)
@@ -116,7 +116,7 @@ func newGlob(pattern string) (func(name string) bool, error) {
 	}, nil
 }
 
-// anyGlob returns a function that matches what one of the patterns does.
+// anyGlob returns a function that matches the names that at least one pattern matches.
 func anyGlob(patterns []string) (func(name string) bool, error) {
 	match := func(string) bool { return false }
 	for _, p := range patterns {

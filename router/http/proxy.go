@@ -15,37 +15,38 @@ import (
 	"polystalk/router/access"
 )
 
-// Elsewhere is the leader of the cluster, while this server follows.
+// Elsewhere sends requests to the leader of the cluster, while this server is a follower.
 type Elsewhere interface {
-	// Ask sends it a request and returns its answer and its name; the caller closes the body. A
-	// nil answer without an error: there is no leader. The error is a *admin.Problem.
+	// Ask sends the leader a request, and returns the answer and the leader's name. The caller
+	// must close the body. A nil answer without an error: no leader is known, or this server
+	// leads. The error is a *wire.Problem.
 	Ask(r *http.Request) (res *http.Response, by string, err error)
-	// AskStream is Ask for an answer without an end of its own.
+	// AskStream is Ask for an answer that is a stream.
 	AskStream(r *http.Request) (res *http.Response, by string, err error)
 }
 
 const (
-	// askedWithin is how long it may take to send the leader a request: somewhat longer than
-	// the leader waits for a body.
+	// askedWithin is the timeout for sending the leader a request: somewhat longer than the
+	// leader waits for a body.
 	askedWithin = bodyWithin + 3*time.Second
-	// elsewhereWithin is how long the leader may then take to begin its answer: somewhat longer
-	// than its operations, so that the leader reports a timeout. With askedWithin it is less
-	// than answerWithin.
+	// elsewhereWithin is the timeout for the first byte of the answer: somewhat longer than an
+	// operation of the leader, so that the leader itself reports a timeout. The sum of both is
+	// less than answerWithin.
 	elsewhereWithin = operationWithin + 5*time.Second
 	// guardEvery is how often a stream's client is checked.
 	guardEvery = time.Second
 )
 
-// private headers are for this server and not for the leader. httputil.ReverseProxy removes the
-// headers of the connection.
+// private headers are not forwarded to the leader. httputil.ReverseProxy removes the hop-by-hop
+// headers.
 var private = []string{"Authorization", "Cookie", "Origin", "Referer", "Te", "Upgrade", "Expect"}
 
-// A roundTripper is a function as http.RoundTripper.
+// A roundTripper is a function that implements http.RoundTripper.
 type roundTripper func(r *http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// proxy lets the leader answer.
+// proxy forwards a request to the leader, and the leader's answer to the client.
 func (s *server) proxy(rt *route, c *call) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -68,7 +69,7 @@ func (s *server) proxy(rt *route, c *call) error {
 			return err
 		}
 	}
-	if len(c.Body) > 0 { // the client took a part of the time to send the body
+	if len(c.Body) > 0 { // reading the body took a part of the time
 		control := http.NewResponseController(c.W)
 		control.SetReadDeadline(time.Now().Add(answerWithin))
 		control.SetWriteDeadline(time.Now().Add(answerWithin))
@@ -109,7 +110,7 @@ func (s *server) proxy(rt *route, c *call) error {
 			clear(h) // the leader has set all of them
 			res.Header.Del("Date")
 			if rt.flags&streams != 0 && res.StatusCode == http.StatusOK {
-				closes = "close" // as of an eventStream
+				closes = "close" // as in eventStream
 				w.start(c)
 				go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
 			}
@@ -128,7 +129,7 @@ func (s *server) proxy(rt *route, c *call) error {
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(c.Body)), int64(len(c.Body))
 	defer func() {
 		w.end()
-		// A client that loses a stream comes again and gets everything, so it may end anywhere.
+		// A client that reconnects gets the full state, so a stream may be cut anywhere.
 		if v := recover(); v != nil && (v != http.ErrAbortHandler || w.ctx == nil) {
 			panic(v)
 		}
@@ -137,8 +138,8 @@ func (s *server) proxy(rt *route, c *call) error {
 	return failed
 }
 
-// impatient ends a context when a request with it is not sent within askedWithin, or not
-// answered within elsewhereWithin from then on, until answered is called.
+// impatient calls end if a request with the returned context is not sent within askedWithin, or
+// if answered is not called within elsewhereWithin after that.
 func impatient(ctx context.Context, end context.CancelCauseFunc) (_ context.Context, answered func()) {
 	var over atomic.Bool // the end of a body may be sent after the answer has come
 	late := time.AfterFunc(askedWithin, func() {

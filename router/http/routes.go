@@ -13,9 +13,9 @@ type route struct {
 	pattern string // of http.ServeMux
 	need    access.Role
 	flags   flags
-	query   string // names of its parameters; anyQuery: it checks none
-	// handler answers, or returns the problem that is the answer. An error after the answer
-	// has begun is not sent.
+	query   string // names of its parameters; anyQuery: they are not checked
+	// handler sends the answer, or returns a problem to send. An error that it returns after
+	// the start of the answer is dropped.
 	handler func(c *call) error
 }
 
@@ -23,14 +23,14 @@ type route struct {
 type flags uint8
 
 const (
-	probe       flags = 1 << iota // reports health and nothing of jobs; served under any Host
-	early                         // served while the journal is read, and when the server ends
-	large                         // takes time or memory: one runs at a time
-	scrape                        // large, in the slot of scrapes
-	takesBody                     // reads a body; others refuse one
-	conditional                   // reads If-Match; others refuse it
-	streams                       // answers without an end of its own
-	own                           // about this server, so a follower does not proxy it
+	probe       flags = 1 << iota // reports health, and nothing about jobs; accepts any Host
+	early                         // also served while the journal is read, and during shutdown
+	large                         // needs much time or memory: one runs at a time
+	scrape                        // like large, but with the slot of scrapes
+	takesBody                     // reads a body; other routes refuse a body
+	conditional                   // reads If-Match; other routes refuse it
+	streams                       // the answer is a stream
+	own                           // is about this server: a follower does not forward it
 )
 
 // method returns the method of the pattern.
@@ -51,7 +51,7 @@ func (rt *route) run(c *call) error {
 	return rt.handler(c)
 }
 
-// routes returns all routes. Those with access.Nobody need no role. In a cluster, the leader
+// routes returns all routes. A route with access.Nobody needs no role. In a cluster, the leader
 // answers all routes without the flag own.
 func (a *API) routes() []route {
 	const filter = "state limit after contains id_min id_max older_than body"

@@ -14,11 +14,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// idsMost bounds the ids of an operation.
+// idsMost is the largest number of ids in an operation.
 const idsMost = 10_000
 
-// verbs are the actions of operations besides move and copy. A release is always forced: it
-// takes jobs from their workers.
+// verbs are the actions of operations except move and copy. A release is always forced, since
+// it takes jobs from their workers.
 var verbs = map[string]core.Verb{
 	"delete": core.VerbDelete, "kick": core.VerbKick, "bury": core.VerbBury, "release": core.VerbRelease, "set": core.VerbSet,
 }
@@ -68,8 +68,8 @@ func setOf(in *wire.SetJobs) (a core.Action, err error) {
 	return a, nil
 }
 
-// changesOf copies the values that are there, and returns which ones are. A time to run is at
-// least one second, as for put.
+// changesOf copies the values that are not nil, and returns which ones it has copied. A time to
+// run is at least one second, as for put.
 func changesOf(pri, delay, ttr, toPri, toDelay, toTTR *uint32) (changes core.Changes) {
 	for _, p := range []struct {
 		change   core.Changes
@@ -167,9 +167,8 @@ func readIDs(ids []string, b *admin.Bulk) error {
 // asOfBoot is the length of the process's mark in an as_of.
 const asOfBoot = 8
 
-// asOfText returns a moment as answers have it: the time of day, which another process
-// understands after a restart, and for this process the exact moment, which a clock that is set
-// cannot move:
+// asOfText returns a moment as text. It has the time of day, which is valid after a restart, and
+// the exact moment, which is valid in this process only, even if the clock is set meanwhile:
 //
 //	2026-11-22T06:33:00.123456789Z.1f2e3d4c18a9e95de7
 //	└─ time of day                 └─ process
@@ -180,8 +179,7 @@ func (a *API) asOfText(t core.Time) string {
 
 func (a *API) asOfProcess() string { return hashed(a.boot, "as_of")[:asOfBoot] }
 
-// readAsOf reads the text that asOfText has made, in this process or an earlier one, or a time
-// of day.
+// readAsOf reads a text of asOfText, made by this process or an earlier one, or a time of day.
 func (a *API) readAsOf(text string) (core.Time, error) {
 	const given = "give the as_of of the dry run"
 	unfit := func(why, remedy string) error { return wire.Invalid.With("as_of", why, remedy) }

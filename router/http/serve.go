@@ -17,8 +17,8 @@ import (
 	"polystalk/router/access"
 )
 
-// securityHeaders are in every answer. A browser that shows an answer as a page may load and
-// run nothing.
+// securityHeaders are in every answer. If a browser shows an answer as a page, the page can
+// load and run nothing.
 var securityHeaders = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 	"Cross-Origin-Resource-Policy": "same-origin",
@@ -52,14 +52,14 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find what it needs.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// discarded is an answer that nobody gets.
+// discarded is an http.ResponseWriter that keeps only the header.
 type discarded struct{ header http.Header }
 
 func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) WriteHeader(int)             {}
 
-// callKey finds the call of a request.
+// callKey is the context key of a request's call.
 type callKey struct{}
 
 func newID() string {
@@ -102,10 +102,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt := s.routes[pattern]
 	if stranger && (rt == nil || rt.flags&probe == 0) {
 		if err = s.checkHost(r); err != nil && c.denied != nil {
-			err = c.denied // the client has shown a token
+			err = c.denied // the client has sent a token: report what is wrong with it
 		}
 	}
-	if err == nil && caller == nil { // else the other server has checked it
+	if err == nil && caller == nil { // else the server that forwards it has checked it
 		err = s.checkOrigin(r)
 	}
 	if err == nil && pattern != "" {
@@ -122,8 +122,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.served("other", r.Method, p.Status, 0)
 }
 
-// unrouted returns the problem of a request without a route. The mux's handler writes a text
-// of its own, but its header Allow is right.
+// unrouted returns the problem of a request without a route. It takes the header Allow from the
+// mux's handler, and drops the handler's text.
 func unrouted(handler http.Handler, h http.Header, r *http.Request) *wire.Problem {
 	unknown := &discarded{header: make(http.Header)}
 	handler.ServeHTTP(unknown, r)
@@ -181,7 +181,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 			took = c.begun.Sub(start)
 		}
 		s.metrics.served(rt.pattern, rt.method(), w.status, took)
-		if rt.changes() && c.Grant.Role > access.Nobody { // strangers could evict what was changed
+		if rt.changes() && c.Grant.Role > access.Nobody { // else anybody could fill the audit
 			s.auditor(rt, c)(w.status, c.Affected, c.Detail)
 		}
 	}()
@@ -192,7 +192,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 			p = wire.Failed.Problem("")
 		}
 		c.uncertain = isUncertain(p)
-		// Clients and proxies repeat a request after this header.
+		// Clients and proxies retry a request after this header.
 		busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !c.uncertain
 		if busy && w.Header().Get("Retry-After") == "" {
 			w.Header().Set("Retry-After", "2")
@@ -201,7 +201,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check checks whether a request is allowed, and lets its route, or the leader, handle it.
+// check checks that a request is allowed, and lets its route or the leader handle it.
 func (s *server) check(rt *route, c *call) error {
 	if c.denied != nil && rt.need > access.Nobody {
 		return c.denied
@@ -269,9 +269,9 @@ func (s *server) check(rt *route, c *call) error {
 	return s.once(rt, c)
 }
 
-// operation returns the context of an operation: it ends after operationWithin and with the
-// server. A read ends with its client. A change goes on when the client has closed its half of
-// the connection, which net/http takes for the client's end: the client may still read.
+// operation returns the context of an operation, which ends after operationWithin and with the
+// server. A read also ends when the client disconnects. A change does not: a client that has
+// closed only its half of the connection seems disconnected to net/http, but may still read.
 func (s *server) operation(rt *route, r *http.Request) (context.Context, context.CancelFunc) {
 	parent := r.Context()
 	if rt.changes() {
@@ -282,8 +282,8 @@ func (s *server) operation(rt *route, r *http.Request) (context.Context, context
 	return ctx, func() { unwatch(); cancel() }
 }
 
-// keep claims a place for the connection of an allowed request, and gives a request that
-// needs a role the time of a long answer.
+// keep sets the place of an allowed request's connection. If the request has a token or needs a
+// role, keep also extends the time for the answer.
 func (s *server) keep(rt *route, c *call) {
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
 	of := noClaim

@@ -18,38 +18,39 @@ import (
 	"polystalk/router/admin"
 )
 
-// Limits of what a client may take.
+// Limits of clients.
 const (
 	connectionsMax = 128
 	headerMax      = 16 << 10 // bytes; net/http reads somewhat more
 	headerWithin   = 5 * time.Second
 	bodyWithin     = 30 * time.Second
-	answerWithin   = 60 * time.Second // from the header on
+	answerWithin   = 60 * time.Second // after the request's header
 	idleMax        = time.Minute
-	// publicWithin bounds the answer to a request that needs no role, from the header on. The
-	// answer is small, and a login's body may take headerWithin of that time.
+	// publicWithin is answerWithin for a client without a token. The answer is small, and the
+	// body of a login may take headerWithin of that time.
 	publicWithin = headerWithin + 5*time.Second
-	// operationWithin bounds one operation: waiting for others, for space, for the journal.
+	// operationWithin is the timeout of one operation, which may wait for other operations, for
+	// space, and for the journal.
 	operationWithin = 20 * time.Second
 )
 
-// Descriptors is how many files a server may have open: its connections, and those that it
-// has accepted and is about to close.
+// Descriptors is the largest number of file descriptors of a server: its connections, and some
+// that it has accepted and is about to close.
 const Descriptors = connectionsMax + 8
 
-// Rules say which names and addresses are trusted, and what clients may see; see API.Prepare.
+// Rules are the trusted names and addresses, and what clients may see. API.Prepare sets them.
 type Rules struct {
-	Hosts   []string       // allowed host names, besides localhost and addresses
+	Hosts   []string       // allowed host names; localhost and addresses are always allowed
 	Origins []string       // sites with pages that may make changes, as https://HOST:PORT
-	Proxies []netip.Prefix // trusted proxies: their X-Forwarded-For and -Proto are believed
-	Prefix  string         // removed from the paths that begin with it
+	Proxies []netip.Prefix // trusted proxies: the server uses their X-Forwarded-For and -Proto
+	Prefix  string         // removed from paths that begin with it
 	Bodies  access.Bodies  // how much of job bodies operators see
 
 	origins *http.CrossOriginProtection // made of Origins
 }
 
-// Prepare checks new rules; apply makes them the rules of all later requests. The error is
-// about Origins.
+// Prepare checks new rules; apply sets them for all later requests. The error is about
+// r.Origins.
 func (s *server) Prepare(r Rules) (apply func(), err error) {
 	r.origins = http.NewCrossOriginProtection()
 	for _, origin := range r.Origins {
@@ -114,7 +115,7 @@ func newServer(o Options) (*server, error) {
 		ConnState:         s.connections.changed,
 
 		DisableGeneralOptionsHandler: true,
-		// It is about single connections, and clients can cause it at will.
+		// Its errors are about single connections, and clients can cause any number of them.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 		BaseContext: func(l net.Listener) context.Context {
 			return context.WithValue(context.Background(), listenerKey{}, &l.(*listener).door)
@@ -122,8 +123,7 @@ func newServer(o Options) (*server, error) {
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn)
 		},
-		// With one request at a time on each of a bounded number of connections, all work is
-		// bounded as well.
+		// Each connection has one request at a time, so all requests are bounded, too.
 		Protocols: new(http.Protocols),
 	}
 	s.http.Protocols.SetHTTP1(true)
@@ -139,14 +139,14 @@ func (s *server) handle(routes []route) {
 	}
 }
 
-// listenerKey finds the Door of a request's listener, and connKey its connection.
+// listenerKey and connKey are the context keys of a request's Door and connection.
 type (
 	listenerKey struct{}
 	connKey     struct{}
 )
 
-// Serve serves the clients of a listener until Close. Several listeners may be served. The
-// error is nil after Close.
+// Serve serves the clients of a listener until Close. It may be called for several listeners.
+// The error is nil after Close.
 func (s *server) Serve(l net.Listener, d Door) error {
 	err := s.http.Serve(&listener{Listener: l, door: d, rate: rate.NewLimiter(acceptRate, atOnce)})
 	if errors.Is(err, http.ErrServerClosed) {
@@ -155,7 +155,8 @@ func (s *server) Serve(l net.Listener, d Door) error {
 	return err
 }
 
-// begin counts an operation, which running.Done ends. The error says that the server stops.
+// begin counts a running operation, which must call running.Done at its end. The error says that
+// the server stops.
 func (s *server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +167,8 @@ func (s *server) begin() error {
 	return nil
 }
 
-// background begins an operation that goes on after its answer, until done is called or ctx
-// ends with the server.
+// background begins an operation that continues after its answer. The operation must call done
+// at its end. ctx ends with the server.
 func (s *server) background() (ctx context.Context, done func(), err error) {
 	if err := s.begin(); err != nil {
 		return nil, nil, err

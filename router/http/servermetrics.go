@@ -19,10 +19,10 @@ import (
 // To add a metric: count it where it happens (a counter of a loop in router/session/stats.go, a
 // field of shard.Counters), emit it here, and add a row to the table in README.md.
 
-// An emitter makes constant metrics. A name has the same help and labels each time.
+// An emitter makes constant metrics. A name must always have the same help and labels.
 type emitter struct{ out chan<- prometheus.Metric }
 
-// label is the names of the labels of a family.
+// label has the names of the labels of a family.
 type label []string
 
 func (e emitter) gauge(name, help string, v float64, labels label, values ...string) {
@@ -37,7 +37,7 @@ func (e emitter) emit(t prometheus.ValueType, name, help string, v float64, labe
 	e.out <- prometheus.MustNewConstMetric(describe(name, help, labels), t, v, values...)
 }
 
-// gauges emits a family with one label, of which values are the values of n.
+// gauges emits a family with one label: n[i] has the label value values[i].
 func gauges[N int64 | uint64](e emitter, name, help, of string, values []string, n ...N) {
 	for i, v := range values {
 		e.gauge(name, help, float64(n[i]), label{of}, v)
@@ -51,14 +51,14 @@ func (e emitter) oneOf(name, help, of, is string, values ...string) {
 	}
 }
 
-// ofMember emits a gauge of a member of the cluster; nil: it is unknown.
+// ofMember emits a gauge of a member of the cluster, unless v is nil: unknown.
 func ofMember[N int64 | uint64 | float64](e emitter, name, help string, v *N, m *wire.ClusterMember) {
 	if v != nil {
 		e.gauge(name, help, float64(*v), label{"node"}, m.Name)
 	}
 }
 
-// descriptions holds *prometheus.Desc by name: making one takes longer than its metric.
+// descriptions caches each *prometheus.Desc by name: making one takes longer than its metric.
 var descriptions sync.Map
 
 func describe(name, help string, labels label) *prometheus.Desc {
@@ -96,7 +96,7 @@ func (e emitter) histogram(name, help string, counts []uint64, sum float64, scal
 	e.out <- prometheus.MustNewConstHistogram(describe(name, help, nil), n, sum, buckets)
 }
 
-// The first and last bounds that are shown of syncs (61 µs to 16 s), commits (1 to 65536
+// The first and last bucket bounds shown for syncs (61 µs to 16 s), commits (1 to 65536
 // records) and operators' steps (3.8 µs to 1 s).
 const (
 	firstSync   = 2
@@ -107,14 +107,14 @@ const (
 	lastStep    = 9
 )
 
-// metricsWithin bounds the wait for a sample; without one its families are missing.
+// metricsWithin is the timeout for a sample. After it, the sample's families are missing.
 const metricsWithin = 5 * time.Second
 
 // Describe implements prometheus.Collector. It describes nothing in advance: some families
 // depend on whether there is a journal.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector: the server, and a bounded number of its tubes.
+// Collect implements prometheus.Collector. It emits the server and a bounded number of tubes.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	e, op := emitter{out}, m.api.op
 	e.gauge("build_info", "Version of the program; always 1.", 1, label{"version", "goversion", "speaks"}, m.api.opts.Version, runtime.Version(), m.api.opts.Speaks)
@@ -204,7 +204,7 @@ func (e emitter) clients(v *admin.Sample) {
 	}
 }
 
-// tallies are the counters of the event loops that are shown.
+// tallies are the shown counters of the event loops.
 var tallies = map[session.Counter]struct{ name, help string }{
 	session.CountReceived: {"network_received_bytes_total", "Bytes received from clients."},
 	session.CountSent:     {"network_sent_bytes_total", "Bytes sent to clients."},
@@ -247,7 +247,7 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	e.oneOf("journal_pressure", "1 for one of open, wait (the disk is behind) and full.", "state", names[pressure], names...)
 }
 
-// operators emits what operators did.
+// operators emits the operations of operators.
 func (e emitter) operators(op *admin.Operator) {
 	steps := op.Steps()
 	e.histogram("operator_step_seconds", "Time that one step of an operator's operation held a shard.", steps.N[:], float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)

@@ -12,9 +12,9 @@ import (
 // heavyWait is how long a request waits for a slot.
 const heavyWait = 2 * time.Second
 
-// slots bounds the requests that run at a time. Requests that take time have one slot: there
-// is about one processor more than event loops, so with two, loops would wait for a processor.
-// Scrapes have a slot of their own: a monitor without an answer raises an alarm.
+// slots bounds the number of requests that run at the same time. Slow requests share one slot:
+// the event loops leave about one processor free, and a second request would delay a loop.
+// Scrapes have another slot, because a monitor that gets no answer raises an alarm.
 type slots chan struct{}
 
 // take waits for a slot, at most heavyWait; leave frees it.
@@ -30,7 +30,7 @@ func (p slots) take(ctx context.Context) (leave func(), err error) {
 	return nil, wire.Busy.Problem("")
 }
 
-// A held answer is kept in memory until it is complete, so that a slow client holds no slot.
+// A held answer stays in memory until it is complete, so that a slow client occupies no slot.
 type held struct {
 	http.ResponseWriter
 	status int
@@ -59,7 +59,8 @@ func (w *held) send() {
 	}
 }
 
-// alone runs a route, which is a GET, in a slot. It sends the answer without the slot.
+// alone runs a route, which must be a GET, in a slot. It frees the slot before it sends the
+// answer.
 func alone(rt *route, c *call, p slots) error {
 	w := &held{ResponseWriter: c.W}
 	c.W = w

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// streamPart is how many bytes of a long answer are made before they are sent, and before
-// others get the processor.
+// streamPart is the size of the parts of a long answer, in bytes. After each part, other
+// goroutines get the processor.
 const streamPart = 32 << 10
 
-// A longAnswer is sent as it is made, so that it is never in memory as a whole. Its maker must
-// hold nothing that others wait for: the client reads as slowly as it likes.
+// A longAnswer is sent in parts, so it is never in memory as a whole. The caller of flush and
+// end must hold no lock and no slot, because a client may read slowly.
 type longAnswer struct {
 	to  io.Writer
 	zip *gzip.Writer // nil: the client does not accept it
-	buf []byte       // made, and not sent yet
+	buf []byte       // not sent yet
 	err error        // of the connection: nothing more is sent
 }
 
@@ -82,21 +82,20 @@ func (s *longAnswer) end() {
 }
 
 const (
-	// pieceSize is how many bytes of a stream are written at a time, and pieceWithin how long
-	// the client may take to accept them.
+	// pieceSize is the largest write of a stream, in bytes, and pieceWithin its timeout.
 	pieceSize   = 16 << 10
 	pieceWithin = 5 * time.Second
-	// endWithin is how long the end of a stream may take.
+	// endWithin is the timeout for the end of a stream.
 	endWithin = 100 * time.Millisecond
-	// sentMax bounds what the kernel holds for a client: with more, a slow client would be
-	// shown the past.
+	// sentMax is the kernel's send buffer of a client, in bytes. With a larger buffer, a slow
+	// client would get old events.
 	sentMax = 64 << 10
-	// bufferKept is the largest buffer that is kept for the next events.
+	// bufferKept is the largest buffer that is reused for the next events.
 	bufferKept = 64 << 10
 )
 
-// A pacedWriter makes an answer a stream without an end of its own, from start to end: it gives
-// the client pieceWithin for each write, and refuses writes once the stream is to end.
+// A pacedWriter writes a stream. Between start and end, each write has the timeout pieceWithin,
+// and fails once the context of the stream has ended.
 type pacedWriter struct {
 	http.ResponseWriter
 	rc     *http.ResponseController
@@ -109,13 +108,13 @@ func newPacedWriter(w http.ResponseWriter) *pacedWriter {
 	return &pacedWriter{ResponseWriter: w, rc: http.NewResponseController(w), within: pieceWithin, end: func() {}}
 }
 
-// start begins the stream of c, which end ends.
+// start begins the stream of c. The caller must call end.
 func (w *pacedWriter) start(c *call) {
 	c.begun, w.ctx = time.Now(), c.Ctx
-	w.rc.SetReadDeadline(time.Time{}) // the request's own would end the stream
+	w.rc.SetReadDeadline(time.Time{}) // the deadline of the request would end the stream
 	boundSent(c.R)
 	ends := func() { w.rc.SetWriteDeadline(time.Now().Add(endWithin)) }
-	unwatch := context.AfterFunc(c.Ctx, ends) // a write under way is not waited for
+	unwatch := context.AfterFunc(c.Ctx, ends) // also ends a write that blocks
 	w.end = func() { unwatch(); ends() }
 }
 
@@ -132,7 +131,7 @@ func (w *pacedWriter) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find what it needs.
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// boundSent bounds what the kernel holds of an answer that the client has not read.
+// boundSent bounds the kernel's send buffer of a request's connection.
 func boundSent(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	if b, ok := transport(conn).(interface{ SetWriteBuffer(bytes int) error }); ok {
@@ -147,12 +146,12 @@ type eventStream struct {
 	buf []byte
 }
 
-// eventStream begins the answer of a route with the flag streams; retry is when a client that
-// lost the stream is to come again. The caller must close it. It returns nil for HEAD.
+// eventStream begins a stream of events. retry is the delay before a client reconnects. The
+// caller must close the stream. For HEAD, eventStream returns nil.
 func (c *call) eventStream(retry time.Duration) *eventStream {
 	h := c.W.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // proxies would hold events back
+	h.Set("X-Accel-Buffering", "no") // else proxies delay events
 	h.Set("Connection", "close")
 	c.W.WriteHeader(http.StatusOK)
 	if c.begun = time.Now(); c.R.Method == http.MethodHead {
@@ -164,18 +163,18 @@ func (c *call) eventStream(retry time.Duration) *eventStream {
 	return e
 }
 
-// event adds an event. Its id, name and data, which is JSON, hold no line ends.
+// event adds an event. id, name and data, which is JSON, must not contain line ends.
 func (e *eventStream) event(id, name string, data []byte) {
 	e.buf = append(e.buf, "id: "+id+"\nevent: "+name+"\ndata: "...)
 	e.buf = append(e.buf, data...)
 	e.buf = append(e.buf, "\n\n"...)
 }
 
-// comment adds what clients ignore, to show that the connection is alive.
+// comment adds a keep-alive, which clients ignore.
 func (e *eventStream) comment() { e.buf = append(e.buf, ": \n\n"...) }
 
-// send sends what was added. The error says that the client has gone or reads too slowly, or
-// that the stream is to end.
+// send sends what was added. The error says that the client has disconnected or reads too
+// slowly, or that the context of the stream has ended.
 func (e *eventStream) send() error {
 	for left := e.buf; len(left) > 0; {
 		n := min(len(left), pieceSize)

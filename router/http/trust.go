@@ -17,13 +17,14 @@ import (
 	"polystalk/router/access"
 )
 
-// A Door says how clients of a listener are treated.
+// A Door configures how the clients of a listener are treated.
 type Door struct {
 	Anonymous access.Role // the role of a request without a token
-	// Last: requests are not proxied from here, since they were proxied already.
+	// Last: a follower does not forward requests to the leader, since another server has
+	// forwarded them already.
 	Last bool
-	// Callers: only servers of the cluster connect here. They name the client of each request
-	// and its role, and are believed. It implies Last.
+	// Callers: only servers of the cluster connect here. They are trusted to name the client of
+	// each request and its role. It implies Last.
 	Callers bool
 }
 
@@ -35,14 +36,14 @@ func doorOf(r *http.Request) Door {
 	return Door{}
 }
 
-// A fromServer is a connection of a Door with Callers.
+// A fromServer is a connection from another server, to a Door with Callers.
 type fromServer struct{ net.Conn }
 
 // NetConn returns the connection below.
 func (c *fromServer) NetConn() net.Conn { return c.Conn }
 
-// callerHeader describes the client of a proxied request. Only a Door with Callers reads it: a
-// client that sets it achieves nothing.
+// callerHeader describes the client of a forwarded request. Only a Door with Callers reads it;
+// for other clients it has no effect.
 const callerHeader = "Polystalk-Caller"
 
 // A caller is a client that another server has checked.
@@ -53,7 +54,7 @@ type caller struct {
 	id     string // of the request, on both servers
 }
 
-// text returns the caller as callerHeader has it.
+// text returns the caller as a value of callerHeader.
 func (c *caller) text() string {
 	return url.Values{
 		"name": {c.grant.Name}, "role": {c.grant.Role.String()}, "all-bodies": {strconv.FormatBool(c.grant.Bodies)},
@@ -61,8 +62,8 @@ func (c *caller) text() string {
 	}.Encode()
 }
 
-// callerOf returns the caller of a request that came by a Door with Callers, else nil. The
-// error is a *admin.Problem: the header is not complete.
+// callerOf returns the caller of a request on a Door with Callers, else nil. The error is a
+// *wire.Problem: the header is incomplete.
 func callerOf(r *http.Request) (*caller, error) {
 	if !doorOf(r).Callers {
 		return nil, nil
@@ -130,7 +131,7 @@ func unknownToken() error {
 	return wire.NoToken.With("", "the token is not one of the server's", "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP")
 }
 
-// roleTooLow is the problem of a grant that is not enough for a route.
+// roleTooLow returns the problem of a client without the role that a route needs.
 func roleTooLow(rt *route, g access.Grant) error {
 	if g.Name == "" && g.Role == access.Nobody {
 		return wire.NoToken.Problem(fmt.Sprintf("this needs the role %v, and the request has no token", rt.need))
@@ -150,11 +151,11 @@ func (s *server) sees(c *call) access.Bodies {
 	return c.Grant.Sees(s.rules.Load().Bodies)
 }
 
-// newCookieName makes the name of the session cookie. Browsers send a cookie to all ports of a
-// host, so the name is new with each process, as sessions are.
+// newCookieName makes the name of the session cookie. Each process has another name, because
+// browsers send a cookie to all ports of a host, and sessions belong to one process.
 func newCookieName() string { return "polystalk-session-" + newID() }
 
-// login begins the session of a browser, which has no place to keep a token in.
+// login begins a session, so that a browser need not store the token.
 func (s *server) login(c *call, in *wire.Login) error {
 	if s.sessions == nil {
 		return wire.NotFound.With("", "the server has no tokens, so there are no sessions", "set --http-tokens-file")
@@ -183,8 +184,8 @@ func (s *server) logout(c *call) error {
 	return c.done()
 }
 
-// newCookie makes a cookie. It has no Path, so the browser sends it to the API alone, below any
-// prefix of a proxy.
+// newCookie makes a cookie. It has no Path, so the browser sends it only to paths of the API,
+// also behind a proxy that adds a prefix.
 func (s *server) newCookie(c *call, id string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: s.cookie, Value: id, MaxAge: maxAge,
@@ -192,9 +193,9 @@ func (s *server) newCookie(c *call, id string, maxAge int) *http.Cookie {
 	}
 }
 
-// checkHost refuses a request for a foreign host name: a site may point its own name to the
-// server's address, and a browser then lets the site's pages read the answers. An address
-// cannot be such a name.
+// checkHost refuses a request for an unknown host name, against DNS rebinding: a site can point
+// its name to the server's address, and then the browser lets the site's pages read the answers.
+// An address cannot be such a name.
 func (s *server) checkHost(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -223,9 +224,9 @@ func (s *server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// clientOf returns the client's address, and whether it speaks TLS. It believes trusted proxies:
-// the client is the last address in X-Forwarded-For that is not a trusted proxy, since the
-// client may have written what stands before it.
+// clientOf returns the client's address, and whether it uses TLS. Behind a trusted proxy, the
+// client is the last address in X-Forwarded-For that is not a trusted proxy. The addresses
+// before it are ignored, since the client may have written them.
 func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
 	addr, secure = r.RemoteAddr, r.TLS != nil
 	ap, err := netip.ParseAddrPort(addr)
@@ -258,8 +259,8 @@ func (s *server) isProxy(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }
 
-// unprefixed returns the request without the prefix of Rules. The mux redirects a path that is
-// not clean to one without the prefix, so such a path keeps it and is not found.
+// unprefixed returns the request without the prefix of Rules. A path that is not clean keeps the
+// prefix and is not found, because the mux would redirect it to a path without the prefix.
 func (s *server) unprefixed(r *http.Request) *http.Request {
 	prefix := s.rules.Load().Prefix
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)

@@ -16,7 +16,7 @@ import (
 // metricPrefix begins the names of all metrics.
 const metricPrefix = "polystalk_"
 
-// eventNames are the names of job events, besides puts and deletes.
+// eventNames are the names of job events, without put and delete.
 var eventNames = [stats.Events]string{
 	stats.Reserve: "reserve", stats.Release: "release", stats.Bury: "bury", stats.Kick: "kick",
 	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
@@ -28,7 +28,7 @@ type tubeFamily struct {
 	name   string
 	help   string
 	kind   string // counter or gauge
-	label  string // besides tube; empty: there is one series
+	label  string // in addition to tube; empty: there is one series
 	series []tubeSeries
 }
 
@@ -76,7 +76,7 @@ func eventSeries() []tubeSeries {
 	return list
 }
 
-// value returns a series of a tube; the group age is in seconds.
+// value returns the value of a series for a tube; the group age is in seconds.
 func (f *tubeFamily) value(s *tubeSeries, t *core.TubeRow) float64 {
 	n := float64(s.of(t))
 	if f.group == "age" {
@@ -139,20 +139,20 @@ func (e emitter) tube(t *admin.TubeView) {
 	}
 }
 
-// flowsAtOnce bounds the histograms that are in memory at a time.
+// flowsAtOnce is the largest number of tubes with their histograms in memory.
 const flowsAtOnce = 64
 
-// A tubePage is the metrics of many tubes as text. The library keeps each series as an object,
-// which 50,000 tubes with dozens of series each are too many for. The text is valid in
-// Prometheus's format 0.0.4 and, by its names and types, in OpenMetrics.
+// A tubePage has the metrics of many tubes as text. It does not use the library, which makes an
+// object for each series: too much memory for 50,000 tubes with dozens of series each. The text
+// is valid in Prometheus's format 0.0.4 and, by its names and types, in OpenMetrics.
 // Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
 type tubePage struct {
 	operator *admin.Operator
 	sample   *admin.TubeSample
 	rows     []int    // of sample
 	groups   []string // see metricGroups
-	// part takes what was made so far, and returns the buffer to go on with; false ends the
-	// page. The page holds nothing meanwhile that others wait for.
+	// part takes the text made so far, and returns the buffer to continue with; false ends the
+	// page. It may block: the page holds no lock meanwhile.
 	part func(made []byte) (buf []byte, more bool)
 }
 
@@ -233,7 +233,7 @@ func (p *tubePage) times(ctx context.Context, buf []byte, h *timesFamily) (_ []b
 	return buf, ok, nil
 }
 
-// appendFamily begins a family: its series must follow. The help has no line ends and no
+// appendFamily begins a family: its series must follow. The help must have no line ends and no
 // backslashes.
 func appendFamily(dst []byte, name, kind, help string) []byte {
 	for _, s := range []string{"# HELP ", name, " ", help, "\n# TYPE ", name, " ", kind, "\n"} {

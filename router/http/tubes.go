@@ -23,7 +23,7 @@ const (
 	listMost    = 1000
 )
 
-// sortKeys are the numbers that tubes can be sorted by, besides the name.
+// sortKeys are the numbers by which tubes can be sorted; the name has none.
 var sortKeys = map[string]func(t *core.TubeRow) uint64{
 	"ready": func(t *core.TubeRow) uint64 { return t.Ready }, "urgent": func(t *core.TubeRow) uint64 { return t.Urgent },
 	"delayed": func(t *core.TubeRow) uint64 { return t.Delayed }, "reserved": func(t *core.TubeRow) uint64 { return t.Reserved },
@@ -42,7 +42,7 @@ type tubeOrder struct {
 
 func (o *tubeOrder) compare(a, b *core.TubeRow) int { return o.against(a, o.key(b), b.Name) }
 
-// against compares a tube with a place in the list.
+// against compares a tube with the place of number n and a name in the list.
 func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 	byNumber := cmp.Compare(o.key(t), n)
 	if o.down {
@@ -51,7 +51,7 @@ func (o *tubeOrder) against(t *core.TubeRow, n uint64, name string) int {
 	return cmp.Or(byNumber, cmp.Compare(t.Name, name))
 }
 
-// A tubeList says which tubes are wanted, in which order.
+// A tubeList selects tubes and their order.
 type tubeList struct {
 	match func(name string) bool
 	by    string // the parameter sort
@@ -128,7 +128,7 @@ type cursor struct {
 	name   string
 }
 
-// String returns the cursor as an answer has it.
+// String returns the cursor as text for the client.
 func (k cursor) String() string {
 	b := append([]byte(k.filter), 0)
 	b = binary.BigEndian.AppendUint64(b, k.number)
@@ -149,7 +149,7 @@ func (k *cursor) read(text string) error {
 	return nil
 }
 
-// tubeValue returns a tube as answers have it.
+// tubeValue returns a tube in the form of the API.
 func tubeValue(t *admin.TubeView) wire.Tube {
 	v := wire.Tube{
 		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),

@@ -2,10 +2,10 @@ package admin
 
 import "time"
 
-// ServerHeader names the leader in an answer that another server has proxied.
+// ServerHeader names the leader in an answer that a follower has forwarded.
 const ServerHeader = "Polystalk-Server"
 
-// A Cluster is what one server knows of its cluster.
+// A Cluster is the state of the cluster, as one server knows it.
 type Cluster struct {
 	ID   string `json:"id"`   // 16 hexadecimal digits
 	Node string `json:"node"` // the server that answers
@@ -22,7 +22,7 @@ type Cluster struct {
 	CommittedIndex uint64 `json:"committed_index"`
 	AppliedIndex   uint64 `json:"applied_index"`
 
-	// Journal is the journal of the server that answers; null: it is being read.
+	// Journal is the journal of the server that answers; null: it is still being read.
 	Journal *Journal `json:"journal"`
 
 	Outstanding ClusterOutstanding `json:"outstanding"`
@@ -31,7 +31,7 @@ type Cluster struct {
 	AsOf        time.Time          `json:"as_of"`
 }
 
-// A ClusterOutstanding counts what the leader has proposed and is not committed.
+// A ClusterOutstanding counts the entries that the leader has proposed and that are not committed.
 type ClusterOutstanding struct {
 	Entries int `json:"entries"`
 	Bytes   int `json:"bytes"`
@@ -39,8 +39,8 @@ type ClusterOutstanding struct {
 
 // ClusterTotals count events since the server started.
 type ClusterTotals struct {
-	LeaderChanges uint64 `json:"leader_changes"` // that it has heard of
-	LeaseLapses   uint64 `json:"lease_lapses"`   // times that another server might have led, too
+	LeaderChanges uint64 `json:"leader_changes"` // that the server has seen
+	LeaseLapses   uint64 `json:"lease_lapses"`   // times that the leader lost its lease
 	Fetches       uint64 `json:"fetches"`        // times that another server was told to fetch its journal
 	Forwarded     uint64 `json:"forwarded"`      // client connections forwarded to a leader
 }
@@ -53,33 +53,33 @@ type ClusterMember struct {
 	Kind    string `json:"kind"`    // voter, joining (until it has caught up) or standby
 	Leads   bool   `json:"leads"`
 
-	// Connected: the server that answers can send to it; Trouble says why not.
+	// Connected: the server that answers can send to this member; Trouble says why not.
 	Connected bool   `json:"connected"`
 	Trouble   string `json:"trouble,omitempty"`
 
-	// HeardSeconds is the time since its last message; null: there was none, or it is the server
-	// that answers.
+	// HeardSeconds is the time since the member's last message; null: there was none, or the
+	// member is the server that answers.
 	HeardSeconds *float64 `json:"heard_seconds"`
 
-	// MatchIndex is the last log entry on its disk. LagEntries and LagSeconds are its replication
-	// lag. Only the leader knows them, once it has heard from the server; else they are null.
+	// MatchIndex is the last log entry on the member's disk. LagEntries and LagSeconds are its
+	// replication lag. They are null except on a leader that has heard from the member.
 	MatchIndex *uint64  `json:"match_index"`
 	LagEntries *uint64  `json:"lag_entries"`
 	LagSeconds *float64 `json:"lag_seconds"`
 
-	// Fetching is the journal that the server that answers sends to it; null: none.
+	// Fetching is the journal that the member fetches from the server that answers; null: none.
 	Fetching *ClusterFetching `json:"fetching"`
 
-	// RoomBytes is the room on its disk, as it reported last; null: it has not. DiskFull: changes
-	// do not fit into that, so the leader does not wait for it. Without a majority of other
-	// servers, the leader refuses changes.
+	// RoomBytes is the last reported space on the member's disk; null: it was not reported.
+	// DiskFull: changes do not fit, so the leader does not wait for this member. If the servers
+	// with space are no majority, the leader refuses changes.
 	RoomBytes *int64 `json:"room_bytes"`
 	DiskFull  bool   `json:"disk_full"`
 
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"` // of the answering server's clock
 
-	// CertificateNotAfter is the end of its certificate chain: of the files of the server that
-	// answers, or of what another server showed at the last connection. null: there is none.
+	// CertificateNotAfter is the expiry of the member's certificate chain: from the files of the
+	// server that answers, or from the last connection to another server. null: there is none.
 	CertificateNotAfter *time.Time `json:"certificate_not_after"`
 
 	SentBytes     uint64 `json:"sent_bytes_total"`
@@ -87,10 +87,10 @@ type ClusterMember struct {
 	Dropped       uint64 `json:"dropped_messages_total"`
 }
 
-// A ClusterFetching is a journal that is sent to a server that joins or was away for long.
+// A ClusterFetching is the transfer of a journal to a server that joins or was down for long.
 type ClusterFetching struct {
 	SentBytes int64     `json:"sent_bytes"`
-	AllBytes  int64     `json:"all_bytes"` // approximately: it grows meanwhile
+	AllBytes  int64     `json:"all_bytes"` // approximately: the journal grows meanwhile
 	Begun     time.Time `json:"begun"`
 }
 
@@ -103,5 +103,5 @@ const (
 
 // A ClusterTransfer makes another server lead.
 type ClusterTransfer struct {
-	Node string `json:"node"` // empty: the one with the newest log
+	Node string `json:"node"` // empty: the server with the newest log
 }

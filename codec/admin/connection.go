@@ -4,22 +4,22 @@ import "time"
 
 // A Connection is the connection of one client, without HTTP.
 type Connection struct {
-	ID       uint64 `json:"id,string"` // unique in the life of the process
+	ID       uint64 `json:"id,string"` // never used again by this process
 	Protocol string `json:"protocol"`
-	Peer     string `json:"peer"`                // its address, or "unix"
-	ClientID string `json:"client_id,omitempty"` // that it has set
+	Peer     string `json:"peer"`                // the client's address, or "unix"
+	ClientID string `json:"client_id,omitempty"` // that the client has set
 
 	Opened      time.Time `json:"opened"`
 	OpenSeconds float64   `json:"open_seconds"`
 
 	// State is idle, busy, waiting (for a job to reserve), sleeping (until the server notifies it
-	// of a job) or closing. StoppedBy says why the server does not go on with its input.
+	// of a job) or closing. StoppedBy has the reasons why the server does not read its input.
 	State       string   `json:"state"`
 	StoppedBy   []string `json:"stopped_by"`
 	WaitSeconds float64  `json:"wait_seconds"` // since it began to wait or sleep
 
 	Producer bool `json:"producer"` // it has put a job
-	Worker   bool `json:"worker"`   // it has tried to reserve one
+	Worker   bool `json:"worker"`   // it has tried to reserve a job
 	Awaits   bool `json:"awaits"`   // it waits for results of jobs
 
 	Used     *TubeName  `json:"used_tube,omitempty"`
@@ -34,8 +34,8 @@ type Connection struct {
 
 	ReceivedBytes uint64 `json:"received_bytes_total"`
 	SentBytes     uint64 `json:"sent_bytes_total"`
-	HeldBytes     int    `json:"held_bytes"`   // input that waits for its turn
-	UnsentBytes   int    `json:"unsent_bytes"` // replies that it has not read, or that wait for the disk
+	HeldBytes     int    `json:"held_bytes"`   // input that is not executed yet
+	UnsentBytes   int    `json:"unsent_bytes"` // replies that wait for the client or the disk
 }
 
 // A ConnectionJobs is a connection with the jobs that it has reserved, the longest held first.

@@ -48,7 +48,7 @@ func decodeProblem(body []byte, err error) error {
 	return BadRequest.With("", "it is no JSON", "send one JSON object")
 }
 
-// syntaxProblem is the problem of a document that is no JSON.
+// syntaxProblem returns the problem of a document that is not JSON.
 func syntaxProblem(body []byte, bad *jsontext.SyntacticError) error {
 	field, text := memberPath(bad.JSONPointer), bad.Err.Error()
 	at := fmt.Sprintf(" after %d bytes", bad.ByteOffset)
@@ -67,17 +67,17 @@ func syntaxProblem(body []byte, bad *jsontext.SyntacticError) error {
 	return BadRequest.With(field, "it is no JSON: "+text+at, "send one JSON object")
 }
 
-// noText is the remedy for a string that Unicode does not have.
+// noText is the remedy for a string that is not valid Unicode.
 const noText = "send text as UTF-8; for a job's body of other bytes use body_base64"
 
-// RefuseNull refuses a document that was decoded and has null somewhere: the API takes null nowhere. The
-// error is a *Problem.
+// RefuseNull refuses a decoded document that contains null, since no member of the API may be
+// null. The error is a *Problem.
 func RefuseNull(body []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(body))
 	for {
 		t, err := d.ReadToken()
 		if err != nil {
-			return nil // it is read to its end: its syntax was checked before
+			return nil // the end: the syntax was checked before
 		}
 		switch at := d.StackPointer(); {
 		case t.Kind() != 'n':
@@ -89,7 +89,7 @@ func RefuseNull(body []byte) error {
 	}
 }
 
-// memberPath is the path of a member, with dots between the names and without indexes of lists.
+// memberPath returns the path of a member: names with dots between them, without list indexes.
 func memberPath(p jsontext.Pointer) string {
 	var names []string
 	for name := range p.Tokens() {
@@ -100,7 +100,7 @@ func memberPath(p jsontext.Pointer) string {
 	return strings.Join(names, ".")
 }
 
-// unknownMember is the problem of a member that the type does not have.
+// unknownMember returns the problem of a member that the type does not have.
 func unknownMember(bad *json.SemanticError) error {
 	path, name, known := memberPath(bad.JSONPointer), bad.JSONPointer.LastToken(), membersOf(bad.GoType)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
@@ -121,7 +121,7 @@ func membersOf(t reflect.Type) (names []string) {
 	return names
 }
 
-// wrongType is the problem of a member with a value of another type.
+// wrongType returns the problem of a member with a value of the wrong type.
 func wrongType(bad *json.SemanticError) error {
 	should, is := typeName(bad.GoType), bad.JSONKind.String()
 	switch bad.JSONKind {
@@ -132,13 +132,13 @@ func wrongType(bad *json.SemanticError) error {
 	case '0':
 		is = strings.TrimSuffix("number "+string(bad.JSONValue), " ")
 		if k := bad.GoType.Kind(); len(bad.JSONValue) == 0 && (k == reflect.Uint64 || k == reflect.Int64) {
-			should += ", in double quotes" // else the value would be told
+			should += ", in double quotes" // JSONValue is empty if the number must be quoted
 		}
 	}
 	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
 }
 
-// typeName is what a member should have been, for people.
+// typeName describes the values of a type in words.
 func typeName(t reflect.Type) string {
 	switch name := t.String(); {
 	case strings.HasPrefix(name, "uint"):

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A History has time series of the server or of one tube. A point covers StepSeconds; the first
-// begins at From, and the last ends at To.
+// A History has time series of the server or of one tube. A point covers StepSeconds. The first
+// point begins at From, and the last ends at To.
 type History struct {
-	Tube        string            `json:"tube,omitempty"` // as ShownName; empty: of the server
+	Tube        string            `json:"tube,omitempty"` // as ShownName; empty: the server
 	From        time.Time         `json:"from"`
 	To          time.Time         `json:"to"`
 	StepSeconds int64             `json:"step_seconds"`
 	Series      map[string]Points `json:"series"`
-	Tubes       []string          `json:"tubes,omitempty"` // with a history, as ShownName; only of the server
+	Tubes       []string          `json:"tubes,omitempty"` // tubes with a history, as ShownName; only for the server
 }
 
-// Points are the values of a series; NaN, in JSON null, is unknown.
+// Points are the values of a series. NaN, null in JSON, is an unknown value.
 type Points []float32
 
 // MarshalJSON implements json.Marshaler.

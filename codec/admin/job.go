@@ -14,7 +14,7 @@ type Job struct {
 	Tube   string `json:"tube"` // as ShownName
 	Path   string `json:"tube_path"`
 	State  string `json:"state"`            // ready, delayed, reserved or buried
-	Moving bool   `json:"moving,omitempty"` // to another tube: it is reserved, but by no worker
+	Moving bool   `json:"moving,omitempty"` // to another tube: reserved, but not by a worker
 
 	Pri          uint32 `json:"pri"`
 	DelaySeconds uint32 `json:"delay_seconds"`
@@ -22,7 +22,7 @@ type Job struct {
 
 	AgeSeconds   float64 `json:"age_seconds"`
 	StateSeconds float64 `json:"state_seconds"` // since it entered its state
-	LeftSeconds  float64 `json:"left_seconds"`  // until it is ready, or its time to run ends
+	LeftSeconds  float64 `json:"left_seconds"`  // until its delay or its time to run ends
 
 	Reserves uint32 `json:"reserves_total"`
 	Timeouts uint32 `json:"timeouts_total"`
@@ -37,8 +37,8 @@ type Job struct {
 
 // A Holder is the connection that has reserved a job.
 type Holder struct {
-	Connection uint64 `json:"connection,string"` // its id
-	Peer       string `json:"peer"`              // its address; empty: it is gone
+	Connection uint64 `json:"connection,string"` // id
+	Peer       string `json:"peer"`              // the client's address; empty: it has disconnected
 }
 
 // Jobs is a page of a list of jobs.
@@ -52,12 +52,12 @@ type Jobs struct {
 // A Content is a job's body or its beginning, in one of two forms.
 type Content struct {
 	Size      int     `json:"body_bytes"`            // of the whole body
-	Text      *string `json:"body,omitempty"`        // as it is
-	Base64    *string `json:"body_base64,omitempty"` // if it is not text
+	Text      *string `json:"body,omitempty"`        // of a body that is text
+	Base64    *string `json:"body_base64,omitempty"` // of any other body
 	Truncated bool    `json:"body_truncated,omitempty"`
 }
 
-// NewContent returns the content of a body of size bytes that begins with shown.
+// NewContent returns the content of a body of size bytes that begins with body.
 func NewContent(body []byte, size int) Content {
 	c := Content{Size: size, Truncated: len(body) < size}
 	if c.Truncated {
@@ -75,7 +75,7 @@ func NewContent(body []byte, size int) Content {
 	return c
 }
 
-// WholeRunes returns how many bytes of b there are before a character that is cut off.
+// WholeRunes returns the length of b without an incomplete character at its end.
 func WholeRunes(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n >= len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -88,7 +88,7 @@ func WholeRunes(b []byte) int {
 	return len(b)
 }
 
-// IsText reports whether b can stand in JSON as it is.
+// IsText reports whether b is UTF-8 without control characters other than \n, \r and \t.
 func IsText(b []byte) bool {
 	return utf8.Valid(b) && strings.IndexFunc(string(b), func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
@@ -107,7 +107,7 @@ type NewJob struct {
 // An EditJob is a change of a job: absent members are not changed.
 type EditJob struct {
 	Pri          *uint32 `json:"pri"`
-	DelaySeconds *uint32 `json:"delay_seconds"` // from now; 0: it is ready
+	DelaySeconds *uint32 `json:"delay_seconds"` // from now on; 0: the job becomes ready
 	TTRSeconds   *uint32 `json:"ttr_seconds"`   // from the next reservation on
 	Body         *string `json:"body"`
 	BodyBase64   *[]byte `json:"body_base64"`
@@ -116,7 +116,7 @@ type EditJob struct {
 // DefaultTTR is the time to run of a job without one, in seconds.
 const DefaultTTR = 60
 
-// A Put is the id of a job that was put.
+// A Put has the id of a job that was put.
 type Put struct {
 	ID uint64 `json:"id,string"`
 }
@@ -126,10 +126,10 @@ type NewTransfer struct {
 	To *string `json:"to"`
 }
 
-// A Transfer is the new id of a moved or copied job.
+// A Transfer has the new id of a moved or copied job.
 type Transfer struct {
 	ID   uint64 `json:"id,string"`   // in the other tube
-	From uint64 `json:"from,string"` // before
+	From uint64 `json:"from,string"` // the old id
 	Tube string `json:"tube"`        // as ShownName
 	Path string `json:"tube_path"`
 }

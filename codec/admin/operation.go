@@ -14,11 +14,11 @@ type NewOperation struct {
 	Force        bool      `json:"force,omitzero"` // also reserved jobs; release is always forced
 	Limit        uint64    `json:"limit,omitzero"` // 0: all
 	DryRun       bool      `json:"dry_run,omitzero"`
-	AsOf         string    `json:"as_of,omitzero"`          // of a dry run: act on no other jobs than it counted
+	AsOf         string    `json:"as_of,omitzero"`          // of a dry run: act only on jobs that it counted
 	ExpectAtMost *uint64   `json:"expect_at_most,omitzero"` // absent: any number
 }
 
-// A Selection selects jobs of a tube, of all tubes, or with some ids; the other members narrow it.
+// A Selection selects the jobs of one tube or all tubes, or jobs by id. Other members filter them.
 type Selection struct {
 	Tube             *string  `json:"tube,omitzero"`      // byte for byte
 	TubePath         *string  `json:"tube_path,omitzero"` // or percent-encoded, as in paths
@@ -34,7 +34,7 @@ type Selection struct {
 // SetJobs is a change of many jobs.
 type SetJobs struct {
 	Pri          *uint32 `json:"pri,omitzero"`
-	DelaySeconds *uint32 `json:"delay_seconds,omitzero"` // from the change on; 0: the job is ready
+	DelaySeconds *uint32 `json:"delay_seconds,omitzero"` // from the change on; 0: the job becomes ready
 	TTRSeconds   *uint32 `json:"ttr_seconds,omitzero"`   // from the next reservation or touch on
 
 	// These are refused: only a single job can be given another body.
@@ -45,7 +45,7 @@ type SetJobs struct {
 // An Operation is the progress of a bulk operation.
 type Operation struct {
 	ID      uint64       `json:"id,string"`
-	Name    string       `json:"name"` // of the token; empty: none was shown
+	Name    string       `json:"name"` // of the token; empty: the request had no token
 	Action  string       `json:"action"`
 	DryRun  bool         `json:"dry_run"`
 	Asked   NewOperation `json:"asked"`              // without the ids
@@ -58,7 +58,7 @@ type Operation struct {
 	Looked  uint64       `json:"looked_at"`
 	Matched uint64       `json:"matched"`
 	Done    uint64       `json:"done"` // durably
-	// Unconfirmed jobs were changed, and the journal has not confirmed them yet, or not in time.
+	// Unconfirmed jobs were changed, but the journal has not confirmed the changes (in time).
 	Unconfirmed uint64            `json:"unconfirmed,omitzero"`
 	Skipped     map[string]uint64 `json:"skipped"`            // by the reason
 	Selected    *uint64           `json:"selected,omitempty"` // number of selected jobs, if they were counted first

@@ -3,7 +3,7 @@ package admin
 // A Problem describes why a request failed, as application/problem+json.
 // Source: RFC 9457, section 3.
 type Problem struct {
-	Type      string `json:"type"` // a path on the server that explains the Kind
+	Type      string `json:"type"` // path of the page about the Kind, on the server
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
 	Detail    string `json:"detail,omitempty"`
@@ -28,8 +28,8 @@ type Kind struct {
 	Slug    string
 	Status  int
 	Title   string
-	Explain string // for the page about it
-	Remedy  string // the default
+	Explain string // text of the page about it
+	Remedy  string // the default remedy
 }
 
 // Kinds has all kinds by slug.

@@ -20,20 +20,20 @@ type Server struct {
 	Jobs          Counts    `json:"jobs"`
 	JobsTotal     uint64    `json:"jobs_total"`
 	JobTimeouts   uint64    `json:"job_timeouts_total"`
-	// Events counts job events, by the names that metrics have.
+	// Events counts job events, by the event names of the metrics.
 	Events      map[string]uint64 `json:"events_total"`
 	Connections Connections       `json:"connections"`
 	Peers       []Peer            `json:"peers,omitempty"` // other servers, as configured
 	AsOf        time.Time         `json:"as_of"`
 }
 
-// A Peer is another server, by the address of its console.
+// A Peer is the console of another server.
 type Peer struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
 }
 
-// Counts are numbers of jobs by their state. Urgent ones are ready too.
+// Counts are numbers of jobs by their state. Ready includes Urgent.
 type Counts struct {
 	Ready    uint64 `json:"ready"`
 	Urgent   uint64 `json:"urgent"`
@@ -50,7 +50,7 @@ type Connections struct {
 	Producers int64  `json:"producers"`
 	Workers   int64  `json:"workers"`
 	Waiting   int64  `json:"waiting"`
-	Sleeping  int64  `json:"sleeping"` // workers of Gearman, until there is a job
+	Sleeping  int64  `json:"sleeping"` // Gearman workers that sleep until there is a job
 }
 
 // A Journal describes the journal.
@@ -65,7 +65,7 @@ type Journal struct {
 	LiveBytes      int64  `json:"live_bytes"`
 	PendingBytes   int64  `json:"pending_bytes"`
 	PromisedBytes  int64  `json:"promised_bytes"`
-	RoomBytes      int64  `json:"room_bytes"` // that can still be written
+	RoomBytes      int64  `json:"room_bytes"` // free space for changes
 	Batches        uint64 `json:"batches_total"`
 	Records        uint64 `json:"records_total"`
 	Migrated       uint64 `json:"migrated_records_total"`
@@ -76,7 +76,7 @@ type Journal struct {
 type Setting struct {
 	Name   string `json:"name"` // of the flag
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // where it is set: a flag, a variable, a file, or default
+	Origin string `json:"origin"` // where it is set: a flag, a variable, a file, or the default
 }
 
 // A Config is all settings, without secrets.
@@ -90,7 +90,7 @@ type Reloaded struct {
 	Restart []Change `json:"restart"` // need a restart
 }
 
-// A Change is a setting with another value than before.
+// A Change is a setting with a new value.
 type Change struct {
 	Name   string `json:"name"`
 	From   string `json:"from"`
@@ -98,7 +98,7 @@ type Change struct {
 	Origin string `json:"origin"`
 }
 
-// A LogLevel is the lowest level that is logged: debug, info, warn or error.
+// A LogLevel is the lowest logged level: debug, info, warn or error.
 type LogLevel struct {
 	Level string `json:"level"`
 }
@@ -137,29 +137,29 @@ type Check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// A Progress is how much of the journal was read.
+// A Progress shows how much of the journal was read at the start.
 type Progress struct {
 	ReadBytes int64 `json:"read_bytes"`
 	AllBytes  int64 `json:"all_bytes"`
 }
 
-// An Audit lists the newest changes and refusals, the newest first.
+// An Audit lists the latest changes and refused requests, the newest first.
 type Audit struct {
 	Entries []Entry `json:"entries"`
-	Kept    int     `json:"kept"` // changes of each role that the server keeps at most
+	Kept    int     `json:"kept"` // the largest number of changes of a role in the audit
 }
 
 // An Entry is one change, or a request that changed nothing.
 type Entry struct {
 	Number    uint64    `json:"number,string"`
 	Time      time.Time `json:"time"`
-	Name      string    `json:"name"` // of the token; empty: none was shown
+	Name      string    `json:"name"` // of the token; empty: the request had no token
 	Role      string    `json:"role"`
 	Client    string    `json:"client"` // its address
 	Action    string    `json:"action"` // method and route
-	Path      string    `json:"path"`   // as it was asked for
+	Path      string    `json:"path"`   // of the request
 	Status    int       `json:"status"` // of the answer
 	Affected  uint64    `json:"affected"`
-	Detail    string    `json:"detail,omitempty"` // what was changed, beyond the path
+	Detail    string    `json:"detail,omitempty"` // what was changed, in addition to the path
 	RequestID string    `json:"request_id"`
 }

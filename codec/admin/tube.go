@@ -12,7 +12,7 @@ import (
 // A Tube describes a tube.
 type Tube struct {
 	Name string `json:"name"` // as ShownName
-	Path string `json:"path"` // percent-encoded, to stand in a path of the API
+	Path string `json:"path"` // percent-encoded, for a path of the API
 
 	Jobs      Counts `json:"jobs"`
 	JobsTotal uint64 `json:"jobs_total"`
@@ -29,14 +29,14 @@ type Tube struct {
 
 	Events map[string]uint64 `json:"events_total"`
 	Rates  Rates             `json:"rates"`
-	Wait   Quantiles         `json:"wait"` // of jobs, until they were reserved
-	Run    Quantiles         `json:"run"`  // of reservations, however they ended
+	Wait   Quantiles         `json:"wait"` // time that jobs were ready before they were reserved
+	Run    Quantiles         `json:"run"`  // length of reservations, however they ended
 
 	PauseSeconds     int64 `json:"pause_seconds"`
 	PauseLeftSeconds int64 `json:"pause_left_seconds"`
 }
 
-// Rates are events per second, as means over about a minute.
+// Rates are events per second, averaged over about a minute.
 type Rates struct {
 	Put     float32 `json:"put_per_second"`
 	Reserve float32 `json:"reserve_per_second"`
@@ -44,8 +44,8 @@ type Rates struct {
 	Timeout float32 `json:"timeout_per_second"`
 }
 
-// Quantiles are quantiles of times since the tube was created. Each is at least the real one
-// and at most twice that; zero if there are no times.
+// Quantiles are quantiles of times since the tube was created. Each is at least the exact
+// quantile and at most twice as large; zero if there are no times.
 type Quantiles struct {
 	Count uint64  `json:"count"`
 	P50   float64 `json:"p50_seconds"`
@@ -65,7 +65,7 @@ type Pause struct {
 	Seconds uint32 `json:"seconds"`
 }
 
-// A Kick asks for at most Count jobs of a tube to be made ready.
+// A Kick makes at most Count jobs of a tube ready.
 type Kick struct {
 	Count uint32 `json:"count"`
 }
@@ -75,17 +75,17 @@ type Kicked struct {
 	Kicked uint32 `json:"kicked"`
 }
 
-// Flushed counts the jobs that a flush has deleted, or would delete, by their states.
+// Flushed counts the jobs that a flush has deleted, or would delete, by state.
 type Flushed struct {
 	Jobs    uint64 `json:"jobs"`
 	Ready   uint64 `json:"ready"`
 	Delayed uint64 `json:"delayed"`
 	Buried  uint64 `json:"buried"`
 	DryRun  bool   `json:"dry_run"`
-	AsOf    string `json:"as_of,omitempty"` // of a dry run: with it as as_of=, a flush deletes no other jobs
+	AsOf    string `json:"as_of,omitempty"` // of a dry run: a flush with as_of=AsOf deletes only these jobs
 }
 
-// A TubeName is a tube's name in the two forms in which answers have it.
+// A TubeName is a tube's name in the two forms of the API.
 type TubeName struct {
 	Name string `json:"name"` // as ShownName
 	Path string `json:"path"` // as PathName
@@ -94,8 +94,8 @@ type TubeName struct {
 // NameOf returns both forms of a tube's name.
 func NameOf(name string) TubeName { return TubeName{ShownName(name), PathName(name)} }
 
-// ShownName returns a tube's name as printable text, different for each name. Bytes that are
-// not UTF-8 and control characters become \xNN; then backslashes are doubled.
+// ShownName returns a tube's name as printable text, different for each name. Bytes that are not
+// UTF-8 and control characters become \xNN, and each backslash is doubled.
 func ShownName(name string) string {
 	if utf8.ValidString(name) && strings.IndexFunc(name, unicode.IsControl) < 0 && !strings.Contains(name, `\`) {
 		return name
@@ -123,16 +123,16 @@ func ShownName(name string) string {
 // Source: record.Job.AppendPut.
 const TubeNameMax = 255
 
-// PathName returns a tube's name as it stands in a path.
+// PathName returns a tube's name for a path of the API.
 func PathName(name string) string {
-	// A segment of dots alone would be taken for a way up.
+	// In a path, . and .. have a special meaning.
 	if name == "." || name == ".." {
 		return strings.ReplaceAll(name, ".", "%2E")
 	}
 	return url.PathEscape(name)
 }
 
-// The names of events. Server has a Server, Journal a Journal, and Operation an Operation.
+// The names of events. The data is a Server, TubesEvent, TubeEvent, Operation or Journal.
 const (
 	EventServer    = "server"
 	EventTubes     = "tubes"
@@ -141,12 +141,12 @@ const (
 	EventJournal   = "journal"
 )
 
-// A TubesEvent is what has changed in a list of tubes, besides what time alone changes: ages,
-// and the time left of pauses.
+// A TubesEvent has the changes in a list of tubes. Changes of ages and of the time left of
+// pauses are not reported alone.
 type TubesEvent struct {
-	Whole    bool      `json:"whole"`    // these are all tubes of the list: forget the earlier ones
-	Tubes    []Tube    `json:"tubes"`    // that have changed, or have come into the list
-	Gone     []string  `json:"gone"`     // names of tubes that have left it
+	Whole    bool      `json:"whole"`    // these are all tubes of the list: forget earlier events
+	Tubes    []Tube    `json:"tubes"`    // tubes that have changed, or have entered the list
+	Gone     []string  `json:"gone"`     // names of tubes that have left the list
 	Matching int       `json:"matching"` // tubes that match, in the list or not
 	AsOf     time.Time `json:"as_of"`
 }
@@ -155,6 +155,6 @@ type TubesEvent struct {
 type TubeEvent struct {
 	Name string    `json:"name"` // as ShownName
 	Path string    `json:"path"` // as PathName
-	Tube *Tube     `json:"tube"` // nil: it does not exist
+	Tube *Tube     `json:"tube"` // nil: the tube does not exist
 	AsOf time.Time `json:"as_of"`
 }

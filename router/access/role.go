@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Role is a set of permissions; each includes the ones before it. A route that needs the
-// zero value is open to everybody.
+// A Role is a set of permissions; each role includes the roles before it. A route that needs
+// the zero value is open to everybody.
 type Role uint8
 
 // The roles.
@@ -30,9 +30,9 @@ func ParseRole(name string) (Role, error) {
 	return Nobody, fmt.Errorf("unknown role %q: give none, read, operate or admin", name)
 }
 
-// A Grant is what a client may do, and its name in the audit.
+// A Grant has a client's permissions, and its name in the audit.
 type Grant struct {
-	Name   string // of the token; empty: there was none
+	Name   string // of the token; empty: no token
 	Role   Role
 	Bodies bool // the client may see whole job bodies, whatever its role
 }
@@ -40,7 +40,7 @@ type Grant struct {
 // May reports whether the grant includes a role.
 func (g Grant) May(need Role) bool { return g.Role >= need }
 
-// Sees returns how much of job bodies the client may see; usual is what operators see.
+// Sees returns how much of job bodies the client may see; usual is the setting for operators.
 func (g Grant) Sees(usual Bodies) Bodies {
 	switch {
 	case g.Bodies:

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// pipeWithin is how long the writer of a pipe may take.
+// pipeWithin is the timeout for the writer of a pipe.
 const pipeWithin = 2 * time.Second
 
 // ReadSecret reads a file of at most most bytes. The file may be a pipe, such as a shell's
-// <(COMMAND). A pipe without a writer, or with a slow one, yields an empty text or an error: it
-// must not block the start or a reload.
+// <(COMMAND). A pipe without a writer, or with a slow writer, yields an empty text or an error,
+// so that it cannot block the start or a reload.
 func ReadSecret(path string, most int) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func ReadSecret(path string, most int) ([]byte, error) {
 	if !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
 		return nil, fmt.Errorf("%s is no file", path)
 	}
-	f.SetReadDeadline(time.Now().Add(pipeWithin)) // a file has none
+	f.SetReadDeadline(time.Now().Add(pipeWithin)) // fails for a regular file, which never blocks
 	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err == nil && len(text) > most {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, most)

@@ -14,8 +14,8 @@ const (
 	sessionsMax = 100
 )
 
-// Sessions are the sessions of browsers, which send an id in place of the token. They are only
-// in memory: a restart ends them. All methods may be called concurrently.
+// Sessions are the sessions of browsers, which send an id instead of the token. They are only in
+// memory, so a restart ends them. All methods may be called concurrently.
 type Sessions struct {
 	tokens *Tokens
 
@@ -24,15 +24,15 @@ type Sessions struct {
 }
 
 type session struct {
-	token digest // that began it
+	token digest // of the token that began the session
 	used  time.Time
 }
 
-// NewSessions returns no sessions yet, for the holders of tokens.
+// NewSessions returns an empty set of sessions for the holders of tokens.
 func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[digest]*session)} }
 
-// Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the one
-// that was idle for longest ends. It returns false for an unknown token.
+// Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the
+// session that was idle for longest ends. It returns false for an unknown token.
 func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bool) {
 	d := DigestOf(token)
 	if g, ok = s.tokens.find(d); !ok {
@@ -48,8 +48,8 @@ func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bo
 	return id, g, true
 }
 
-// makeRoom makes room for another session of a token. It also ends all sessions that were idle for
-// too long, since their browsers are gone. The caller must hold mu.
+// makeRoom makes room for another session of a token. It also ends all sessions that were idle
+// for too long. The caller must hold mu.
 func (s *Sessions) makeRoom(token digest, now time.Time) {
 	held := 0
 	var oldest digest
@@ -69,8 +69,8 @@ func (s *Sessions) makeRoom(token digest, now time.Time) {
 	}
 }
 
-// Find returns the grant of a session, according to the current tokens: removing a token ends
-// its sessions.
+// Find returns the grant of a session, as the current tokens define it. The removal of a token
+// ends its sessions.
 func (s *Sessions) Find(id string, now time.Time) (Grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

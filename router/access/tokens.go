@@ -17,20 +17,20 @@ type digest [sha256.Size]byte
 // DigestOf returns the digest of a token.
 func DigestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
-// A holder is a line of the file.
+// A holder is a token's line in the file.
 type holder struct {
 	grant  Grant
 	digest digest
 }
 
-// Tokens are the tokens of a file, as of its last read without an error. All methods may be
-// called concurrently.
+// Tokens are the tokens of a file, from the last time that it was read without an error. All
+// methods may be called concurrently.
 type Tokens struct {
 	path    string
 	holders atomic.Pointer[[]holder]
 }
 
-// tokensMax bounds the file, since every look-up reads all of it.
+// tokensMax and tokensSizeMax bound the file, since every look-up compares all tokens.
 const (
 	tokensMax     = 1000
 	tokensSizeMax = 1 << 20
@@ -41,8 +41,8 @@ const (
 //	NAME ROLE sha256:HEX [+bodies]
 //
 // with blanks between the words; empty lines and lines that begin with # are ignored. ROLE is
-// read, operate or admin; HEX is the SHA-256 of the token; +bodies lets its holder see whole job
-// bodies. An error names the line and a remedy.
+// read, operate or admin. HEX is the SHA-256 of the token. With +bodies, its holder may see
+// whole job bodies. An error names the line and a remedy.
 func OpenTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	return t, t.Reload()
@@ -105,8 +105,8 @@ func parseTokens(text string) ([]holder, error) {
 	return list, nil
 }
 
-// parseHolder reads the words of a line. Its errors must not contain the digest: it may be the
-// token itself, by mistake, and errors are logged.
+// parseHolder reads the words of a line. Its errors must not contain the third word: by mistake
+// it may be the token itself, and errors are logged.
 func parseHolder(words []string) (h holder, err error) {
 	if len(words) < 3 || len(words) > 4 {
 		return h, fmt.Errorf("there are %d words: give a name, a role and sha256:HEX, then perhaps +bodies", len(words))
@@ -133,7 +133,7 @@ func parseHolder(words []string) (h holder, err error) {
 // Find returns the grant of a token; false: it is unknown.
 func (t *Tokens) Find(token string) (Grant, bool) { return t.find(DigestOf(token)) }
 
-// find compares all digests, for constant time.
+// find compares all digests, so that its time is constant.
 func (t *Tokens) find(d digest) (Grant, bool) {
 	list := *t.holders.Load()
 	at := -1

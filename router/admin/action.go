@@ -8,34 +8,34 @@ import (
 	"polystalk/shard/core"
 )
 
-// An Action is what a Bulk does to the jobs that it finds: a Verb or a Transfer. One Bulk
-// uses it at a time.
+// An Action is what a Bulk does to its jobs: a Verb or a Transfer. Only one Bulk may use an
+// Action at a time.
 type Action interface {
 	// Name is the action's name in requests, replies and metrics.
 	Name() string
-	// Foresee returns what would become of a job in the state of row: core.StatusOK, or why
-	// it would be skipped.
+	// Foresee returns the result of the action for a dry run: core.StatusOK, or the reason why
+	// the job in row would be skipped.
 	Foresee(row *core.JobRow) core.Status
-	// Do acts on the jobs of a step, in bounded visits with Operator.rest in between. It asks
-	// the journal for room before it changes anything. After an error, jobs without an entry
-	// in Step.Results were not reached.
+	// Do acts on the jobs of a step, in bounded visits with Operator.rest in between. It
+	// reserves space in the journal before it changes anything. After an error, jobs without
+	// an entry in Step.Results are unchanged.
 	Do(ctx context.Context, o *Operator, s *Step) error
 }
 
-// A Step is some jobs of one shard to act on. It is valid until Do returns.
+// A Step has some jobs of one shard to act on. It is valid until Do returns.
 type Step struct {
 	Shard  int
-	Rows   []core.JobRow // as they were found
-	Filter core.Filter   // a job that it no longer matches is skipped as core.StatusUnwanted
+	Rows   []core.JobRow // the jobs when they were found
+	Filter core.Filter   // jobs that no longer match are skipped with core.StatusUnwanted
 
 	Results []core.Status // for each row: core.StatusOK, or why the job was skipped
 	Commit  uint64        // the commit that the results depend on; zero: none
 }
 
-// did adds the commit of a visit.
+// did adds the commit of a visit to s.Commit.
 func (s *Step) did(commit uint64) { s.Commit = max(s.Commit, commit) }
 
-// A Verb is an Action of the core. It cannot set a body, which would be the same for all jobs.
+// A Verb is an Action of the core. It cannot set a body: all jobs would get the same body.
 type Verb struct{ core.Action }
 
 // Name implements Action.
@@ -80,14 +80,16 @@ func (v Verb) Foresee(row *core.JobRow) core.Status {
 }
 
 const (
-	// actMost jobs are acted on in a visit: deleting as many from a heap of a million takes
-	// about a quarter of a millisecond.
+	// actMost is the largest number of jobs in a visit: to delete as many from a heap of a
+	// million takes about a quarter of a millisecond.
 	actMost = 128
-	// wholeMost bytes of bodies are recorded in a visit, which then takes as long as others.
+	// wholeMost is the largest number of recorded bytes in a visit, so that it takes about as
+	// long as others.
 	wholeMost = 256 << 10
 )
 
-// Do implements Action. A new time to run records whole jobs, which need room in the journal.
+// Do implements Action. A change of the time to run records whole jobs, which need space in the
+// journal.
 func (v Verb) Do(ctx context.Context, o *Operator, s *Step) error {
 	whole := v.Changes&core.ChangeTTR != 0
 	for at := 0; at < len(s.Rows); {
@@ -135,7 +137,7 @@ func (v Verb) act(ctx context.Context, o *Operator, s *Step, rows []core.JobRow)
 	return err
 }
 
-// visit calls f, which visits a shard, and then leaves the shard to others.
+// visit calls f, which visits a shard, and then leaves the shard to others with rest.
 func (o *Operator) visit(ctx context.Context, f func(c *direct.Caller)) error {
 	start := time.Now()
 	err := o.run(ctx, func(c *direct.Caller) error {
@@ -156,10 +158,10 @@ func idsOf(rows []core.JobRow) []core.JobID {
 	return ids
 }
 
-// recorded returns how many bytes the record of a job has at most.
+// recorded returns an upper bound of the size of a job's record, in bytes.
 func recorded(row *core.JobRow) int { return len(row.Tube) + int(row.Size) + claimHead }
 
-// admit acts on a job with a large body that the journal does not have yet.
+// admit acts on the job in row i, which has a large body that needs space in the journal.
 func (v Verb) admit(ctx context.Context, o *Operator, s *Step, i int) error {
 	row := &s.Rows[i]
 	return o.withRoom(ctx, recorded(row), func() error {

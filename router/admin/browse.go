@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// listWithin bounds the search for one page of a list. The page has what was found by
-	// then, perhaps nothing, and the place where to go on.
+	// listWithin is the longest search for one page of a list. After it, the page has the jobs
+	// found so far, perhaps none, and the place where the next page begins.
 	listWithin = 500 * time.Millisecond
-	// ShownMost is how many bytes of each body a list shows at most.
+	// ShownMost is the largest number of bytes shown of a body in a list.
 	ShownMost = 64 << 10
-	// shownPart bytes of bodies end a page.
+	// shownPart is the size of the shown bodies that ends a page, in bytes.
 	shownPart = 1 << 20
-	// visitRows is how many jobs a visit finds while it copies or searches bodies: all that it
-	// finds must be used, however large it is.
+	// visitRows is the largest number of jobs in a visit that copies or searches bodies. All
+	// jobs of a visit must be used, however large they are.
 	visitRows = 64
 )
 
@@ -30,50 +30,50 @@ type Order uint8
 
 // The orders.
 const (
-	// Scan is the order of the records. No other order shows each job that is there throughout
-	// exactly once, however it moves.
+	// Scan is the order of the records in memory. It is the only order that shows each job
+	// exactly once even if jobs change their states meanwhile.
 	Scan   Order = iota
-	Next         // the jobs that are served, due or kicked first; only the first ones
-	Oldest       // the longest in their state first
+	Next         // the jobs that are next to be reserved, due or kicked; one page only
+	Oldest       // jobs that are in their state for longest come first
 	Newest
 )
 
-// A JobQuery says which jobs to list.
+// A JobQuery selects jobs and their order.
 type JobQuery struct {
 	Tube      string
 	AllTubes  bool // only with Scan
 	Order     Order
-	State     core.State // for all orders but Scan, which has Filter.States
+	State     core.State // for all orders except Scan, which uses Filter.States
 	Filter    core.Filter
-	OlderThan core.Time // the least age of a job; zero: any
+	OlderThan core.Time // minimum age of a job; zero: any
 	Limit     int
 	Body      uint32 // bytes of each body, at most ShownMost
 }
 
-// A Place is where a list goes on. It is a value: the server keeps nothing for it.
+// A Place is the position in a list where the next page begins. The server stores nothing for it.
 type Place struct {
-	Begun core.Time // when the list was begun
-	Shard int       // if the list has all tubes
+	Begun core.Time // when the first page began
+	Shard int       // in a list of all tubes
 	core.Cursor
 }
 
 // A JobRow is a job in a list.
 type JobRow struct {
 	core.JobRow
-	Body []byte // as much as was asked for
-	Peer string // of the connection that has reserved it; empty: unknown or gone
+	Body []byte // the requested part of the body
+	Peer string // address of the connection that has reserved it; empty: unknown or closed
 }
 
 // A JobPart is a page of a list of jobs.
 type JobPart struct {
 	Rows   []JobRow
-	Looked int    // jobs that were looked at
-	Next   *Place // nil: this is the end
+	Looked int    // number of examined jobs
+	Next   *Place // nil: this is the last page
 	At     time.Time
 }
 
-// Jobs lists jobs from a place on; nil: from the beginning. It returns once the jobs are
-// durable as shown.
+// Jobs lists jobs from a place on; nil: from the beginning. It waits until the shown states are
+// durable.
 func (o *Operator) Jobs(ctx context.Context, q *JobQuery, from *Place) (p *JobPart, err error) {
 	var commit uint64
 	err = o.read(ctx, func(c *direct.Caller) error {
@@ -116,22 +116,22 @@ func (o *Operator) nameHolders(ctx context.Context, rows []JobRow) {
 	}
 }
 
-// A browse makes a page.
+// A browse makes one page of a list.
 type browse struct {
 	o     *Operator
 	c     *direct.Caller
 	q     *JobQuery
 	at    Place
 	part  JobPart
-	shown int // bytes of bodies
+	shown int // bytes of the bodies so far
 	x     *core.OperatorOp
 }
 
-// visits has OperatorOps with grown slices, so that a visit need not allocate room for a
-// thousand rows and their bodies while it owns a shard.
+// visits pools OperatorOps with grown slices, so that a visit need not allocate a thousand rows
+// and their bodies while it owns a shard.
 var visits = sync.Pool{New: func() any { return &core.OperatorOp{Jobs: make([]core.JobRow, 0, 1000)} }}
 
-// longAgo returns t - ago, but never zero, which means no bound in a Filter.
+// longAgo returns t - ago, but never zero, which is no bound in a Filter.
 func longAgo(t, ago core.Time) core.Time {
 	if t -= ago; t == 0 {
 		return -1
@@ -139,8 +139,8 @@ func longAgo(t, ago core.Time) core.Time {
 	return t
 }
 
-// run makes the page. A missing tube is a problem on the first page, and the end of the list
-// further on.
+// run makes the page. A tube that does not exist is a problem on the first page, and the end of
+// the list on later pages.
 func (b *browse) run(ctx context.Context, from *Place) error {
 	q, x, now := b.q, b.x, b.o.opts.Host.Clock.Now()
 	b.at.Begun = now
@@ -200,8 +200,8 @@ func (b *browse) visit() (more, found bool) {
 	return status == core.StatusMore && q.Order != Next, status != core.StatusNotFound
 }
 
-// scan visits the next part of a tube, or of all tubes from a shard on. It moves shard to the
-// next one when a shard has no more. found is false if there is no such tube.
+// scan visits the next part of a tube, or of all tubes in shard. At the end of a shard it sets
+// shard to the next one. found is false if the tube does not exist.
 func (o *Operator) scan(c *direct.Caller, q *JobQuery, shard *int, x *core.OperatorOp) (more, found bool) {
 	if !q.AllTubes {
 		c.Op().ScanJobs([]byte(q.Tube), x)
@@ -218,8 +218,8 @@ func (o *Operator) scan(c *direct.Caller, q *JobQuery, shard *int, x *core.Opera
 	return more, true
 }
 
-// take adds what a visit has found. It searches large bodies here, where nothing waits for the
-// shard.
+// take adds the jobs of a visit to the page. It searches large bodies here, where the shard is
+// not owned any more.
 func (b *browse) take() {
 	x := b.x
 	b.part.Looked += x.Looked
@@ -249,7 +249,7 @@ func beginning(l core.Large, n int) (b []byte) {
 	return b
 }
 
-// contains reports whether a body has the bytes want, perhaps across its pieces.
+// contains reports whether a body contains the bytes want, also across its pieces.
 func contains(l core.Large, want []byte) bool {
 	if len(want) == 0 {
 		return true

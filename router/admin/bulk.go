@@ -14,46 +14,46 @@ import (
 )
 
 const (
-	// bulkStep jobs at most are found, or acted on, in a visit.
+	// bulkStep is the largest number of jobs that a visit finds or transfers.
 	bulkStep = 256
-	// unsettledMost steps may wait for the disk. Then the operation waits too, so that a
-	// backlog stays bounded if the disk is slower than the shards.
+	// unsettledMost is the number of steps that may wait for the disk before the operation
+	// waits, too. It bounds the backlog if the disk is slower than the shards.
 	unsettledMost = 16
-	// commitWithin is how long the journal may take to acknowledge the last changes, and
-	// cancelWithin the same after the operation was cancelled: its caller waits for that.
+	// commitWithin is the timeout for the journal to acknowledge the last changes, and
+	// cancelWithin the timeout after the operation was cancelled: then its caller waits.
 	commitWithin = 20 * time.Second
 	cancelWithin = 500 * time.Millisecond
 )
 
-// A Bulk is an action on many jobs: all that Jobs selects (by Tube or AllTubes, Filter and
-// OlderThan only), or, if there are IDs, the selected ones among them. It skips jobs that
-// entered their state after AsOf. So it touches only jobs that a dry run with the same Jobs,
-// IDs and AsOf counts.
+// A Bulk is an action on many jobs. They are all jobs that Jobs selects (by Tube or AllTubes,
+// Filter and OlderThan only), and with IDs only the jobs with these ids. It skips jobs that
+// entered their state after AsOf. So it changes only jobs that a dry run with the same Jobs, IDs
+// and AsOf counts.
 type Bulk struct {
 	Jobs   JobQuery
-	IDs    []core.JobID // if not nil: only these
+	IDs    []core.JobID // nil: all
 	Action Action
-	AsOf   core.Time // zero: the moment at which it begins; see Operator.Moment
-	DryRun bool      // only count the jobs, and what would become of them
-	// AtMost jobs are expected: if more are selected, nothing is changed. They are counted
-	// first then.
+	AsOf   core.Time // zero: the moment when it begins; see Operator.Moment
+	DryRun bool      // only count the jobs by result
+	// AtMost is the largest expected number of jobs. The jobs are counted first, and nothing is
+	// changed if there are more.
 	AtMost uint64 // math.MaxUint64: any number
-	Limit  uint64 // how many of the selected jobs to act on; zero: all
+	Limit  uint64 // largest number of selected jobs to act on; zero: all
 }
 
 // A Tally is the progress of a Bulk.
 type Tally struct {
-	ToLook  uint64 // jobs to look at, approximately; to count them first is to look twice
-	Looked  uint64 // jobs looked at
-	Matched uint64 // jobs selected
-	Done    uint64 // jobs changed, durably
-	// Unconfirmed jobs were changed, and wait for the journal. At the end, the journal has not
-	// confirmed them in time.
+	ToLook  uint64 // jobs to examine, approximately; twice as many if they are counted first
+	Looked  uint64 // examined jobs
+	Matched uint64 // selected jobs
+	Done    uint64 // changed jobs, durably
+	// Unconfirmed jobs were changed, and wait for the journal. After the end, they are the jobs
+	// that the journal has not confirmed in time.
 	Unconfirmed uint64
-	// Skipped counts the jobs that were not changed by reason; in a dry run, would not be. Ids
-	// without a job count as StatusNotFound here, and are not Matched.
+	// Skipped counts, by reason, the jobs that were not changed, or would not be in a dry run.
+	// An id without a job counts as StatusNotFound here, and is not Matched.
 	Skipped  map[core.Status]uint64
-	Selected *uint64 // jobs selected, if they were counted first
+	Selected *uint64 // selected jobs, if they were counted first
 	AsOf     core.Time
 }
 
@@ -78,14 +78,14 @@ func (p *Progress) change(f func(t *Tally)) {
 	f(&p.t)
 }
 
-// Moment returns a value for Bulk.AsOf that includes all jobs that have entered their state
-// by now, and no later ones. It lies just before now, since the next shard may still have a
-// change to come at this very moment.
+// Moment returns a value for Bulk.AsOf that includes all jobs that have entered their state by
+// now, and no later ones. It is just before now, since a shard may still make a change with the
+// time now.
 func (o *Operator) Moment() core.Time { return o.opts.Host.Clock.Now() - 1 }
 
-// RunBulk runs b and keeps p up to date. It returns once all changes are durable, or with a
-// problem. Changes made before a problem stay, so b with the same AsOf does the rest. The end
-// of ctx cancels b between two visits; RunBulk returns its cause if that is a problem.
+// RunBulk runs b and updates p. It returns nil once all changes are durable, or a problem. The
+// changes before a problem stay; another run of b with the same AsOf makes the rest. The end of
+// ctx cancels b between two visits; RunBulk returns the cause of ctx if that is a problem.
 func (o *Operator) RunBulk(ctx context.Context, b *Bulk, p *Progress) error {
 	r := &bulkRun{o: o, b: b, p: p}
 	if r.asOf = b.AsOf; r.asOf == 0 {
@@ -119,11 +119,11 @@ type bulkRun struct {
 	unsettled []unsettled // oldest first
 }
 
-// An unsettled step has changed jobs, and waits for a commit.
+// An unsettled value is a step that has changed jobs and waits for its commit.
 type unsettled struct{ commit, jobs uint64 }
 
-// why returns the problem of an operation that has ended with err: that it was cancelled, if
-// it was.
+// why returns the problem of an operation that has ended with err. After the end of ctx, it is
+// the problem of a cancelled operation.
 func (r *bulkRun) why(ctx context.Context, err error) error {
 	switch done := r.p.Tally().Done; {
 	case err == nil:
@@ -138,7 +138,7 @@ func (r *bulkRun) why(ctx context.Context, err error) error {
 	return err
 }
 
-// stopped returns the problem of an operation that ctx has ended.
+// stopped returns the problem of an operation that was cancelled by ctx.
 func stopped(ctx context.Context) error {
 	if p, ok := context.Cause(ctx).(*wire.Problem); ok {
 		return p
@@ -188,7 +188,7 @@ func (r *bulkRun) run(ctx context.Context) error {
 	return nil
 }
 
-// count returns a problem if more jobs are selected than expected.
+// count counts the selected jobs. It returns a problem if there are more than expected.
 func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	var n uint64
 	for more := true; more; {
@@ -205,7 +205,7 @@ func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	return nil
 }
 
-// match counts the jobs that a visit has found, and returns those to act on. goOn is false
+// match counts the jobs that a visit has found, and returns the jobs to act on. goOn is false
 // once the limit is reached.
 func (r *bulkRun) match(s *selection) (rows []core.JobRow, goOn bool) {
 	b := r.b
@@ -232,7 +232,7 @@ func (r *bulkRun) match(s *selection) (rows []core.JobRow, goOn bool) {
 	return rows, goOn
 }
 
-// act runs a step.
+// act runs the action on a step.
 func (r *bulkRun) act(ctx context.Context, step *Step) error {
 	err := r.b.Action.Do(ctx, r.o, step)
 	var n uint64
@@ -255,7 +255,7 @@ func (r *bulkRun) act(ctx context.Context, step *Step) error {
 	return err
 }
 
-// settle counts the changes that are durable by now as done.
+// settle counts the durable changes as done.
 func (r *bulkRun) settle() {
 	acked := uint64(math.MaxUint64)
 	if j := r.o.journal(); j != nil {
@@ -275,8 +275,8 @@ func (r *bulkRun) settle() {
 	})
 }
 
-// settleAll waits until all changes are durable. It returns err, or that the journal has not
-// acknowledged the changes in time.
+// settleAll waits until all changes are durable. It returns err, or a problem if the journal has
+// not acknowledged the changes in time.
 func (r *bulkRun) settleAll(ctx context.Context, err error) error {
 	if len(r.unsettled) == 0 {
 		return err
@@ -293,8 +293,8 @@ func (r *bulkRun) settleAll(ctx context.Context, err error) error {
 	return err
 }
 
-// lastCommit waits for the last commit of an operation: for commitWithin, but only for
-// cancelWithin once ctx has ended.
+// lastCommit waits for the last commit of an operation: at most commitWithin, and after the end
+// of ctx at most cancelWithin.
 func (o *Operator) lastCommit(ctx context.Context, commit uint64) error {
 	wait, stop := context.WithTimeout(context.WithoutCancel(ctx), commitWithin)
 	defer stop()

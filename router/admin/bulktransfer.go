@@ -13,23 +13,23 @@ import (
 	"polystalk/shard/slab"
 )
 
-// Moving a job takes three visits (file move.go of package core): the job is taken, a copy is
-// put, and once the copy is durable the taken job is dropped. A move that has begun is
-// finished, even if its caller has gone and the server refuses new operations.
+// A move of a job takes three visits (file move.go of package core). The job is taken, a copy is
+// put, and once the copy is durable, the taken job is dropped. A move that has begun is finished,
+// even if its context has ended or the server refuses new operations.
 
 const (
-	// transferBytes of bodies are copied in a visit, or one body.
+	// transferBytes is the largest size of the copies in a visit; a larger one has its own visit.
 	transferBytes = 256 << 10
-	// dropAgain is how often the server's phase is checked while taken jobs wait for a late
-	// journal to acknowledge their copies.
+	// dropAgain is the interval of checks whether the server still runs, while taken jobs wait
+	// for the journal to acknowledge their copies.
 	dropAgain = time.Second
 )
 
-// A Transfer is the Action that moves or copies jobs to another tube. The copies have new ids,
-// and everything else that the jobs had. Moving skips reserved jobs, and jobs that a Gearman
-// client waits for.
+// A Transfer is the Action that moves or copies jobs to another tube. The copies have new ids;
+// everything else is as before. A move skips reserved jobs, and jobs that a Gearman client waits
+// for.
 type Transfer struct {
-	To   string // the tube, made if need be
+	To   string // the tube; it is created if it does not exist
 	Copy bool
 }
 
@@ -75,7 +75,7 @@ func (t Transfer) Do(ctx context.Context, o *Operator, s *Step) error {
 	return err
 }
 
-// do is Do. It returns the id of the last copy.
+// do is Do, but also returns the id of the last copy.
 func (t Transfer) do(ctx context.Context, o *Operator, s *Step) (last core.JobID, err error) {
 	r := &transferRun{t: t, o: o, s: s}
 	for err == nil && len(s.Results) < len(s.Rows) {
@@ -89,17 +89,17 @@ func (t Transfer) do(ctx context.Context, o *Operator, s *Step) (last core.JobID
 	return r.last, err
 }
 
-// A transferRun is a Transfer of one step.
+// A transferRun runs a Transfer on one step.
 type transferRun struct {
 	t     Transfer
 	o     *Operator
 	s     *Step
 	x     core.OperatorOp
-	taken []core.JobID // jobs that have copies
-	last  core.JobID   // the last copy
+	taken []core.JobID // taken jobs that have copies
+	last  core.JobID   // id of the last copy
 }
 
-// batch transfers the first of the rows: as many as fit into a visit.
+// batch transfers the first rows: as many as fit into a visit.
 func (r *transferRun) batch(ctx context.Context, rows []core.JobRow) error {
 	size := func(row *core.JobRow) int { return len(r.t.To) + int(row.Size) + claimHead }
 	n, all := 0, 0
@@ -119,14 +119,14 @@ func (r *transferRun) batch(ctx context.Context, rows []core.JobRow) error {
 	}
 	err := r.o.withRoom(ctx, all, put)
 	if isProblem(err, wire.DiskFull) && n > 1 {
-		n = 1 // perhaps there is room for one
+		n = 1 // perhaps there is space for one
 		err = r.o.withRoom(ctx, size(&rows[0]), put)
 	}
 	return err
 }
 
-// visit transfers as many jobs as one visit takes, and returns their number. The journal has
-// room for large bytes of a large body.
+// visit transfers as many jobs as one visit can, and returns their number. The journal has space
+// reserved for a large body of large bytes.
 func (r *transferRun) visit(c *direct.Caller, ids []core.JobID, large uint32) (n int) {
 	x := &r.x
 	x.Act, x.Filter = core.Action{Verb: core.VerbTake}, r.s.Filter
@@ -166,8 +166,8 @@ func (r *transferRun) visit(c *direct.Caller, ids []core.JobID, large uint32) (n
 	return n
 }
 
-// putCopies puts copies of the jobs in r.x, with new ids in the jobs' order. An id is zero if
-// its copy was not put.
+// putCopies puts copies of the jobs in r.x. It returns their new ids in the jobs' order; zero for
+// a copy that was not put.
 func (r *transferRun) putCopies(c *direct.Caller) []core.JobID {
 	m, x, to := r.o.opts.Host.Map, &r.x, []byte(r.t.To)
 	ids := make([]core.JobID, len(x.Jobs))
@@ -187,7 +187,7 @@ func (r *transferRun) putCopies(c *direct.Caller) []core.JobID {
 	return ids
 }
 
-// reached returns how many jobs a visit has come to.
+// reached returns the number of jobs that a visit has acted on.
 func reached(x *core.OperatorOp) int {
 	n := len(x.Results)
 	if x.Results[n-1] == core.StatusMore {
@@ -196,7 +196,7 @@ func reached(x *core.OperatorOp) int {
 	return n
 }
 
-// putBack returns taken jobs to where they were.
+// putBack returns taken jobs to their tube.
 func putBack(c *direct.Caller, shard int, ids []core.JobID) {
 	slices.Reverse(ids)
 	x := core.OperatorOp{Act: core.Action{Verb: core.VerbPutBack}}
@@ -207,9 +207,9 @@ func putBack(c *direct.Caller, shard int, ids []core.JobID) {
 	}
 }
 
-// drop drops the taken jobs once their copies are durable. If the journal does not say so in
-// time, the jobs stay taken until it does. If the server ends before, they are there after the
-// next start, perhaps beside their copies.
+// drop drops the taken jobs once their copies are durable. If the journal does not acknowledge
+// the copies in time, the jobs stay taken until it does. If the server stops first, the jobs
+// exist after the next start, perhaps together with their copies.
 func (r *transferRun) drop(ctx context.Context) error {
 	if len(r.taken) == 0 {
 		return nil
@@ -222,8 +222,7 @@ func (r *transferRun) drop(ctx context.Context) error {
 	return nil
 }
 
-// drop drops taken jobs, even while the server stops. It returns the commit that this depends
-// on.
+// drop drops taken jobs, even while the server stops. It returns the commit of the changes.
 func (o *Operator) drop(shard int, ids []core.JobID) (commit uint64) {
 	x := core.OperatorOp{Act: core.Action{Verb: core.VerbDrop}}
 	o.finish(context.Background(), func(c *direct.Caller) error {
@@ -251,8 +250,8 @@ func (o *Operator) dropLater(shard int, ids []core.JobID, commit uint64) {
 	}
 }
 
-// TransferJob transfers a job, and returns its new id once that is durable. The copy of a reserved
-// job is ready.
+// TransferJob transfers a job, and returns its new id once the change is durable. The copy of a
+// reserved job is ready.
 func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (copied core.JobID, err error) {
 	defer o.did(t.Name(), &err)
 	row, _, err := o.Job(ctx, id, 0)
@@ -281,13 +280,13 @@ func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (
 }
 
 const (
-	// gatheredMost jobs of a shard are sorted at a time. Each takes 24 bytes meanwhile.
+	// gatheredMost is the largest number of jobs that are sorted together; each takes 24 bytes.
 	gatheredMost = 1 << 20
-	// gatheredStep is how many sorted jobs a Step has.
+	// gatheredStep is the number of sorted jobs in a Step.
 	gatheredStep = 4 * bulkStep
 )
 
-// A gathered job was found, and is not transferred yet.
+// A gathered value is a job that was found and is not transferred yet.
 type gathered struct {
 	id    core.JobID
 	since core.Time // when it entered its state
@@ -295,8 +294,8 @@ type gathered struct {
 	state core.State
 }
 
-// before orders jobs for a transfer. Their new ids follow this order, so jobs of the same
-// priority or delay are served in the same order as before.
+// before is the order of a transfer. The new ids have this order, so jobs of the same priority
+// or delay are served in the same order as before.
 func (g gathered) before(h gathered) int {
 	if g.state == core.Buried && h.state == core.Buried {
 		return cmp.Compare(g.since, h.since)
@@ -304,8 +303,8 @@ func (g gathered) before(h gathered) int {
 	return cmp.Or(cmp.Compare(g.state, h.state), cmp.Compare(g.id, h.id))
 }
 
-// transferAll transfers all jobs that s finds. It sorts them first: a scan does not find them
-// in the order in which they would be served.
+// transferAll transfers all jobs that s finds. It sorts them first, because a scan does not find
+// them in the order in which they would be served.
 func (r *bulkRun) transferAll(ctx context.Context, s *selection) error {
 	var list []gathered
 	for more, goOn := true, true; more && goOn; {

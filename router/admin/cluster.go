@@ -7,32 +7,33 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A Cluster is the cluster of a server, as operators see and change it. Any goroutine may call
-// its methods at any time. An error of a change says why it is impossible, or not possible now;
-// the change may go on if there is none.
+// A Cluster lets operators read and change the cluster of a server. Any goroutine may call its
+// methods at any time. An error of a change says why it is impossible, or impossible now. A change
+// without an error may still be in progress.
 type Cluster interface {
 	Status() *wire.Cluster
-	// Leader returns the member that leads, or "" if none is known, and whether it is this one.
-	// It never blocks.
+	// Leader returns the name of the leader, or "" if none is known, and whether this server is
+	// the leader. It never blocks.
 	Leader() (name string, here bool)
-	// FullDisks reports whether this server's full disk refuses changes, and returns the sorted
-	// names of the other members that last reported a full disk. It never blocks.
+	// FullDisks reports whether this server refuses changes because its disk is full, and
+	// returns the sorted names of other members that last reported a full disk. It never blocks.
 	FullDisks() (here bool, others []string)
-	// Disbelieved returns why other servers refuse new connections of this one, with the remedy;
-	// "": they do not. It never blocks.
+	// Disbelieved returns why other servers refuse new connections from this one, with the
+	// remedy; "": they do not. It never blocks.
 	Disbelieved() string
-	// Commits returns how long changes took from their proposal by this server, as the leader,
-	// until they were on the disks of a majority.
+	// Commits returns the times from the proposal of a change by this server, as the leader,
+	// until the change was on the disks of a majority.
 	Commits() stats.Counts
 	// Remove removes a member from the cluster.
 	Remove(ctx context.Context, node string) error
-	// Promote makes a member vote that has only kept a copy.
+	// Promote makes a standby member a voter.
 	Promote(ctx context.Context, node string) error
-	// Transfer makes another member lead, any if node is empty, and waits until it does.
+	// Transfer makes the member node the leader, or any other one if node is empty, and waits
+	// until it leads.
 	Transfer(ctx context.Context, node string) error
 }
 
-// alone is the cluster of a server that has none: it leads.
+// alone implements Cluster for a server without a cluster, which always leads.
 type alone struct{}
 
 func (alone) Status() *wire.Cluster                   { return nil }
@@ -63,7 +64,8 @@ func (o *Operator) ClusterStatus() (*wire.Cluster, error) {
 // ClusterCommits returns Cluster.Commits.
 func (o *Operator) ClusterCommits() stats.Counts { return o.opts.Cluster.Commits() }
 
-// Leads reports whether this server serves clients, as far as it knows. See Confirm.
+// Leads reports whether this server serves clients, as far as it knows; see Confirm. It also
+// returns the name of the known leader.
 func (o *Operator) Leads() (leads bool, leader string) {
 	leader, here := o.opts.Cluster.Leader()
 	return here && o.opts.Life.Phase() == Serving, leader
@@ -81,7 +83,7 @@ func (o *Operator) Following() error {
 	return wire.Following.With("", "server "+leader+" leads", "ask that one")
 }
 
-// Follows reports whether this server has no queue, since another one leads, or may.
+// Follows reports whether this server does not serve the queue, since another one leads or may.
 func (o *Operator) Follows() bool {
 	return o.opts.Life.Phase() == Following && o.opts.Life.Failure() == ""
 }

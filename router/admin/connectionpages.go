@@ -10,20 +10,20 @@ import (
 	"polystalk/router/session"
 )
 
-// The work in one turn of a loop: about 50 microseconds, however many connections there are.
+// Limits of the work in one turn of a loop, which takes about 50 µs for any number of connections.
 const (
-	turnLooks = 256 // sessions to look at
-	turnShows = 32  // sessions to show
-	// showUnits is what a shown session costs in the units of session.Loop, since the system is
-	// asked for the address of its peer.
+	turnLooks = 256 // sessions to examine
+	turnShows = 32  // sessions to list
+	// showUnits is the cost of a listed session in the units of session.Loop: it needs a system
+	// call for the address of its peer.
 	showUnits = 4
 )
 
 // A loopPage has connections of one loop.
 type loopPage struct {
 	rows   []session.Snapshot // to list
-	looked []uint64           // the numbers of all that were looked at
-	upTo   uint64             // no number up to it is left out
+	looked []uint64           // the numbers of all examined sessions
+	upTo   uint64             // all sessions up to this number were examined
 	done   chan struct{}      // closed when the loop has filled the page
 }
 
@@ -44,9 +44,9 @@ func (p *loopPage) fill(l *session.Loop, q *ConnectionQuery, above uint64) {
 	p.upTo = math.MaxUint64
 }
 
-// nextConnections returns connections above a number, sorted by number: all up to the number
-// next that q wants, where MaxUint64 is the end of the list. It takes a bounded number from
-// each loop, all loops at the same time.
+// nextConnections returns the connections that q wants, with numbers above above and up to next,
+// sorted by number. next is MaxUint64 at the end of the list. It examines a bounded number of
+// connections of each loop, on all loops at the same time.
 func (o *Operator) nextConnections(ctx context.Context, q *ConnectionQuery, above uint64) (rows []session.Snapshot, looked int, next uint64, err error) {
 	loops := o.opts.Host.Loops()
 	pages := make([]loopPage, len(loops))
@@ -81,8 +81,8 @@ func (o *Operator) nextConnections(ctx context.Context, q *ConnectionQuery, abov
 	return rows, looked, next, nil
 }
 
-// peers returns the addresses of connections by number. Closed connections are missing, and
-// all further ones if the loops are late: the rest of the reply is useful without them.
+// peers returns the addresses of connections by number. Closed connections are missing. If the
+// loops are late, more are missing, since the reply is useful without them.
 func (o *Operator) peers(ctx context.Context, numbers []uint64) map[uint64]string {
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)

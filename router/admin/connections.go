@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// killWithin is how long KillConnection waits until the connection has given everything
-	// back. Its current operation must end first, and may wait for the disk.
+	// killWithin is the timeout of KillConnection. The current operation of the connection must
+	// end first, and may wait for the disk.
 	killWithin = 5 * time.Second
-	// heldShown is how many jobs of a connection are shown at most.
+	// heldShown is the largest number of reserved jobs shown of a connection.
 	heldShown = 1000
-	// namesShown is how many watched tubes of a connection a list shows at most, and namesAll
-	// how many Connection shows.
+	// namesShown is the largest number of watched tubes of a connection in a list, and namesAll
+	// the largest number that Connection returns.
 	namesShown = 16
 	namesAll   = 1000
 )
 
-// A ConnectionQuery says which connections to list.
+// A ConnectionQuery selects connections.
 type ConnectionQuery struct {
 	Protocol string // a Front's name; empty: any
-	Tube     []byte // that they use, watch or work for; nil: any
+	Tube     []byte // a tube that they use, watch or work for; nil: any
 	Holding  bool   // only those with reserved jobs
 	Limit    int
 }
 
-// wants reports whether to list a session. The caller must hold its loop. Whether it has
-// reserved jobs is checked again in the shards.
+// wants reports whether to list a session. The caller must hold its loop, and must check again in
+// the shards whether the session has reserved jobs.
 func (q *ConnectionQuery) wants(s *session.Session) bool {
 	if q.Protocol != "" && s.Front().Name() != q.Protocol {
 		return false
@@ -48,17 +48,17 @@ func (q *ConnectionQuery) wants(s *session.Session) bool {
 	return t != nil && (q.Tube == nil || t.Knows(q.Tube)) && (!q.Holding || t.Holds())
 }
 
-// A Connection is a connection as operators see it.
+// A Connection describes a connection for operators.
 type Connection struct {
 	session.Snapshot
-	Command string    // the last one; empty: none
-	Holds   uint32    // reserved jobs
-	HeldFor core.Time // how long it has had the first of them
+	Command string    // the last command; empty: none
+	Holds   uint32    // number of reserved jobs
+	HeldFor core.Time // how long it has held the first of them
 	Follows bool      // it waits for results of jobs
 }
 
-// State returns what the connection does: idle, busy, waiting for a job to reserve, sleeping
-// until the server notifies it of one, or closing.
+// State returns the state of the connection: idle, busy, waiting (for a job to reserve), sleeping
+// (until the server notifies it of a job) or closing.
 func (c *Connection) State() string {
 	switch {
 	case c.Life == session.Ready && c.Roles&session.Sleeper != 0:
@@ -69,21 +69,21 @@ func (c *Connection) State() string {
 	return c.Life
 }
 
-// Waits reports whether it waits for a job, or sleeps, since its last command.
+// Waits reports whether the connection waits or sleeps since its last command.
 func (c *Connection) Waits() bool {
 	return c.Life == session.Waiting || c.Roles&session.Sleeper != 0
 }
 
-// Produces reports whether it has put a job.
+// Produces reports whether the connection has put a job.
 func (c *Connection) Produces() bool { return c.Roles&session.Producer != 0 }
 
-// Works reports whether it has tried to reserve a job.
+// Works reports whether the connection has tried to reserve a job.
 func (c *Connection) Works() bool { return c.Roles&session.Worker != 0 }
 
-// PeerName returns its address for people.
+// PeerName returns the client's address as text.
 func (c *Connection) PeerName() string { return session.PeerName(c.Peer) }
 
-// StoppedBy returns what keeps the server from going on with its input.
+// StoppedBy returns the reasons why the server does not read the connection's input.
 func (c *Connection) StoppedBy() []string {
 	names := []string{}
 	for _, s := range []struct {
@@ -103,8 +103,8 @@ func (c *Connection) StoppedBy() []string {
 // A connectionPart is a page of the list of connections.
 type connectionPart struct {
 	Rows   []Connection
-	Looked int    // connections that were looked at
-	Next   uint64 // the list goes on above that number; zero: this is the end
+	Looked int    // number of examined connections
+	Next   uint64 // the next page begins above this number; zero: this is the last page
 	At     time.Time
 }
 
@@ -113,9 +113,9 @@ func noConnection(number uint64) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no connection %d, or no longer", number))
 }
 
-// Connections lists connections with numbers above a number, in their order, which is the
-// order of their arrival. A connection that is open from the first page to the last is on
-// exactly one page. A page may be shorter than the limit.
+// Connections lists connections with numbers above above, in the order of their numbers, which
+// is the order in which they were accepted. A connection that is open from the first page to the
+// last is on exactly one page. A page may be shorter than the limit.
 func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *connectionPart, err error) {
 	if err := o.Ready(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above ui
 	return p, err
 }
 
-// connection adds the name of the last command to a session.
+// connection returns a session with the name of its last command.
 func (o *Operator) connection(p session.Snapshot) Connection {
 	v := Connection{Snapshot: p}
 	at := p.Last
@@ -168,7 +168,7 @@ func (o *Operator) connection(p session.Snapshot) Connection {
 	return v
 }
 
-// askHeld asks the shards for the jobs that the connections have reserved.
+// askHeld sets the fields of rows about reserved jobs, which only the shards know.
 func askHeld(c *direct.Caller, rows []Connection) {
 	type ask struct {
 		of []int // rows
@@ -200,8 +200,8 @@ func askHeld(c *direct.Caller, rows []Connection) {
 	}
 }
 
-// heldJobs returns the jobs that a connection has reserved, without bodies, the longest held
-// first.
+// heldJobs returns the jobs that a connection has reserved, without bodies. The jobs held for
+// longest come first.
 func heldJobs(c *direct.Caller, p *session.Snapshot) (rows []JobRow) {
 	for _, place := range p.Client.Places {
 		x := core.OperatorOp{Limit: heldShown}
@@ -218,7 +218,7 @@ func heldJobs(c *direct.Caller, p *session.Snapshot) (rows []JobRow) {
 	return rows[:min(len(rows), heldShown)]
 }
 
-// Connection returns a connection, and the jobs that it has held for longest.
+// Connection returns a connection, and the reserved jobs that it has held for longest.
 func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection, held []JobRow, err error) {
 	if err := o.Ready(); err != nil {
 		return v, nil, err
@@ -237,8 +237,8 @@ func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection,
 	return v, held, err
 }
 
-// KillConnection closes a connection as if it had broken, and returns once that is done. Its
-// jobs go back to their tubes, as after the loss of a worker.
+// KillConnection closes a connection, and returns once it is closed. Its reserved jobs return to
+// their tubes, as if the client had disconnected.
 func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error) {
 	defer func() { o.counts.add("kill", 0, 0, err) }()
 	if err := o.Ready(); err != nil {
@@ -248,7 +248,7 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error
 	defer cancel()
 	gone := make(chan struct{})
 	err = o.turn(ctx, number, func(s *session.Session) {
-		if ctx.Err() == nil { // else the operator was told that it was not done
+		if ctx.Err() == nil { // else the operator has already got an error
 			s.WhenGone(func() { close(gone) })
 			s.Kill()
 		}
@@ -263,7 +263,7 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error
 	return nil
 }
 
-// turn calls f in a turn of the loop of a session, and waits for its end.
+// turn calls f in a turn of a session's loop, and waits for its end.
 func (o *Operator) turn(ctx context.Context, number uint64, f func(*session.Session)) error {
 	l := o.opts.Host.LoopOf(number)
 	if l == nil {

@@ -11,9 +11,8 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// An ActionCount counts operations of operators, or the jobs that they were done to, by
-// action and result. The result is "done" or the slug of a problem; for jobs, "done" or
-// "skipped".
+// An ActionCount counts operators' operations, or their jobs, by action and result. The result of
+// an operation is "done" or the slug of a problem. The result of a job is "done" or "skipped".
 type ActionCount struct {
 	Action, Result string
 	Count          uint64
@@ -24,14 +23,14 @@ const (
 	skipped = "skipped"
 )
 
-// counts counts operations that change something, not reads. A key is action and result.
+// counts counts operations that are changes, not reads. A key is an action and a result.
 type counts struct {
 	mu               sync.Mutex
 	operations, jobs map[[2]string]uint64
 }
 
-// The actions on jobs, and all others. Each is shown from the start, so that the first one
-// shows as an increase.
+// The actions on jobs, and the other actions. Each is shown from the start with the count zero,
+// so that the first operation is an increase.
 var (
 	jobActions   = []string{"put", "set", "delete", "kick", "bury", "release", "move", "copy", "flush"}
 	otherActions = []string{"pause", "kill", "drain", "undrain"}
@@ -48,8 +47,8 @@ func (d *counts) init() {
 	}
 }
 
-// add counts an operation that has ended with err, the jobs that it has changed, and the
-// jobs that it has skipped.
+// add counts an operation that has ended with err. It has changed changed jobs, and skipped left
+// jobs.
 func (d *counts) add(action string, changed, left uint64, err error) {
 	result := done
 	if p, ok := errors.AsType[*wire.Problem](err); ok {
@@ -68,7 +67,7 @@ func (d *counts) add(action string, changed, left uint64, err error) {
 	}
 }
 
-// did is deferred by an operation on one job, and counts it by its result.
+// did counts an operation on one job, which must defer it.
 func (o *Operator) did(action string, err *error) {
 	changed := uint64(1)
 	if *err != nil {
@@ -77,8 +76,7 @@ func (o *Operator) did(action string, err *error) {
 	o.counts.add(action, changed, 0, *err)
 }
 
-// ActionCounts returns how many operations were done, and to how many jobs, sorted by
-// action and result.
+// ActionCounts returns the counts of operations and of jobs, sorted by action and result.
 func (o *Operator) ActionCounts() (operations, jobs []ActionCount) {
 	o.counts.mu.Lock()
 	defer o.counts.mu.Unlock()

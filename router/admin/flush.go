@@ -10,19 +10,19 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Flush deletes the jobs of a tube that are in some states, but no reserved jobs.
+// A Flush deletes the jobs of a tube that are in some states, except reserved jobs.
 type Flush struct {
 	Tube   string
 	States core.States // of ready, delayed and buried; none means all of these
 	DryRun bool        // only count the jobs
-	// AsOf is Flushed.At of a dry run: jobs that entered their state after it are skipped. Zero:
-	// no job is.
+	// AsOf is Flushed.At of a dry run: jobs that entered their state later are skipped. Zero: no
+	// job is skipped.
 	AsOf core.Time
 }
 
-// Flush runs f, and returns once no deleted job can come back. The jobs go at one moment,
-// unless others came after f.AsOf: then they go one after the other, and the end of ctx ends
-// that. It works when the disk is full.
+// Flush runs f, and returns once the deletes are durable. The jobs are deleted at once, unless
+// others entered their states after f.AsOf. Then the jobs are deleted in steps, and the end of ctx
+// stops that. Flush works on a full disk.
 func (o *Operator) Flush(ctx context.Context, f *Flush) (n core.Flushed, err error) {
 	tube := []byte(f.Tube)
 	if f.DryRun {
@@ -59,11 +59,11 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n core.Flushed, err err
 	return n, o.flushCollected(ctx, f.Tube, x.Flushed.Ticket)
 }
 
-// collectedEvery is how often a flush checks whether the shard has collected all jobs.
+// collectedEvery is the interval at which a flush checks whether the shard has collected all jobs.
 const collectedEvery = time.Millisecond
 
-// flushCollected waits until the ends of all flushed jobs are durable, even while the server
-// stops: nobody sees the jobs any more, but the next start would bring them back.
+// flushCollected waits until the deletes of all flushed jobs are durable, even while the server
+// stops: clients do not see the jobs any more, but the next start would bring them back.
 func (o *Operator) flushCollected(ctx context.Context, tube string, ticket uint64) error {
 	for {
 		var commit uint64
@@ -84,7 +84,7 @@ func (o *Operator) flushCollected(ctx context.Context, tube string, ticket uint6
 	}
 }
 
-// flushBySteps runs f while other jobs come.
+// flushBySteps runs f when other jobs have entered the states after f.AsOf.
 func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n core.Flushed, err error) {
 	var last uint64 // commit
 	x := core.OperatorOp{Filter: core.Filter{EnteredBy: f.AsOf}}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// aliveWithin is how long a loop or a shard may take to respond.
+	// aliveWithin is the timeout for a loop or a shard to respond.
 	aliveWithin = time.Second
-	// aliveFor is how long a result is used again: any client may probe as often as it likes.
+	// aliveFor is how long a result is reused, since clients may probe at any rate.
 	aliveFor = 500 * time.Millisecond
 )
 
@@ -25,7 +25,7 @@ const (
 	fail = "fail"
 )
 
-// check returns a check; detail is used if it is not good.
+// check returns a check; detail is used only if good is false.
 func check(name string, good bool, detail string) wire.Check {
 	c := wire.Check{Name: name, Status: ok}
 	if !good {
@@ -35,8 +35,8 @@ func check(name string, good bool, detail string) wire.Check {
 }
 
 // Alive reports whether the server is alive: within a second, every event loop has a turn and
-// every shard can be owned. A server that ends after a failure is not alive. While it starts or
-// follows, nothing else is checked. Callers share a result for half a second.
+// every shard can be owned. A server that stops after a failure is not alive. A server that starts
+// or follows is alive without these checks. Callers share a result for half a second.
 func (o *Operator) Alive() *wire.Health {
 	life := o.opts.Life
 	h := &wire.Health{Status: ok, State: life.Phase().String()}
@@ -57,7 +57,7 @@ func (o *Operator) Alive() *wire.Health {
 	return h
 }
 
-// probe checks that the loops turn and the shards can be owned.
+// probe checks that every loop has a turn and every shard can be owned.
 func (o *Operator) probe() *[]wire.Check {
 	ctx, cancel := context.WithTimeout(context.Background(), aliveWithin)
 	defer cancel()
@@ -74,8 +74,8 @@ func (o *Operator) probe() *[]wire.Check {
 	return &[]wire.Check{check("loops", detail == "", detail), check("shards", shards == "", shards)}
 }
 
-// stuckShards owns each shard for a moment, and names those that it could not own before ctx
-// ended.
+// stuckShards owns each shard for a moment. It returns text that names the shards that it could
+// not own before ctx ended.
 func (o *Operator) stuckShards(ctx context.Context) string {
 	var stuck []int
 	caller := direct.New(o.opts.Host.Map, o.opts.Host.Clock)
@@ -90,8 +90,8 @@ func (o *Operator) stuckShards(ctx context.Context) string {
 	return fmt.Sprintf("the shards %v could not be owned within %v", stuck, aliveWithin)
 }
 
-// notStarted says why a server does not accept clients yet; "": it does. A follower accepts
-// them and forwards each to the leader.
+// notStarted returns why a server does not accept clients yet; "": it does. A follower accepts
+// clients and forwards them to the leader.
 func (o *Operator) notStarted(p Phase) string {
 	switch p {
 	case Starting:
@@ -105,11 +105,11 @@ func (o *Operator) notStarted(p Phase) string {
 	return ""
 }
 
-// Readiness reports whether clients should come: not while the journal is read, after it has
-// failed, while the server stops, or while it follows and either no server leads or the leader
-// refuses it. (A leader that other servers refuse serves clients all the same.) A drain and a
-// full disk are only notes: workers must still get in, since their deletes make room, and a
-// follower forwards clients to a leader with a disk of its own.
+// Readiness reports whether the server is ready for clients. It is not ready while the journal is
+// read, after the journal has failed, and while the server stops. A follower is not ready if no
+// server leads, or if the leader refuses it; a leader is ready even if others refuse it. A drain
+// and a full disk are only notes: workers must still connect, since their deletes free space, and a
+// follower forwards clients to a leader, which has another disk.
 func (o *Operator) Readiness() *wire.Health {
 	life := o.opts.Life
 	phase := life.Phase()
@@ -137,7 +137,7 @@ func (o *Operator) Readiness() *wire.Health {
 	return h
 }
 
-// spaceNotes names full disks and their effect. It does not wait for a disk.
+// spaceNotes returns notes about full disks and their effect. It does not wait for a disk.
 func (o *Operator) spaceNotes(phase Phase) (notes []string) {
 	_, pressure := o.kept()
 	here, others := o.opts.Cluster.FullDisks()

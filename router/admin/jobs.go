@@ -19,8 +19,8 @@ type NewJob struct {
 	Body            []byte
 }
 
-// Put puts a job into a tube, which is made if need be, and returns its id once it is
-// durable.
+// Put puts a job into a tube, and returns its id once it is durable. The tube is created if it
+// does not exist.
 func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error) {
 	defer o.did("put", &err)
 	if err := checkSize(j.Body, o.opts.MaxJobSize()); err != nil {
@@ -55,10 +55,10 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 	return id, err
 }
 
-// pieceMax is the largest piece of a large body.
+// pieceMax is the largest piece of a large body, in bytes.
 const pieceMax = 1 << 20
 
-// stored returns a body as the core takes it: a large body is a copy, in pieces.
+// stored returns a body in the form that the core takes: a large body is copied, in pieces.
 func stored(body []byte) ([]byte, core.Large) {
 	if len(body) <= slab.MaxSize {
 		return body, nil
@@ -83,8 +83,8 @@ func noJob(id core.JobID) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no job %d", id))
 }
 
-// Job returns a durable job, with at most body bytes of its body. The version changes
-// whenever anything about the job does. It is valid in this process only.
+// Job returns a durable job, with at most body bytes of its body. The version changes with every
+// change of the job, and is valid in this process only.
 func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row JobRow, version uint64, err error) {
 	row, large, version, err := o.job(ctx, id, body)
 	if large != nil {
@@ -93,8 +93,8 @@ func (o *Operator) Job(ctx context.Context, id core.JobID, body uint32) (row Job
 	return row, version, err
 }
 
-// WholeJob is Job with the whole body, in pieces. A large body is shared with the job and
-// must not be changed.
+// WholeJob is Job with the whole body, in pieces. The caller must not change the body: a large
+// one is the job's own memory.
 func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, body core.Large, version uint64, err error) {
 	row, body, version, err = o.job(ctx, id, math.MaxUint32)
 	if body == nil {
@@ -103,7 +103,7 @@ func (o *Operator) WholeJob(ctx context.Context, id core.JobID) (row JobRow, bod
 	return row, body, version, err
 }
 
-// job is Job, with a large body apart.
+// job is Job, but returns a large body in large.
 func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row JobRow, large core.Large, version uint64, err error) {
 	var commit uint64
 	err = o.read(ctx, func(c *direct.Caller) (err error) {
@@ -133,8 +133,8 @@ type Edit struct {
 	Expect uint64 // the version that the job must have; zero: any
 }
 
-// Edit changes a job and returns its new version once the change is durable; zero: the job
-// is gone by then.
+// Edit changes a job and returns its new version once the change is durable; zero: the job was
+// deleted meanwhile.
 func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version uint64, err error) {
 	defer o.did("set", &err)
 	if err := checkSize(e.Body, o.opts.MaxJobSize()); err != nil {
@@ -159,8 +159,8 @@ func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version ui
 	return version, err
 }
 
-// Act deletes, kicks, releases or buries a job. With force, it deletes or buries a reserved job,
-// too. A worker that loses its job is ignored from then on. Deleting works when the disk is full.
+// Act deletes, kicks, releases or buries a job. With force, it also deletes or buries a reserved
+// job. A worker that has lost its job can no longer change it. A delete works on a full disk.
 func (o *Operator) Act(ctx context.Context, id core.JobID, verb core.Verb, force bool) (err error) {
 	a := core.Action{Verb: verb, Force: force || verb == core.VerbRelease}
 	defer o.did(Verb{a}.Name(), &err)
@@ -180,7 +180,7 @@ func (o *Operator) Act(ctx context.Context, id core.JobID, verb core.Verb, force
 	return o.change(ctx, len(row.Tube)+int(row.Size), act)
 }
 
-// actOn does x.Act to one job. It returns the result, and the commit that it depends on.
+// actOn runs x.Act on one job. It returns the result, and the commit that it depends on.
 func actOn(c *direct.Caller, id core.JobID, admitted uint32, x *core.OperatorOp) (core.Status, uint64) {
 	op := c.Op()
 	op.ActOnMany([]core.JobID{id}, x)
@@ -191,14 +191,14 @@ func actOn(c *direct.Caller, id core.JobID, admitted uint32, x *core.OperatorOp)
 	return core.StatusNotFound, 0
 }
 
-// refused returns the problem of a job that was not changed; nil if it was.
+// refused returns the problem of a job that was not changed for the reason s; nil if s is OK.
 func (o *Operator) refused(c *direct.Caller, id core.JobID, s core.Status) error {
 	switch s {
 	case core.StatusOK:
 		return nil
 	case core.StatusInUse:
 		return wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
-	case core.StatusChanged, core.StatusUnadmitted: // the body has changed meanwhile
+	case core.StatusChanged, core.StatusUnadmitted: // another change came first
 		return wire.Changed.Problem(fmt.Sprintf("job %d is not what it was", id))
 	case core.StatusMoving:
 		return wire.JobMoved.Problem(fmt.Sprintf("job %d is being moved to another tube", id))

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// operationsWait operations may wait while one runs.
+	// operationsWait is the number of operations that may wait while one runs.
 	operationsWait = 16
-	// operationsKept operations of each role are remembered, running and ended ones.
+	// operationsKept is the number of operations of each role in the list, also ended ones.
 	operationsKept = 100
 )
 
-// An Asked is a Bulk and the request for it.
+// An Asked is a Bulk and its request.
 type Asked struct {
 	Bulk    Bulk
 	Name    string             // of the token
 	Role    string             // the token's
 	Request string             // its id
-	As      *wire.NewOperation // without the ids, which may be many
-	IDs     int                // how many ids
+	As      *wire.NewOperation // without the ids, since there may be many
+	IDs     int                // number of ids
 	Detail  string             // for the audit
 }
 
@@ -39,7 +39,7 @@ type Operation struct {
 
 	cancel  context.CancelCauseFunc
 	started chan struct{} // closed when it starts to run
-	done    chan struct{} // closed when it has ended; the next three are set then
+	done    chan struct{} // closed when it has ended; the next three fields are set before
 	err     error
 	ended   time.Time
 	crash   string // see Crash
@@ -48,7 +48,8 @@ type Operation struct {
 	atEnd []func()   // called at the end
 }
 
-// AtEnd calls f once the operation has ended, before the server can end; at once if it has.
+// AtEnd calls f after the operation has ended, and before the server can stop. If the operation
+// has already ended, AtEnd calls f now.
 func (op *Operation) AtEnd(f func()) {
 	op.last.Lock()
 	defer op.last.Unlock()
@@ -64,7 +65,7 @@ func (op *Operation) end(err error) {
 	op.last.Lock()
 	defer op.last.Unlock()
 	op.err, op.ended = err, time.Now()
-	op.Bulk.IDs = nil // the operation stays in the list
+	op.Bulk.IDs = nil // free the memory: the operation stays in the list
 	close(op.done)
 	for _, f := range op.atEnd {
 		f()
@@ -78,8 +79,8 @@ func (op *Operation) Done() <-chan struct{} { return op.done }
 // Cancel ends the operation as soon as possible, with why as its problem.
 func (op *Operation) Cancel(why string) { op.cancel(wire.Cancelled.Problem(why)) }
 
-// State returns waiting, running, done, cancelled or failed. After the end, it also returns
-// when that was, and the problem.
+// State returns waiting, running, done, cancelled or failed. After the end, it also returns the
+// time of the end, and the problem.
 func (op *Operation) State() (state string, ended time.Time, err error) {
 	switch {
 	case !isClosed(op.done) && !isClosed(op.started):
@@ -103,8 +104,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Crash returns the panic and the stack of an operation that has panicked, else "". Call it
-// after the end.
+// Crash returns the panic and the stack of an operation that has panicked, else "". The operation
+// must have ended.
 func (op *Operation) Crash() string { return op.crash }
 
 // Operations has the operations of a server, and runs one at a time. Any goroutine may call its
@@ -123,9 +124,9 @@ func NewOperations(o *Operator) *Operations {
 	return &Operations{o: o, turn: make(chan struct{}, 1)}
 }
 
-// Begin begins an operation, which ctx ends, and calls ended after it. The error is Busy if
-// too many operations wait. If the role has too many operations, its oldest one is forgotten:
-// a role must not hide what another one did.
+// Begin begins an operation, and calls ended after its end. The end of ctx cancels the operation.
+// The error is Busy if too many operations wait. If the role has too many operations, the oldest
+// ended one of this role is removed: a role must not hide the operations of another role.
 func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +160,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 	return op, nil
 }
 
-// run runs op in its turn. If op panics, other operations go on.
+// run runs op in its turn. A panic of op is recovered and becomes its problem.
 func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -189,7 +190,7 @@ func (l *Operations) List() []*Operation {
 	return all
 }
 
-// Find returns the operation of an id, or nil.
+// Find returns the operation with an id, or nil.
 func (l *Operations) Find(id uint64) *Operation {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,16 +1,15 @@
-// Package admin does what operators ask of a server, however they ask: package http serves
-// it.
+// Package admin runs operators' requests on a server, without HTTP: package http calls it.
 //
 //	http ──► Operator ──► direct.Caller ──► shards
 //	             ├──────► session.Loop: connections, a bounded number in each turn
-//	             ├──────► Life: how far the start is, and why the server ends
-//	             └──────► Sample: the figures of one moment, shared by all callers
+//	             ├──────► Life: the phase of the server, and its failure
+//	             └──────► Sample: the figures at one time, shared by all callers
 //
 // No caller is an event loop, so all may block: for a shard, the journal, or memory. Each
-// operation visits shards for a bounded time, so clients are not delayed. A change is
-// reported once the journal has acknowledged it. An operation of several visits that belong
-// together, such as moving jobs to another tube, runs to its end even if its caller has
-// gone. Errors are of type *admin.Problem (package codec/admin), each with a remedy.
+// operation visits shards for a bounded time, so clients are not delayed. A change is reported
+// once the journal has acknowledged it. An operation of several visits that belong together, such
+// as a move of jobs to another tube, is completed even after the end of its context. Errors are of
+// type *admin.Problem (package codec/admin), each with a remedy.
 package admin
 
 import (
@@ -28,35 +27,35 @@ import (
 	"polystalk/shard/stats"
 )
 
-// Options are the parts of a server that an Operator works on. All must be given, except
-// Turn, Cluster, and Followed without a Cluster.
+// Options has the parts of a server that an Operator needs. All are required, except Turn,
+// Cluster, and Followed without a Cluster.
 type Options struct {
 	Host   *session.Host
 	Life   *Life
-	Gate   *direct.Gate    // the journal wakes it
-	Fronts []session.Front // the protocols, in the order in which their kinds are counted
-	// LoopsTurn waits until every event loop has had a turn. The error names the loops that
-	// had none before ctx ended.
+	Gate   *direct.Gate    // woken by the journal
+	Fronts []session.Front // the protocols, in the order of their command counters
+	// LoopsTurn waits until every event loop has had a turn. The error names the loops without a
+	// turn before ctx ended.
 	LoopsTurn       func(ctx context.Context) error
 	ConnectionLimit func() (n int, from string)
 	SetDraining     func(bool)    // refuses new jobs, or accepts them again
 	MaxJobSize      func() uint32 // bytes of a job's body
-	// Turn, if not nil, is called instead of sleeping: see direct.Caller.TakeTurns.
+	// Turn, if not nil, is called instead of time.Sleep: see direct.Caller.TakeTurns.
 	Turn     func()
 	Cluster  Cluster               // nil: the server is alone
-	Followed func() commit.Storage // keeps the leader's jobs in the phase Following
+	Followed func() commit.Storage // returns the journal in the phase Following
 }
 
-// callersMost is how many operations run at a time; others wait. More would not be quicker:
-// each uses a processor, and the event loops need them all.
+// callersMost is the largest number of operations that run at the same time; others wait. More
+// would not be faster: each uses a processor, and the event loops need all processors.
 const callersMost = 4
 
-// An Operator runs operators' requests. Any goroutine may use it at any time. Before the
-// server serves, most methods return the problem that Ready reports.
+// An Operator runs operators' requests. Any goroutine may use it at any time. In other phases than
+// Serving, most methods return the problem of Ready.
 type Operator struct {
 	opts    Options
 	started time.Time
-	callers chan *direct.Caller // the free ones
+	callers chan *direct.Caller // the free callers
 	samples cached[Sample]
 	tubes   cached[TubeSample]
 	checks  cached[[]wire.Check]
@@ -80,8 +79,8 @@ func New(o Options) *Operator {
 	return op
 }
 
-// Steps returns how long operations have owned shards, one value for each visit. A shard
-// serves no client meanwhile.
+// Steps returns the times that operations have owned a shard, one for each visit. The shard serves
+// no client meanwhile.
 func (o *Operator) Steps() stats.Counts { return o.steps.Read() }
 
 // Started returns when the server was made.
@@ -118,7 +117,7 @@ func (o *Operator) Ready() error {
 	return nil
 }
 
-// journal returns where changes are kept; nil: nowhere.
+// journal returns the journal; nil: there is none.
 func (o *Operator) journal() commit.Storage { return o.opts.Host.Journal }
 
 // run calls f with a free caller.
@@ -129,8 +128,8 @@ func (o *Operator) run(ctx context.Context, f func(c *direct.Caller) error) erro
 	return o.finish(ctx, f)
 }
 
-// finish is run for the end of an operation that has begun. It works while the server stops,
-// too: the server waits for it.
+// finish is run for the last part of an operation. It also works while the server stops, since the
+// server waits for operations.
 func (o *Operator) finish(ctx context.Context, f func(c *direct.Caller) error) error {
 	var c *direct.Caller
 	select {
@@ -139,14 +138,14 @@ func (o *Operator) finish(ctx context.Context, f func(c *direct.Caller) error) e
 		return wire.Busy.Problem("the operations before this one take too long")
 	}
 	defer func() {
-		c.Op() // so that the caller refers to nothing of f
+		c.Op() // drop references to the values of f
 		o.callers <- c
 	}()
 	return f(c)
 }
 
-// read is run for an f that changes nothing. It returns f's result, even an error, only if
-// no other server leads by then.
+// read is run for an f that changes nothing. It returns f's result, also an error, only if no other
+// server leads after f.
 func (o *Operator) read(ctx context.Context, f func(c *direct.Caller) error) error {
 	if err := o.Ready(); err != nil {
 		return err
@@ -158,9 +157,8 @@ func (o *Operator) read(ctx context.Context, f func(c *direct.Caller) error) err
 	return err
 }
 
-// Confirm returns nil if the server runs operations, and no other server led when Confirm
-// was called. Then everything that was read before, of jobs or of this process, is as new as
-// that. The error is a problem.
+// Confirm returns nil if the server runs operations, and no other server led at the time of the
+// call. Then values that were read before were current when they were read. The error is a problem.
 func (o *Operator) Confirm(ctx context.Context) error {
 	if err := o.Ready(); err != nil {
 		return err
@@ -168,9 +166,9 @@ func (o *Operator) Confirm(ctx context.Context) error {
 	return o.fence(ctx)
 }
 
-// fence is Confirm for a caller that has seen the server Ready. A server that is alone, or
-// leads with a lease, need not wait. A leader without a lease waits for a commit, as clients
-// of the protocols do: see session.Host.LeaseFence.
+// fence is Confirm for a caller for which Ready has returned nil. A server that is alone, or leads
+// with a lease, need not wait. A leader without a lease waits for a commit, like replies to clients
+// of the protocols: see session.Host.LeaseFence.
 func (o *Operator) fence(ctx context.Context) error {
 	least := o.opts.Host.LeaseFence
 	if least == nil || o.opts.Gate.Committed(ctx, o.journal(), least()) == nil {
@@ -183,13 +181,13 @@ func (o *Operator) fence(ctx context.Context) error {
 		"try again: it is confirmed, or another server leads soon; GET /api/v1/cluster names it")
 }
 
-// change runs f, which records at most size bytes of a body and a tube's name, once there is
-// room in the journal, and waits until the commit that f returns is acknowledged.
+// change runs f once the journal has space, and waits until the commit that f returns is
+// acknowledged. f may record at most size bytes of a body and a tube's name.
 func (o *Operator) change(ctx context.Context, size int, f func(c *direct.Caller) (commit uint64, err error)) error {
 	return o.withRoom(ctx, size, func() error { return o.durably(ctx, f) })
 }
 
-// withRoom calls f once the journal has room for size bytes of a body and a tube's name.
+// withRoom calls f once the journal has space for size bytes of a body and a tube's name.
 func (o *Operator) withRoom(ctx context.Context, size int, f func() error) error {
 	if err := o.Ready(); err != nil {
 		return err
@@ -201,7 +199,7 @@ func (o *Operator) withRoom(ctx context.Context, size int, f func() error) error
 	if err := o.opts.Gate.Room(ctx, storage); err != nil {
 		return o.noRoom(err)
 	}
-	if size > slab.MaxSize { // smaller records come in one piece
+	if size > slab.MaxSize { // smaller records need no reserved space
 		var claim commit.Claim
 		if err := o.opts.Gate.Claim(ctx, storage, &claim, int64(size+claimHead)); err != nil {
 			return o.noRoom(err)
@@ -211,11 +209,11 @@ func (o *Operator) withRoom(ctx context.Context, size int, f func() error) error
 	return f()
 }
 
-// claimHead bytes are more than a job takes in the journal besides its body and the name
-// of its tube.
+// claimHead is an upper bound of the size of a job's record without its body and the name of its
+// tube, in bytes.
 const claimHead = 256
 
-// noRoom returns the problem of a change that waited for room in the journal.
+// noRoom returns the problem of a change that has waited for space in the journal.
 func (o *Operator) noRoom(err error) error {
 	if errors.Is(err, direct.ErrFull) {
 		return wire.DiskFull.Problem("")
@@ -232,8 +230,8 @@ func isProblem(err error, kind *wire.Kind) bool {
 	return ok && p.Type == wire.ProblemPath+kind.Slug
 }
 
-// durably is change for an f that takes no space: it works when the disk is full. It gives
-// the caller back before it waits for the journal, so that many changes share a commit.
+// durably is change for an f that needs no space: it works on a full disk. It frees the caller
+// before it waits for the journal, so that many changes share a commit.
 func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit uint64, err error)) error {
 	var n uint64
 	err := o.run(ctx, func(c *direct.Caller) (err error) {
@@ -263,10 +261,10 @@ func (o *Operator) committed(ctx context.Context, commit uint64) error {
 	return nil
 }
 
-// restMost is how long a shard is left to others at most between two visits.
+// restMost is the longest rest between two visits.
 const restMost = time.Millisecond
 
-// rest leaves a shard to others for as long as the visit that began at start has taken.
+// rest leaves a shard to others for as long as the visit that began at start.
 func (o *Operator) rest(start time.Time) { o.sleep(min(time.Since(start), restMost)) }
 
 // sleep leaves the shards to others for a while.
@@ -278,7 +276,7 @@ func (o *Operator) sleep(d time.Duration) {
 	time.Sleep(d)
 }
 
-// await waits until done is closed. It returns false if ctx has ended before.
+// await waits until done is closed. It returns false if ctx ends first.
 func (o *Operator) await(ctx context.Context, done <-chan struct{}) bool {
 	for o.opts.Turn != nil && ctx.Err() == nil {
 		select {
@@ -314,7 +312,7 @@ func (o *Operator) DayOf(t core.Time) time.Time {
 	return time.Unix(0, int64(core.DayOf(t, o.ahead()))).UTC()
 }
 
-// AtDay returns the moment of the server's clock at a time of day, as far as it is known now.
+// AtDay returns the moment of the server's clock at a time of day, by the current offset.
 func (o *Operator) AtDay(day time.Time) core.Time {
 	return core.DayOf(core.Time(day.UnixNano()), -o.ahead())
 }

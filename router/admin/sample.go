@@ -15,16 +15,16 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Sample has the server's figures at about one moment. It never changes, so all callers
-// within sampleFor share it.
+// A Sample has the server's figures at about one time. It is immutable, so all callers within
+// sampleFor share it.
 type Sample struct {
-	Number   uint64 // counts samples
+	Number   uint64 // increases with each sample
 	At       time.Time
 	Started  time.Time
 	Draining bool
 
 	Jobs        core.Counts
-	Flow        core.Flow // through all tubes, since the start
+	Flow        core.Flow // of all tubes, since the start
 	Tubes       int
 	Shards      []shard.Counters
 	Loops       int
@@ -36,8 +36,8 @@ type Sample struct {
 	Pressure commit.Pressure
 }
 
-// A protocol counts the well-formed commands of a protocol by kind, and the errors that it
-// has replied with. Kinds and errors without a name are left out.
+// A protocol counts the well-formed commands of a protocol by kind, and its error replies. Kinds
+// and errors without a name are omitted.
 type protocol struct {
 	Name     string
 	Kinds    []Count
@@ -62,11 +62,11 @@ func counted(names []string, n []uint64) (list []Count, rest []uint64) {
 	return list, n[len(names):]
 }
 
-// sampleFor is how long a sample is used: any number of callers costs one sum over all shards
-// a second.
+// sampleFor is how long a sample is reused. So callers cause at most one sum over all shards per
+// second.
 const sampleFor = time.Second
 
-// A cached value is made again when it is too old.
+// A cached value is replaced when it is too old.
 type cached[T any] struct {
 	mu sync.Mutex // held while the value is made
 	at time.Time
@@ -141,8 +141,8 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	return v
 }
 
-// Server returns what a sample says about the server, without the program's version and the
-// histograms of jobs.
+// Server returns the server's figures of a sample, without the program's version and the counts
+// of events.
 func (o *Operator) Server(v *Sample) *wire.Server {
 	host, _ := os.Hostname() // empty: it has none
 	return &wire.Server{
@@ -164,7 +164,7 @@ func (o *Operator) Server(v *Sample) *wire.Server {
 // pressures has the names of commit.Pressure.
 var pressures = [...]string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
 
-// Journal returns the state of the journal now, also on a follower.
+// Journal returns the current state of the journal, also on a follower.
 func (o *Operator) Journal() (*wire.Journal, error) {
 	if err := o.Ready(); err != nil && o.opts.Life.Phase() != Following {
 		return nil, err
@@ -173,9 +173,9 @@ func (o *Operator) Journal() (*wire.Journal, error) {
 	return journalValue(s, p), nil
 }
 
-// Kept returns the state of the journal, also on a follower; nil: there is none, or it is being
-// read, or the server stops. It asks the disk for its free space, and waits for that. The
-// pressure of a follower is Full or Open: it has no clients that could wait.
+// Kept returns the state of the journal, also on a follower; nil: there is none, it is being read,
+// or the server stops. It blocks while it reads the free space of the disk. The pressure of a
+// follower is Full or Open, since a follower has no clients that could wait.
 func (o *Operator) Kept() (*commit.Stats, commit.Pressure) {
 	j, p := o.kept()
 	if j == nil {

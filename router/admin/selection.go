@@ -9,16 +9,16 @@ import (
 	"polystalk/shard/core"
 )
 
-// A selection finds the jobs of a Bulk, and holds only the jobs of one visit.
+// A selection finds the jobs of a Bulk. It stores only the jobs of one visit.
 type selection struct {
 	o      *Operator
 	q      *JobQuery
 	ids    [][]core.JobID // by shard; nil: all jobs are scanned
-	gone   uint64         // ids that no shard has
-	toLook uint64         // jobs to look at, approximately
+	gone   uint64         // number of ids that no shard has
+	toLook uint64         // jobs to examine, approximately
 
-	// The jobs that the last visit has found, its shard, and how many of the ids that it came
-	// to have no job. They are valid until the next visit.
+	// The jobs that the last visit has found, its shard, and how many of its ids have no job.
+	// They are valid until the next visit.
 	rows    []core.JobRow
 	at      int
 	missing uint64
@@ -28,8 +28,8 @@ type selection struct {
 	x      core.OperatorOp
 }
 
-// newSelection returns a selection of the jobs of b that were in their states at asOf. A
-// missing tube is a problem, unless it may have gone since a dry run.
+// newSelection returns a selection of the jobs of b that were in their states at asOf. A tube that
+// does not exist is a problem, unless it may have been removed since a dry run.
 func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*selection, error) {
 	s := &selection{o: o, q: &b.Jobs}
 	f := &s.x.Filter
@@ -74,7 +74,7 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 	return s, err
 }
 
-// rewind starts the selection again.
+// rewind restarts the selection at its first job.
 func (s *selection) rewind() {
 	s.x.Cursor, s.visits, s.missing = core.Cursor{}, 0, s.gone
 	s.shard = 0
@@ -130,8 +130,8 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 	return more, s.keep(ctx)
 }
 
-// keep applies what the shard could not check to the jobs that were found. It searches large
-// bodies here, where nothing waits for a shard.
+// keep applies the conditions that the shard has not checked. It searches large bodies here, where
+// no shard is owned.
 func (s *selection) keep(ctx context.Context) error {
 	s.rows = slices.DeleteFunc(s.x.Jobs, func(row core.JobRow) bool {
 		return !s.q.AllTubes && row.Tube != s.q.Tube || row.Large != nil && (ctx.Err() != nil || !contains(row.Large, s.x.Filter.Contains))
@@ -147,7 +147,7 @@ func (s *selection) keep(ctx context.Context) error {
 
 // step returns a step with rows of the shard that was visited last.
 func (s *selection) step(rows []core.JobRow) *Step {
-	// The bodies were searched, and are the same unless an operator has edited a job since.
+	// The bodies were searched already. Only an edit by an operator changes a body.
 	step := &Step{Shard: s.at, Rows: rows, Filter: s.x.Filter}
 	step.Filter.Contains = nil
 	return step

@@ -16,9 +16,9 @@ func noTube(name string) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no tube \"%s\"", wire.ShownName(name))) // %q would escape it twice
 }
 
-// checkName refuses the name of a tube into which no job can be put. A Gearman function may
-// have any bytes in its name, so any bytes are accepted here: jobs that one server exports,
-// another one imports.
+// checkName refuses the name of a tube into which no job can be put. It accepts any bytes, because
+// a Gearman function may have any bytes in its name, and a server must be able to import the jobs
+// that another server has exported.
 func checkName(field, name string) error {
 	if name != "" && len(name) <= wire.TubeNameMax {
 		return nil
@@ -26,13 +26,13 @@ func checkName(field, name string) error {
 	return wire.Invalid.With(field, fmt.Sprintf("the name has %d bytes", len(name)), fmt.Sprintf("give 1 to %d bytes", wire.TubeNameMax))
 }
 
-// tubeStats returns the statistics of a tube; false: it does not exist.
+// tubeStats returns the statistics of a tube; false: the tube does not exist.
 func tubeStats(c *direct.Caller, name string) (s core.TubeStats, ok bool) {
 	c.Op().StatsTube([]byte(name), &s)
 	return s, c.DoTube(name).Status == core.StatusOK
 }
 
-// Pause keeps clients from reserving jobs of a tube for some seconds; zero ends a pause.
+// Pause stops reservations from a tube for some seconds; zero ends a pause.
 func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) (err error) {
 	defer func() { o.counts.add("pause", 0, 0, err) }()
 	return o.change(ctx, 0, func(c *direct.Caller) (uint64, error) {
@@ -45,13 +45,13 @@ func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) (err 
 	})
 }
 
-// Kick makes up to count jobs of a tube ready: the buried ones if there are any, else the
-// delayed ones. The end of ctx ends it between two visits.
+// Kick makes up to count jobs of a tube ready: buried jobs if there are any, else delayed jobs. The
+// end of ctx ends it between two visits.
 func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked uint32, err error) {
 	defer func() { o.counts.add("kick", uint64(kicked), 0, err) }()
 	broken := false
 	err = o.change(ctx, 0, func(c *direct.Caller) (commit uint64, err error) {
-		if _, ok := tubeStats(c, name); !ok { // Use would make it
+		if _, ok := tubeStats(c, name); !ok { // Use would create the tube
 			return 0, noTube(name)
 		}
 		c.Op().Use([]byte(name), 0)

@@ -13,37 +13,37 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A TubeSample has all tubes, each as of a visit to its shard. It never changes, so all callers
-// within tubesFor share it.
+// A TubeSample has all tubes, each at the time of a visit to its shard. It is immutable, so all
+// callers within tubesFor share it.
 type TubeSample struct {
-	Number uint64 // changes with the rows, unless only time has changed them
+	Number uint64 // increases when rows change, except changes that time alone causes
 	At     time.Time
 	Rows   []core.TubeRow // shard by shard, each in the order of its table
-	Rates  []Rates        // of each row
-	// Changed has, for each row, the Number of the sample in which it last changed, unless only
-	// time has changed it.
+	Rates  []Rates        // for each row
+	// Changed has, for each row, the Number of the sample in which it last changed, without
+	// changes that time alone causes.
 	Changed []uint64
 
-	ends []int // where each shard's rows end
+	ends []int // index after the last row of each shard
 }
 
-// Rates are events of a tube per second: averages with exponential decay over ratesOver. They
-// are zero in the first sample of a tube.
+// Rates are the events of a tube per second, as averages with exponential decay over ratesOver.
+// They are zero in the first sample of a tube.
 type Rates struct {
 	Put, Reserve, Delete, Timeout float32
 }
 
 const (
-	// tubesFor is how long a TubeSample is used.
+	// tubesFor is how long a TubeSample is reused.
 	tubesFor = 2 * time.Second
 	// ratesOver is the decay time of the averages.
 	ratesOver = time.Minute
-	// ratesForgotten is how long rates survive without a sample. After it they start again,
-	// since the events since then say little about the last minute.
+	// ratesForgotten is the longest time between two samples from which rates are made. After a
+	// longer time, the events say little about the last minute, and the rates restart at zero.
 	ratesForgotten = 2 * time.Minute
 )
 
-// Tubes returns all tubes as of the last two seconds. Shards are only visited on request.
+// Tubes returns all tubes, at most two seconds old. Shards are only visited on request.
 func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
 	return o.TubesWithin(ctx, tubesFor)
 }
@@ -66,11 +66,11 @@ func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSam
 	return v, err
 }
 
-// tubesMore tubes may be made while the others are listed, without a larger list.
+// tubesMore is the number of tubes that can be created during a sample without a larger list.
 const tubesMore = 64
 
-// inVisit returns for how many of the tubes a visit needs room. It is allocated before the
-// visit, so that 50,000 rows are not copied while a shard is owned.
+// inVisit returns the largest number of rows in a visit. They are allocated before the visit, so
+// that 50,000 rows are not copied while a shard is owned.
 func inVisit(tubes int) int { return min(core.TubesMost, tubes+tubesMore) }
 
 // sampleTubes lists all tubes in bounded visits; nil: ctx has ended.
@@ -102,9 +102,9 @@ func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSampl
 	return v
 }
 
-// follow sets the rates, what has changed since the last sample, which may be nil, and the number.
-// A shard's rows are sorted by id, so one pass over both samples is enough. The same id with
-// another name is another tube.
+// follow sets Number, Rates and Changed. old is the last sample; it may be nil. A shard's rows are
+// sorted by id, so one pass over both samples is enough. The same id with another name is another
+// tube.
 func (v *TubeSample) follow(old *TubeSample) {
 	next := uint64(1)
 	if old != nil {
@@ -143,21 +143,21 @@ func (v *TubeSample) follow(old *TubeSample) {
 	}
 }
 
-// timeless returns a row without the fields that time alone changes.
+// timeless returns a row without the values that time alone changes.
 func timeless(row *core.TubeRow) core.TubeRow {
 	r := *row
 	r.Oldest, r.PauseLeft = 0, min(r.PauseLeft, 1)
 	return r
 }
 
-// next returns the rates after took seconds, in which a tube has changed from old to now.
+// next returns the rates after took seconds, during which a tube has changed from old to now.
 func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 	mean := func(was float32, from, to uint64) float32 {
 		if to < from { // a new tube of the same name
 			return 0
 		}
 		rate := float64(was)*keep + float64(to-from)/took*(1-keep)
-		if rate < 1e-4 { // one in hours: the rates of an idle tube become zero
+		if rate < 1e-4 { // an event in hours: the rates of an idle tube become zero
 			return 0
 		}
 		return float32(rate)
@@ -177,8 +177,8 @@ type TubeView struct {
 	Flow core.Flow
 }
 
-// View adds the present histograms of its tube to a row, by a visit to the shard. They are empty
-// if the tube is gone.
+// View returns row i of a sample with the current histograms of its tube, which it reads in a
+// visit to the shard. They are empty if the tube does not exist any more.
 func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
 	var f [1]core.Flow
 	if v.Rows[i].Events != ([stats.Events]uint64{}) { // something was reserved
@@ -187,7 +187,7 @@ func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, 
 	return TubeView{v.Rows[i], v.Rates[i], f[0]}, err
 }
 
-// flowOf returns what has passed through a tube; false: it does not exist. x can be used again.
+// flowOf returns the flow of a tube; false: the tube does not exist. It uses x, which can be reused.
 func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok bool) {
 	x.Flow = core.Flow{}
 	c.Op().AskFlow([]byte(name), x)
@@ -195,7 +195,7 @@ func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok 
 	return x.Flow, ok
 }
 
-// Tube returns a tube as of now. Its rates are as of the last two seconds.
+// Tube returns the current state of a tube. Its rates may be two seconds old.
 func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
 	err = o.read(ctx, func(c *direct.Caller) error {
 		var ok bool
@@ -223,8 +223,8 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 	return t, nil
 }
 
-// Flows reads the present histograms of some rows of a sample into out, which is as long as
-// rows. Each takes a visit to a shard. They are empty if the tube is gone.
+// Flows reads the current histograms of some rows of a sample into out, which must be as long as
+// rows. Each takes a visit to a shard. They are empty if the tube does not exist any more.
 func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
 	return o.read(ctx, func(c *direct.Caller) error {
 		var x core.OperatorOp

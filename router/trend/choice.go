@@ -9,13 +9,13 @@ import (
 	"polystalk/router/admin"
 )
 
-// stay is how long a chosen tube stays after it was last among the busiest.
+// stay is how long a tube stays chosen after it was last among the busiest.
 const stay = time.Hour
 
-// A Choice selects the tubes that are shown where there is room for some: first those that
-// match, then the busiest. A chosen tube stays until it is gone, or was for an hour not among
-// the busiest, twice as many as are chosen: graphs with holes and alerts on series that come
-// and go help nobody. All methods may be called concurrently.
+// A Choice selects a bounded number of tubes to show: first the tubes that match, then the
+// busiest. A tube stays chosen until it is removed, or for an hour was not one of the 2*most
+// busiest. Without this, graphs would have holes, and series of alerts would come and go. All
+// methods may be called concurrently.
 type Choice struct {
 	mu     sync.Mutex
 	most   int
@@ -25,13 +25,13 @@ type Choice struct {
 	last   map[string]time.Time // by name: when a chosen tube was last among the busiest
 }
 
-// NewChoice makes a choice of at most most tubes; match, which may be nil, names those that
+// NewChoice makes a choice of at most most tubes; match, which may be nil, reports which tubes
 // come first.
 func NewChoice(most int, match func(name string) bool) *Choice {
 	return &Choice{most: most, match: match, last: make(map[string]time.Time)}
 }
 
-// Set changes the number of tubes and the match. Chosen tubes stay if there is room.
+// Set changes the number of tubes and the match. Chosen tubes stay chosen if they fit.
 func (c *Choice) Set(most int, match func(name string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,19 +83,19 @@ func (c *Choice) Of(v *admin.TubeSample) []int {
 	return chosen
 }
 
-// activity returns how many events happen per second in a tube.
+// activity returns the events per second in a tube.
 func activity(v *admin.TubeSample, i int) float32 {
 	r := &v.Rates[i]
 	return r.Put + r.Reserve + r.Delete + r.Timeout
 }
 
-// First returns the first n rows in an order, sorted. It keeps at most 2n at a time.
+// First returns the first n rows in the order of compare, sorted. It stores at most 2n rows.
 func First(rows func(func(int) bool), n int, compare func(a, b int) int) []int {
 	if n == 0 {
 		return nil
 	}
 	var list []int
-	full := false // the list has its first n: a row after the n-th is none of them
+	full := false // list[:n] has the first n rows seen so far
 	for i := range rows {
 		if full && compare(i, list[n-1]) > 0 {
 			continue

@@ -1,18 +1,18 @@
 // Package trend samples a server once a second, keeps the history of its figures in memory,
-// and tells subscribers what has changed.
+// and notifies subscribers of changes.
 //
 //	admin.Operator ◄── Watch.Run: the server each second, tubes each 2 s for subscribers or 5 s for history
 //	                      ├──► History: an hour in slots of 5 s, a day in slots of 60 s
 //	                      └──► Snapshot ──► Subscription ──► Look: changes in a list of tubes
 //
-// One goroutine samples, however many subscribers there are; without subscribers and history
-// it sleeps. Nothing is queued: a subscriber takes the newest snapshot, so a slow one skips
-// some and delays nobody.
+// One goroutine samples for all subscribers; without subscribers and history it sleeps. Nothing
+// is queued: a subscriber takes the newest snapshot, so a slow subscriber skips snapshots and
+// delays no other.
 //
-// A slot holds the largest gauge, the mean rate, and quantiles of what was counted in it. A
-// slot without a reading is shown as a gap: a sleeping machine, a busy server, or a clock
-// that was set forward. When the clock is set back, slots that are now in the future are
+// A slot holds the maximum of a gauge, the mean rate of a counter, and quantiles of a histogram.
+// A slot without a reading is shown as a gap: the machine slept, the server was busy, or the
+// clock was set forward. When the clock is set back, slots that are now in the future are
 // dropped. A rate uses the monotonic time between two readings.
 //
-// A value takes four bytes and a quantile one, so a tube takes 105 kB from the start.
+// A value takes four bytes and a quantile one, so each tube with a history takes 105 kB.
 package trend

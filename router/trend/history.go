@@ -20,10 +20,10 @@ type history struct {
 	tubes  map[string]*tubeTrack
 }
 
-// A tubeTrack is the history of a tube, which may be gone.
+// A tubeTrack is the history of a tube, which may have been removed.
 type tubeTrack struct {
 	*track
-	wanted time.Time // of the last place with its name
+	wanted time.Time // when place was last called with its name
 }
 
 // newHistory makes a history of the server and of at most most tubes; 0: it keeps nothing.
@@ -33,7 +33,7 @@ func newHistory(server, tubes *Layout, most int) *history {
 	return h
 }
 
-// limit changes the number of tubes. It drops tubes in the order in which Place does.
+// limit changes the number of tubes. It drops tubes in the same order as place.
 func (h *history) limit(most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *history) Server(r *reading) {
 	}
 }
 
-// place begins the history of the named tubes, as far as Most allows. To make room it drops
-// tubes that are gone, the longest first, then those not named for the longest time.
+// place begins the history of the named tubes, up to the limit. It first evicts tubes that were
+// removed, the earliest first, then tubes that were not named for the longest time.
 func (h *history) place(now time.Time, names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (h *history) place(now time.Time, names []string) {
 	}
 }
 
-// drop drops n tubes; those wanted now come last.
+// drop drops n tubes; tubes that are wanted now are dropped last.
 func (h *history) drop(n int, now time.Time) {
 	if n <= 0 {
 		return
@@ -116,7 +116,7 @@ func (h *history) Kept() []string {
 	return slices.Sorted(maps.Keys(h.tubes))
 }
 
-// tube adds a reading of a tube, if Place has begun its history.
+// tube adds a reading of a tube, if place has begun its history.
 func (h *history) tube(name string, r *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,8 +125,8 @@ func (h *history) tube(name string, r *reading) {
 	}
 }
 
-// ServerPoints returns the points of series of the server, by their indexes in Layout.Series;
-// NaN: unknown. It returns false if no history is kept.
+// ServerPoints returns the points of some series of the server. series has indexes in
+// Layout.Series. NaN is an unknown value. It returns false if no history is kept.
 func (h *history) ServerPoints(series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// ServerLayout names what is kept of the server, in the order of serverReading.
+// ServerLayout names the figures of the server, in the order of serverReading.
 var ServerLayout = &Layout{
 	Gauges: []string{
 		"ready", "urgent", "delayed", "reserved", "buried", "tubes", "job_body_bytes", "oldest_ready_seconds",
@@ -25,7 +25,7 @@ var ServerLayout = &Layout{
 	Times: []string{"wait", "run"},
 }
 
-// TubeLayout names what is kept of a tube, in the order of tubeReading.
+// TubeLayout names the figures of a tube, in the order of tubeReading.
 var TubeLayout = &Layout{
 	Gauges:   []string{"ready", "delayed", "reserved", "buried", "job_body_bytes", "oldest_ready_seconds"},
 	Counters: []string{"put", "reserve", "delete", "timeout"},
@@ -33,9 +33,9 @@ var TubeLayout = &Layout{
 }
 
 const (
-	// flowsAtOnce bounds the histograms that are in memory at a time.
+	// flowsAtOnce is the largest number of tubes with their histograms in memory.
 	flowsAtOnce = 64
-	// chooseEvery is the time between two choices among many tubes: comparing all of them
+	// chooseEvery is the time between two choices among many tubes, because comparing all tubes
 	// takes as long as sampling them.
 	chooseEvery = 30 * time.Second
 )
@@ -51,7 +51,7 @@ func (w *Watch) record(ctx context.Context, server *admin.Sample, tubes *admin.T
 	}
 }
 
-// serverReading makes a reading; tubes may be nil, or from another moment.
+// serverReading makes a reading; tubes may be nil, or older than v.
 func serverReading(v *admin.Sample, tubes *admin.TubeSample) *reading {
 	unknown := math.NaN()
 	bytes, oldest := unknown, unknown

@@ -7,7 +7,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// The two resolutions of history and how far they reach back, in seconds.
+// The two resolutions of a history, and how much time each covers, in seconds.
 const (
 	FineStep   = 5
 	FineFor    = 3600
@@ -15,11 +15,12 @@ const (
 	CoarseFor  = 24 * 3600
 )
 
-// PointsMost is the number of points of a series in one answer: somewhat more than are kept.
+// PointsMost is the largest number of points of a series in one answer: somewhat more than a
+// history has.
 const PointsMost = 1500
 
-// rateWithin is the longest time between two readings that yields a rate: after a longer
-// time, the last slot would show what was counted in many.
+// rateWithin is the longest time between two readings from which a rate is made. After a longer
+// time, the last slot would show the events of many slots.
 const rateWithin = 3 * FineStep * time.Second
 
 // A Layout names the figures in the readings of a track.
@@ -29,7 +30,7 @@ type Layout struct {
 	Times    []string // histograms: a slot shows two quantiles of what they counted in it
 }
 
-// A reading holds the figures of one moment, in the order of the layout. NaN is unknown.
+// A reading holds the figures at one time, in the order of the layout. NaN is an unknown value.
 type reading struct {
 	At       time.Time
 	Gauges   []float64
@@ -58,14 +59,14 @@ func (l *Layout) Series() (names []string) {
 	return names
 }
 
-// values returns how many series have values: the series after them are quantiles.
+// values returns the number of series with values. The series after them are quantiles.
 func (l *Layout) values() int { return len(l.Gauges) + len(l.Counters) }
 
 // A Span is a range of points, each of Step seconds. From is Unix time and a multiple of Step.
 type Span struct{ From, To, Step int64 }
 
-// SpanOf returns the span that covers from..to. If step is zero, it takes the finest history
-// that covers all of it at the time now, or a larger step if there were too many points.
+// SpanOf returns the span that covers from..to. If step is zero, SpanOf uses the finest history
+// that covers all of it at the time now, and a larger step if there are too many points.
 func SpanOf(from, to, step, now int64) Span {
 	if step == 0 {
 		step = FineStep
@@ -78,7 +79,7 @@ func SpanOf(from, to, step, now int64) Span {
 	return Span{From: first, To: first + points*step, Step: step}
 }
 
-// ValidStep reports whether points of that many seconds can be made of the slots.
+// ValidStep reports whether slots can be merged into points of step seconds.
 func ValidStep(step int64) bool {
 	return step > 0 && (step%CoarseStep == 0 || step%FineStep == 0 && CoarseStep%step == 0)
 }
@@ -93,14 +94,14 @@ type ring struct {
 	slots  int64
 	newest int64     // number of a slot; none: the ring is empty
 	values []float32 // slots of one series after another; NaN: unknown
-	levels []uint8   // the same of the quantiles: bucket number and one; 0: unknown
-	part   growth    // what the newest slot has counted so far
-	took   []float64 // seconds over which each counter of part is known
+	levels []uint8   // the same for the quantiles: bucket number plus one; 0: unknown
+	part   growth    // the growth in the newest slot so far
+	took   []float64 // the known time of each counter of part, in seconds
 }
 
 const none = math.MinInt64
 
-// A growth is what was counted over a time.
+// A growth is the increase of counters and histograms over a time.
 type growth struct {
 	took   float64 // seconds
 	counts []float64
@@ -114,8 +115,8 @@ func newGrowth(l *Layout) growth {
 // place returns the index of a slot in the first series.
 func (r *ring) place(slot int64) int64 { return (slot%r.slots + r.slots) % r.slots }
 
-// open makes the slot of a time the newest. It clears the slots between the last reading and
-// this one, in either direction.
+// open makes the slot of a Unix time the newest one. It clears the slots between the last
+// reading and this time, also if the clock was set back.
 func (r *ring) open(unix int64) {
 	slot := unix / r.step
 	if slot == r.newest {
@@ -152,7 +153,7 @@ func (r *ring) put(gauges []float64) {
 	}
 }
 
-// grow adds to the newest slot what was counted since the last reading.
+// grow adds the growth since the last reading to the newest slot.
 func (r *ring) grow(d *growth, gauges int) {
 	at := int64(gauges)*r.slots + r.place(r.newest)
 	for i, n := range d.counts {
@@ -176,7 +177,7 @@ func (r *ring) grow(d *growth, gauges int) {
 	}
 }
 
-// value returns a series in a slot that is kept; NaN: unknown.
+// value returns the value of a series in a slot; NaN: unknown. The ring must have the slot.
 func (r *ring) value(series int, slot int64) float32 {
 	return r.values[int64(series)*r.slots+r.place(slot)]
 }
@@ -195,10 +196,10 @@ type track struct {
 	fine, coarse ring
 	at           time.Time // of the last reading; zero: there is none
 	last         growth    // the counters of the last reading
-	grown        growth    // reused
+	grown        growth    // the growth since the reading before; reused
 }
 
-// newTrack makes the two rings in one piece: memory comes in pages.
+// newTrack allocates both rings together, since the allocator rounds sizes up to pages.
 func newTrack(l *Layout) *track {
 	const first, second = FineFor / FineStep, CoarseFor / CoarseStep
 	n, k := l.values(), len(l.Times)*len(quantiles)
@@ -231,8 +232,8 @@ func (t *track) add(r *reading) {
 	copy(t.last.times, r.Times)
 }
 
-// since sets grown to what was counted since the last reading. It returns false after a long
-// time, and if a counter has decreased: it was reset.
+// since sets grown to the growth since the last reading. It returns false after a long time, and
+// if a counter has decreased, since it was reset.
 func (t *track) since(r *reading) (known bool) {
 	took := r.At.Sub(t.at)
 	if t.at.IsZero() || took <= 0 || took > rateWithin {
@@ -256,8 +257,8 @@ func (t *track) since(r *reading) (known bool) {
 	return true
 }
 
-// points returns the points of a series by its index in Layout.Series; NaN: unknown. A point
-// of several slots has the mean rate, or the largest gauge or quantile.
+// points returns the points of a series by its index in Layout.Series; NaN: unknown. A point of
+// several slots has the mean rate, or the largest gauge or quantile.
 func (t *track) points(series int, s Span) []float32 {
 	r := &t.fine
 	if s.Step%CoarseStep == 0 {

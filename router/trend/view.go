@@ -8,23 +8,23 @@ import (
 	"polystalk/shard/core"
 )
 
-// A View is a list of tubes: the first Limit of those that match.
+// A View is a list of tubes: the first Limit tubes that match.
 type View struct {
-	Key     string // views with the same key show the same
+	Key     string // views with the same key show the same tubes
 	Match   func(name string) bool
 	Compare func(a, b *core.TubeRow) int // the order
 	Limit   int
 }
 
-// selected is what a view shows of a sample.
+// selected has the rows of a sample that a view shows.
 type selected struct {
 	rows     []int // in the view's order
 	matching int
 }
 
-// views caches what the views of all subscribers show of the newest sample.
+// views caches the selected rows of all subscribers' views in the newest sample.
 type views struct {
-	mu     sync.Mutex // held while one view is computed, so one is at a time
+	mu     sync.Mutex // held while a view is computed, so that one is computed at a time
 	sample *admin.TubeSample
 	of     map[string]selected
 }
@@ -54,33 +54,33 @@ func (s *views) rows(v *admin.TubeSample, view *View) selected {
 	return sel
 }
 
-// A Look remembers what one subscriber has seen of a view: a name and a flag per tube. It
-// belongs to one goroutine.
+// A Look stores what one subscriber has seen of a view: a name and a flag per tube. It belongs
+// to one goroutine.
 type Look struct {
 	w        *Watch
 	view     View
-	stale    map[string]bool // by the names of the tubes shown: must be shown again; nil: nothing was shown
+	stale    map[string]bool // whether a shown tube must be shown again, by name; nil: nothing was shown
 	number   uint64          // of the last sample
 	matching int
 }
 
-// changeMost bounds the rows of a Change: what is rendered for a slow subscriber does not grow
-// with the view.
+// changeMost is the largest number of rows of a Change. It bounds the memory of the events for a
+// slow subscriber, however large its view is.
 const changeMost = 100
 
-// Look begins to look at a view.
+// Look makes a Look at a view.
 func (w *Watch) Look(v View) *Look { return &Look{w: w, view: v} }
 
-// A Change is the difference between what a Look has shown and a sample.
+// A Change is the difference between the rows that a Look has shown and a sample.
 type Change struct {
 	Whole    bool     // nothing was shown before
-	More     bool     // there is more: call Next again with the newest sample
-	Rows     []int    // of the sample: tubes that changed or came into the view
+	More     bool     // there are more changes: call Next again with the newest sample
+	Rows     []int    // rows of the sample: tubes that changed or entered the view
 	Gone     []string // tubes that left the view
 	Matching int      // tubes that match, inside the view or not
 }
 
-// Next returns what has changed since the last call. It returns false if nothing has.
+// Next returns the changes since the last call. It returns false if there are none.
 func (l *Look) Next(v *admin.TubeSample) (c Change, ok bool) {
 	sel := l.w.views.rows(v, &l.view)
 	c.Whole, c.Matching = l.stale == nil, sel.matching

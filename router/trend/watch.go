@@ -9,7 +9,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Source is sampled: an admin.Operator.
+// A Source provides the samples: an admin.Operator.
 type Source interface {
 	SampleWithin(ctx context.Context, age time.Duration) (*admin.Sample, error)
 	TubesWithin(ctx context.Context, age time.Duration) (*admin.TubeSample, error)
@@ -17,24 +17,24 @@ type Source interface {
 }
 
 const (
-	// every is the time between two samples, which are taken in the middle of seconds: a late
-	// one then still falls into its slot of history.
+	// every is the time between two samples. They are taken in the middle of seconds, so that a
+	// late sample still belongs to the same slot of the history.
 	every = time.Second
-	// tubesEvery and tubesHistory are the seconds between two samples of tubes, with and
-	// without subscribers to them.
+	// tubesEvery and tubesHistory are the seconds between two samples of tubes, with and without
+	// subscribers that want tubes.
 	tubesEvery   = 2
 	tubesHistory = FineStep
-	// newEnough is the oldest snapshot that a new subscriber gets.
+	// newEnough is the age at which tubes are sampled again at once for a subscriber.
 	newEnough = 2 * time.Second
-	// sampleWithin bounds a sample, which waits for other operations.
+	// sampleWithin is the timeout for a sample, which waits for other operations.
 	sampleWithin = 10 * time.Second
 )
 
-// A Snapshot is the newest state that is known. It never changes.
+// A Snapshot is the newest known state. It is immutable.
 type Snapshot struct {
-	number uint64 // counts up; 0: nothing is known yet
+	number uint64 // increases with each snapshot; 0: nothing is known yet
 	Server *admin.Sample
-	Tubes  *admin.TubeSample // nil: nobody has asked for them yet
+	Tubes  *admin.TubeSample // nil: not sampled yet, since no subscriber wants tubes
 }
 
 // A Watch samples a source for its history and its subscribers. All methods may be called
@@ -44,9 +44,9 @@ type Watch struct {
 	history *history
 	choice  *Choice       // of the tubes with a history
 	most    int           // subscriptions
-	wake    chan struct{} // has an element if a sample is wanted now
+	wake    chan struct{} // has an element if Run must sample now
 
-	// The time of the last choice, and History.Most then. They belong to Run.
+	// The time of the last choice, and the limit of the history at that time. They belong to Run.
 	chosen     time.Time
 	chosenMost int
 
@@ -59,8 +59,8 @@ type Watch struct {
 	views views
 }
 
-// New makes a Watch for at most that many subscriptions, with the history of at most that
-// many tubes; 0: it keeps no history.
+// New makes a Watch. subscriptions is the largest number of subscriptions, and tubes the largest
+// number of tubes with a history; 0: it keeps no history.
 func New(source Source, subscriptions, tubes int) *Watch {
 	return &Watch{
 		source: source, history: newHistory(ServerLayout, TubeLayout, tubes), choice: NewChoice(tubes, nil), most: subscriptions,
@@ -68,7 +68,7 @@ func New(source Source, subscriptions, tubes int) *Watch {
 	}
 }
 
-// history returns the history, in the order of ServerLayout and TubeLayout.
+// History returns the history, in the order of ServerLayout and TubeLayout.
 func (w *Watch) History() *history { return w.history }
 
 // SetHistory changes the number of tubes with a history; 0: no history is kept.
@@ -78,8 +78,8 @@ func (w *Watch) SetHistory(tubes int) {
 	w.poke()
 }
 
-// Steady returns the greatest age of the tubes that are sampled for the history anyway; 0
-// without a history. A caller that takes them costs nothing.
+// Steady returns the largest age of the tubes that are sampled for the history; 0 without a
+// history. A caller that accepts this age needs no other sample.
 func (w *Watch) Steady() time.Duration {
 	if w.history.Most() == 0 {
 		return 0
@@ -132,7 +132,7 @@ func (w *Watch) wanted() bool {
 	return w.all > 0 || w.history.Most() > 0
 }
 
-// sample samples once. A failure, as of a busy or stopping server, leaves a gap.
+// sample samples once. A failure, such as a busy or stopping server, leaves a gap.
 func (w *Watch) sample(ctx context.Context, last *time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
 	defer cancel()
@@ -154,8 +154,8 @@ func (w *Watch) sample(ctx context.Context, last *time.Time) {
 	w.record(ctx, server, tubes)
 }
 
-// dueTubes reports whether tubes are to be sampled: a new period of the clock has begun, or a
-// subscriber waits for tubes and the last ones are old.
+// dueTubes reports whether to sample tubes: a new period of the clock has begun, or a subscriber
+// waits for tubes and the last sample is old.
 func (w *Watch) dueTubes(now, last time.Time, subscribed bool) bool {
 	period := int64(tubesEvery)
 	if !subscribed {
@@ -189,8 +189,8 @@ type subscription struct {
 	last  uint64 // number of the last snapshot; 0: there was none
 }
 
-// Subscribe begins a subscription; tubes says whether it wants tubes. The caller must close
-// it. It returns nil if there are too many.
+// Subscribe begins a subscription, which the caller must close; tubes says whether it wants
+// tubes. Subscribe returns nil if there are too many subscriptions.
 func (w *Watch) Subscribe(tubes bool) *subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +252,7 @@ func (s *subscription) Newest() Snapshot {
 	return s.w.newest
 }
 
-// fits reports whether a snapshot can be the first: it is fresh and has what was asked for.
+// fits reports whether v can be the first snapshot: it is fresh, and has tubes if s wants them.
 func (s *subscription) fits(v *Snapshot) bool {
 	fresh := func(at time.Time) bool { return time.Since(at) < 2*newEnough }
 	return v.number > 0 && fresh(v.Server.At) && (!s.tubes || v.Tubes != nil && fresh(v.Tubes.At))

@@ -8,14 +8,14 @@ import (
 	"polystalk/shard/record"
 )
 
-// A Replica is the state that the log makes. One goroutine uses it.
+// A Replica is the state to which the log is applied. One goroutine uses it.
 type Replica interface {
-	// apply applies a record of another server, in the order of the log.
+	// Apply applies a record of another server, in the order of the log.
 	Apply(rec *record.Record) error
-	// Settle orders what was applied. It is called now and then.
+	// Settle sorts the applied records. It is called every settleEvery records.
 	Settle()
-	// Lead makes this replica the one that makes the log. Everything before is applied. From now on
-	// its changes go to the Node's Proposals, in order. There is no way back. Lead may take long.
+	// Lead makes this replica the leading one, after all earlier entries were applied. From then on
+	// its changes go to the Node's Proposals, in order. It cannot be undone, and may take long.
 	Lead() error
 }
 
@@ -31,10 +31,9 @@ type applier struct {
 	members   *Members // after the last entry
 	// leads returns the term in which the node leads now, or zero.
 	leads func() uint64
-	// change makes the Machine follow a change of the members, before it hears that the entry was
-	// applied.
+	// change passes a change of the members to the Machine, before Machine.Done of its entry.
 	change func(e *Entry, next *Members)
-	// promoting hears that the replica leads from now on, with the term.
+	// promoting is called with the term when the replica begins to lead.
 	promoting func(term uint64)
 
 	led       uint64 // the term in which the replica leads; zero: it does not
@@ -78,11 +77,10 @@ func (a *applier) entry(e *Entry, own uint64) error {
 	return a.records(e)
 }
 
-// lead makes the replica lead: the first entry of the node's own term is applied, so all earlier
-// ones are.
+// lead makes the replica lead. It is called at the first entry of the node's own term.
 func (a *applier) lead(term uint64) error {
 	if a.leads() != term {
-		return nil // it was deposed: this entry is empty, and nothing was proposed behind it
+		return nil // it was deposed: this entry is empty, and nothing was proposed after it
 	}
 	a.led = term
 	a.promoting(term)
@@ -115,8 +113,8 @@ func (a *applier) records(e *Entry) error {
 	return nil
 }
 
-// changeMembers applies a change of the members, unless an earlier run did. The members are on the
-// disk before raft uses them.
+// changeMembers applies a change of the members, unless an earlier run of the process did. The
+// members are on the disk before raft uses them.
 func (a *applier) changeMembers(e *Entry) error {
 	if e.Index <= a.members.Index {
 		return nil

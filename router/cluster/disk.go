@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A disk does a Machine's Appends on one goroutine. An error ends the node: what was not synced may
-// be on the disk or not, and nothing was sent that depends on it.
+// A disk does a Machine's Appends on one goroutine. An error ends the node. Unsynced data may then
+// be on the disk or not, but no message that depends on it was sent.
 type disk struct {
 	log   Log
 	state *State
@@ -16,14 +16,14 @@ type disk struct {
 
 // A diskWatch measures how long the current sync has taken. One goroutine uses it.
 type diskWatch struct {
-	sync   uint64        // disk.syncs of the sync that is measured
-	looked time.Duration // the last call of look
+	sync   uint64        // disk.syncs during the measured sync
+	looked time.Duration // time of the last look
 	took   time.Duration
 }
 
-// look returns how long the sync has taken; zero: there is none. The caller calls it once a tick. A
-// longer time between two calls counts as two ticks: the whole process may have stood still, and
-// then the disk is not to blame.
+// look returns how long the current sync has taken; zero: there is none. The caller calls it once a
+// tick. A longer time between two calls counts as two ticks: the whole process may have been
+// stopped, which is not the disk's fault.
 func (w *diskWatch) look(d *disk, now, tick time.Duration) time.Duration {
 	passed := min(now-w.looked, 2*tick)
 	w.looked = now
@@ -38,8 +38,8 @@ func (w *diskWatch) look(d *disk, now, tick time.Duration) time.Duration {
 	return w.took
 }
 
-// do does a list of Appends with one sync, and returns the messages that may be sent then. The
-// order of a vote and of entries on the disk does not matter: nothing is sent in between.
+// do does a list of Appends with one sync, and returns the messages that may be sent then. The vote
+// and the entries may reach the disk in any order: no message is sent in between.
 func (d *disk) do(list []*Append) (after []Message, err error) {
 	var vote *Vote
 	for _, a := range list {
@@ -56,7 +56,7 @@ func (d *disk) do(list []*Append) (after []Message, err error) {
 		after = append(after, a.After...)
 	}
 	if len(after) == 0 && vote == nil {
-		return nil, nil // the next sync that is waited for includes the entries
+		return nil, nil // a later sync includes the entries
 	}
 	d.syncs.Add(1)
 	defer d.syncs.Add(1)

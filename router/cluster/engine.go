@@ -27,7 +27,7 @@ type engine struct {
 	leaseUntil atomic.Int64  // Machine.LeaseUntil
 }
 
-// ErrRemoved ends a node that is no member any more.
+// ErrRemoved ends a node that is no longer a member.
 var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join anew with an empty directory")
 
 func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
@@ -50,7 +50,8 @@ func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 // use sets the proposals.
 func (e *engine) use(p *Proposals) { e.proposals, e.applier.proposals = p, p }
 
-// receive passes on a message from a peer. Invalid messages are ignored; an error is raft's.
+// receive passes a message from a peer to the Machine. It ignores invalid messages. An error is a
+// panic of raft.
 func (e *engine) receive(msg Message) (err error) {
 	defer e.recovered(&err)
 	_ = e.machine.receive(msg)
@@ -91,7 +92,7 @@ func (e *engine) recovered(err *error) {
 	}
 }
 
-// change is applier.change, on the goroutine of the Machine.
+// change implements applier.change. It runs on the Machine's goroutine.
 func (e *engine) change(entry *Entry, next *Members) (err error) {
 	defer e.recovered(&err)
 	if err := e.machine.applyChange(entry, next); err != nil {
@@ -103,8 +104,8 @@ func (e *engine) change(entry *Entry, next *Members) (err error) {
 	return nil
 }
 
-// turn proposes what is queued, and collects work until the Machine has none. It publishes the term
-// and the lease, and then sends messages.
+// turn proposes queued entries, and collects the Machine's work until there is none. It publishes
+// the term and the lease before it sends messages.
 func (e *engine) turn(appends []*Append, applies []*apply) (_ []*Append, _ []*apply, err error) {
 	defer e.recovered(&err)
 	for {
@@ -133,8 +134,8 @@ func (e *engine) turn(appends []*Append, applies []*apply) (_ []*Append, _ []*ap
 	return appends, applies, nil
 }
 
-// propose gives the journal's entries to the Machine. During a hand-over they stay queued: either
-// the node is deposed, or it goes on leading.
+// propose gives the journal's entries to the Machine. During a hand-over they stay queued:
+// afterwards the node is deposed, or leads again.
 func (e *engine) propose() {
 	if e.machine.Leads() == 0 {
 		return

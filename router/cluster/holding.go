@@ -10,13 +10,13 @@ import (
 	"polystalk/shard/record"
 )
 
-// A holding keeps others from learning that a change of the members is committed before the leader
-// has it on its disk: until then messages carry a lower commit index. The last other voter ends for
-// good once it knows that it was removed. After a power cut the leader would still need its vote,
-// and no node could lead again.
+// A holding hides the commit of a change of the members from the others until the leader has the
+// change on its disk: until then messages carry a lower commit index. Otherwise the last other voter
+// could hear of its removal and end for good. If the leader then loses power, it still needs that
+// vote, and no node can lead again.
 //
 // A change that removes the leader itself, proposed by an earlier leader, is not held back: the
-// others must know it before the leader ends.
+// others must hear of it before the leader ends.
 type holding struct {
 	index    uint64 // of the last change in the log; zero: all changes are applied
 	removes  uint64 // the node that the change removes; zero: none
@@ -37,7 +37,8 @@ func (h *holding) begin(log Log, applied uint64) error {
 	return nil
 }
 
-// note records entries that are appended to the log. They replace entries from the first one on.
+// note records entries that are appended to the log. They replace all entries from the first index
+// on.
 func (h *holding) note(list []Entry) {
 	if len(list) > 0 && list[0].Index <= h.index {
 		h.index, h.removes = 0, 0
@@ -53,8 +54,8 @@ func (h *holding) note(list []Entry) {
 	}
 }
 
-// take returns a message of a leader with its commit index limited to applied, if it must be. It
-// keeps the original for release, the last one for each node, which has the most.
+// take returns a leader's message, with its commit index limited to applied while a change is held.
+// It keeps the last original for each node, which has the highest commit index, for release.
 func (h *holding) take(msg *raftpb.Message, self, applied uint64) *raftpb.Message {
 	if h.index <= applied || h.removes == self || msg.GetCommit() <= applied {
 		return msg
@@ -65,7 +66,7 @@ func (h *holding) take(msg *raftpb.Message, self, applied uint64) *raftpb.Messag
 	return less
 }
 
-// release returns the messages that need not be held back any more.
+// release returns the original messages once the change is applied.
 func (h *holding) release(applied uint64) (list []Message) {
 	if len(h.messages) == 0 || h.index > applied {
 		return nil

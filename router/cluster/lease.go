@@ -9,14 +9,13 @@ import (
 
 // A lease is the time until which no other node can lead.
 //
-// At each tick the leader asks the others whether it still leads. A majority that answers has heard
-// of the leader after it asked, and votes for no other within an election timeout from then: see
-// Machine.quiet. So the lease counts from the question. It is shorter than the timeout because the
-// last tick of the others may come right behind what they heard, and because clocks run at
-// different rates.
+// At each tick the leader asks the others whether it still leads. The servers that answer have heard
+// of the leader after it asked, and vote for no other for an election timeout: see Machine.quiet. So
+// the lease begins at the question. It is shorter than the timeout because their next tick may come
+// right after the question, and because clocks run at different rates.
 //
-// A leader that tells a voter to campaign makes the others vote whatever they have heard, and the
-// message may arrive late. So the leader has no lease from then on in that term, even if the voter
+// After a leader has told a voter to campaign, the others may vote for it at any time, and the
+// message may arrive late. So the leader has no lease for the rest of the term, even if the voter
 // never leads.
 type lease struct {
 	length time.Duration
@@ -65,7 +64,7 @@ func (l *lease) end() { l.asked, l.until, l.off = nil, 0, true }
 // begin begins a term in which this node leads.
 func (l *lease) begin() { l.asked, l.until, l.off = nil, 0, false }
 
-// leased reports whether no other node can lead at a time.
+// leased reports whether no other node can lead at the time now.
 func (e *engine) leased(now time.Duration) bool { return int64(now) < e.leaseUntil.Load() }
 
 // Leased reports whether no other node can lead now. It is safe for concurrent use.

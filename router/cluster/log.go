@@ -15,8 +15,8 @@ import (
 // An Entry is an entry of the log.
 type Entry = wal.Entry
 
-// A Log keeps entries on this node's disk. One goroutine each calls Append and Sync, and GiveUp; a
-// Machine calls the other methods at the same time. A journal's Entries is a Log; tests have others.
+// A Log keeps entries on this node's disk. One goroutine calls Append and Sync, another GiveUp; at
+// the same time a Machine calls the other methods. A journal's Entries is a Log; tests have others.
 type Log interface {
 	// First returns the lowest index in the log; zero: the log is empty.
 	First() uint64
@@ -24,14 +24,13 @@ type Log interface {
 	Last() uint64
 	// Term returns the term of entry i in First…Last. The term of entry zero is zero.
 	Term(i uint64) (uint64, error)
-	// Read returns the entries lo…hi-1, which are in First…Last: at least one, and then about
-	// size bytes of data.
+	// Read returns entries of lo…hi-1, which are in First…Last: at least one, and about size bytes.
 	Read(lo, hi uint64, size int) ([]Entry, error)
 	// Committed returns the last index that the log knew to be committed when it was opened: the
 	// Replica has these entries.
 	Committed() uint64
 
-	// Changes returns the entries behind after, up to Committed, that change the members.
+	// Changes returns the entries after an index, up to Committed, that change the members.
 	Changes(after uint64) []Entry
 
 	// Append adds entries with consecutive indexes. They replace entries from the first of them
@@ -39,14 +38,14 @@ type Log interface {
 	Append(list []Entry, commit uint64) error
 	// Sync makes appended entries durable.
 	Sync() error
-	// GiveUp drops what the leader has dropped, as an applied Floor says.
+	// GiveUp drops the entries that the leader has dropped, according to an applied Floor.
 	GiveUp(b *record.Floor)
 }
 
 var _ Log = (*wal.Entries)(nil)
 
 // A storage is raft's view of a Log. raft needs the term of the entry before the first one that it
-// may read. If the beginning of the log was dropped, the first entry only serves for that.
+// may read. If the beginning of the log was dropped, the first entry is used only for its term.
 type storage struct {
 	log     Log
 	hard    *raftpb.HardState // at the start
@@ -64,7 +63,7 @@ func (s *storage) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 // FirstIndex implements raft.Storage.
 func (s *storage) FirstIndex() (uint64, error) { return s.before() + 1, nil }
 
-// before returns the entry that only serves for its term; zero: the log is complete.
+// before returns the index of the entry that is used only for its term; zero: the log is complete.
 func (s *storage) before() uint64 {
 	if first := s.log.First(); first > 1 {
 		return first
@@ -87,7 +86,7 @@ func (s *storage) Term(i uint64) (uint64, error) {
 	}
 	term, err := s.log.Term(i)
 	if err != nil && i < s.before() {
-		return 0, raft.ErrCompacted // meanwhile
+		return 0, raft.ErrCompacted // dropped meanwhile
 	}
 	return term, err
 }
@@ -103,7 +102,7 @@ func (s *storage) Entries(lo, hi, size uint64) ([]*raftpb.Entry, error) {
 	list, err := s.log.Read(lo, hi, int(min(size, 1<<30)))
 	if err != nil {
 		if lo <= s.before() {
-			err = raft.ErrCompacted // meanwhile
+			err = raft.ErrCompacted // dropped meanwhile
 		}
 		return nil, err
 	}
@@ -145,8 +144,8 @@ func fromRaft(all []*raftpb.Entry) []Entry {
 	return list
 }
 
-// A logger takes raft's log. Normal events are for debugging; raft reports what it cannot handle by a
-// panic, which engine.recovered makes an error.
+// A logger receives raft's log messages, and logs them at level debug. When raft cannot continue it
+// panics: engine.recovered turns that into an error.
 type logger struct{ to *slog.Logger }
 
 var _ raft.Logger = (*logger)(nil)

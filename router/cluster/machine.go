@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Durations in ticks. A node waits at least electionTicks for a leader that it has heard.
+// Durations in ticks. A node that has heard a leader waits at least electionTicks for it.
 const (
 	electionTicks  = 10
 	heartbeatTicks = 2
@@ -50,34 +50,33 @@ type Options struct {
 	Log     Log
 	Vote    Vote     // as synced
 	Members *Members // as synced
-	// Timeout is the election timeout. The caller calls Tick ten times in it. Two calls must never be
-	// closer than a tenth of it, since the other nodes' leases count in them.
+	// Timeout is the election timeout. The caller calls Tick ten times in it. Two calls must never
+	// be closer than a tenth of it: the leases of the other nodes depend on that.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// A Vote is what a node must remember of a term.
+// A Vote is a node's current term and its vote in it. A node must never forget either.
 type Vote struct{ Term, For uint64 }
 
-// A Machine decides what a node does, and does nothing itself. It has no clock, disk or goroutine;
-// one goroutine uses it. What is to be done is in a Ready.
+// A Machine decides what a node does. It has no clock, disk or goroutine: Ready returns the work to
+// do. One goroutine uses it.
 //
-// The only random value, which raft draws from crypto/rand, is how much longer than the timeout it
-// waits for a leader, up to twice the timeout. For reproducible runs the process needs another
-// source.
+// The only random value is the time that raft waits for a leader, between one and two timeouts. raft
+// draws it from crypto/rand: a reproducible run must replace that source.
 type Machine struct {
 	id           uint64
 	raft         *raft.RawNode
 	store        *storage
 	tick         time.Duration
-	now          time.Duration // of the last call
+	now          time.Duration // of the last Tick
 	role         role          // after the last Ready, like leader and vote
 	leader       uint64
 	vote         Vote
 	last         uint64 // while Leading: index of the last entry
 	change       uint64 // while Leading: index of the last change that was proposed
 	holding      holding
-	quiet        int // ticks in which the node votes for nobody
+	quiet        int // ticks until the node may vote, except in a hand-over
 	transferring int // ticks until a hand-over counts as failed
 	lease        lease
 	fetching     map[uint64]int // ticks until a node is told again to fetch the journal
@@ -86,15 +85,14 @@ type Machine struct {
 	ledTerm      uint64 // the last term in which the node has led
 }
 
-// ErrNotLeader is the error of an operation that only the leader can do, and not during a
-// hand-over.
+// ErrNotLeader is the error of an operation that needs a leader that is not handing over.
 var ErrNotLeader = errors.New("this server does not lead")
 
-// errBusy is the error of a change while another is not applied, or at the beginning of a lead.
+// errBusy refuses a change until the previous one, and the first entry of the term, are applied.
 var errBusy = errors.New("another change of the servers is not done: ask again in a moment")
 
-// ErrSelf is the error of a leader that should remove itself: the others might never hear that the
-// removal is committed, and wait for its vote.
+// ErrSelf refuses the removal of the leader itself: the other nodes might never hear that it is
+// committed, and would wait for the leader's vote.
 var ErrSelf = errors.New("this server leads: hand over first, and let the next leader remove it")
 
 // newMachine returns a Machine that continues from its log and its vote.
@@ -119,7 +117,7 @@ func newMachine(o Options) (*Machine, error) {
 	}
 	if term, err := store.Term(o.Log.Last()); err != nil {
 		return nil, err
-	} else if term > o.Vote.Term { // the journal of a server without a cluster, or another's
+	} else if term > o.Vote.Term { // the journal was written without a cluster, or by another server
 		m.vote = Vote{Term: term}
 		o.Vote = m.vote
 	}
@@ -148,7 +146,7 @@ func newMachine(o Options) (*Machine, error) {
 	return m, nil
 }
 
-// Tick says that a tenth of the timeout has passed on the node's clock, which only goes forward.
+// Tick reports that a tenth of the timeout has passed. now is the node's monotonic clock.
 func (m *Machine) Tick(now time.Duration) {
 	m.now = now
 	m.quiet = max(0, m.quiet-1)
@@ -159,7 +157,7 @@ func (m *Machine) Tick(now time.Duration) {
 	case !m.lease.off:
 		m.raft.ReadIndex(m.lease.ask(now))
 	case m.store.members.soleVoter(m.id):
-		m.lease.begin() // nobody leads without its vote, whatever it said before
+		m.lease.begin() // no other node can lead without its vote, even if told to campaign
 	case m.transferring > 0:
 		m.transferring--
 	default:
@@ -167,8 +165,8 @@ func (m *Machine) Tick(now time.Duration) {
 	}
 }
 
-// receive takes a message from a peer. The error is for a message that no peer sends and for a
-// sender that is no member; either changes nothing.
+// receive handles a message from a peer. It fails, and changes nothing, if peers do not send such
+// messages or the sender is not a member.
 func (m *Machine) receive(msg Message) error {
 	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.from()) || msg.from() == m.id {
 		return fmt.Errorf("no server sends %v", msg)
@@ -178,8 +176,7 @@ func (m *Machine) receive(msg Message) error {
 	}
 	step := msg.pb
 	if step.GetType() == raftpb.MsgSnap && m.takeSnapshot(step) {
-		// raft gets a heartbeat instead: the state of a node changes only with its journal, before it
-		// starts.
+		// raft gets a heartbeat instead: a node installs another journal only before it starts.
 		step = &raftpb.Message{
 			Type: raftpb.MsgHeartbeat.Enum(), To: step.To, From: step.From, Term: step.Term, Commit: new(uint64(0)),
 		}
@@ -195,8 +192,8 @@ func (m *Machine) receive(msg Message) error {
 	return nil
 }
 
-// takeSnapshot records that the leader no longer has the entries that this node needs. It reports
-// false if this node needs none: then raft tells the leader what it has.
+// takeSnapshot records that the leader's log no longer has the entries that this node needs. It
+// reports false if this node needs none: then raft tells the leader its last index.
 func (m *Machine) takeSnapshot(msg *raftpb.Message) bool {
 	s := m.raft.BasicStatus()
 	of := msg.GetSnapshot().GetMetadata()
@@ -210,7 +207,7 @@ func (m *Machine) takeSnapshot(msg *raftpb.Message) bool {
 }
 
 // Propose appends entries to the log, and returns the index of the first. It copies the data. After
-// ErrNotLeader, also during a hand-over, the entries are not in the log and never will be.
+// ErrNotLeader, also during a hand-over, the entries never enter the log.
 func (m *Machine) Propose(data [][]byte) (first uint64, err error) {
 	if m.role != Leading || len(data) == 0 {
 		return 0, ErrNotLeader
@@ -262,9 +259,9 @@ func (m *Machine) ProposeChange(c Change) (index uint64, err error) {
 	return m.last, nil
 }
 
-// Transfer hands over to another voter. The node refuses proposals meanwhile, for one timeout at
-// most. It tells the voter to campaign when the voter has the whole log, which ends the lease (see
-// ready). If the voter does not get that far, the node goes on leading.
+// Transfer hands over to another voter. Meanwhile, for one timeout at most, the node refuses
+// proposals. When the voter has the whole log, the node tells it to campaign, which ends the lease
+// (see Ready). If the voter does not catch up in time, the node continues to lead.
 func (m *Machine) Transfer(to uint64) error {
 	if m.role != Leading {
 		return ErrNotLeader
@@ -282,8 +279,8 @@ func (m *Machine) Transferring() bool {
 	return m.raft.BasicStatus().LeadTransferee != 0 || m.lease.off
 }
 
-// successor returns the voter that could take over soonest: it has answered recently, and has most
-// of the log. Zero: there is none.
+// successor returns the voter that could take over soonest: it has answered recently, and has the
+// most of the log; zero: there is none.
 func (m *Machine) successor() (best uint64) {
 	var most uint64
 	m.raft.WithProgress(func(id uint64, kind raft.ProgressType, p tracker.Progress) {
@@ -298,18 +295,18 @@ func (m *Machine) successor() (best uint64) {
 // there is no lease.
 func (m *Machine) leaseUntil() time.Duration { return m.lease.until }
 
-// unreachable says that messages to a node were lost.
+// unreachable reports that messages to a node were lost.
 func (m *Machine) unreachable(id uint64) { m.raft.ReportUnreachable(id) }
 
-// Fetching says that a node has begun to fetch the journal from this one. It gets no messages until
-// Fetched.
+// Fetching reports that a node has begun to fetch the journal from this one. Until Fetched it gets
+// no messages.
 func (m *Machine) Fetching(id uint64) {
 	if _, is := m.fetching[id]; is {
 		m.fetching[id] = math.MaxInt
 	}
 }
 
-// Fetched says that a fetch has ended, and whether the node has the whole journal.
+// Fetched reports that a fetch has ended; ok: the node has the whole journal.
 func (m *Machine) Fetched(id uint64, ok bool) {
 	delete(m.fetching, id)
 	status := raft.SnapshotFinish
@@ -319,8 +316,8 @@ func (m *Machine) Fetched(id uint64, ok bool) {
 	m.raft.ReportSnapshot(id, status)
 }
 
-// tickFetching repeats the request to fetch the journal to nodes that have not begun: until they
-// do, raft sends them nothing else.
+// tickFetching makes raft repeat the request to fetch the journal to nodes that have not begun:
+// until they do, raft sends them nothing else.
 func (m *Machine) tickFetching() {
 	for _, id := range slices.Sorted(maps.Keys(m.fetching)) {
 		if m.fetching[id]--; m.fetching[id] == 0 {
@@ -335,8 +332,8 @@ func (m *Machine) Applied() uint64 { return m.store.applied }
 // Members returns the members after the last applied change.
 func (m *Machine) Members() *Members { return m.store.members }
 
-// applyChange makes raft follow a committed change. next is Members().After(the change), and must
-// be on this disk: a node that forgets the others may take itself for a majority.
+// applyChange makes raft follow a committed change. next is Members().After(the change), and must be
+// on this node's disk: a node that forgets the others may count itself as a majority.
 func (m *Machine) applyChange(e *Entry, next *Members) error {
 	_, cc, err := parseChange(e.Data)
 	if err != nil {

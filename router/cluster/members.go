@@ -22,7 +22,7 @@ type Member struct {
 	ID      uint64
 	Name    string // for operators; unique
 	Addr    string // HOST:PORT for the other members
-	Voter   bool   // else it is a learner, and counts for no majority
+	Voter   bool   // else it is a learner, which no majority counts
 	Standby bool   // it stays a learner
 }
 
@@ -144,7 +144,7 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 	return next, nil
 }
 
-// later returns the members after the committed changes that a Log has read: a State may be older.
+// later returns the members after the committed changes in a Log: a State may be older than its log.
 func (m *Members) later(log Log) (*Members, error) {
 	for _, e := range log.Changes(m.Index) {
 		c, _, err := parseChange(e.Data)
@@ -158,7 +158,7 @@ func (m *Members) later(log Log) (*Members, error) {
 	return m, nil
 }
 
-// mayAdd reports why a member cannot be added.
+// mayAdd returns an error if a member cannot be added.
 func (m *Members) mayAdd(one *Member) error {
 	switch was := m.Named(one.Name); {
 	case !ValidID(one.ID):
@@ -224,7 +224,7 @@ func takeString(b []byte) (s string, rest []byte, err error) {
 	return string(b[1:n]), b[n:], nil
 }
 
-// conf returns raft's form of a change. The context has what raft does not know.
+// conf returns raft's form of a change. The context has the fields that raft does not know.
 func (c *Change) conf() *raftpb.ConfChangeV2 {
 	kind := raftpb.ConfChangeUpdateNode
 	switch c.Kind {

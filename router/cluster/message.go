@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A Message is from one Machine to another, or to itself when something is on its disk. It is
+// A Message goes from one Machine to another, or back to the same one when its work is done. It is
 // immutable.
 type Message struct{ pb *raftpb.Message }
 
@@ -36,8 +36,8 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// comesFromPeers reports whether other nodes send this type of message. The other types are for the
-// node itself, or forwarded proposals, which no node sends.
+// comesFromPeers reports whether other nodes send this type of message. The other types are local to
+// a node, or forwarded proposals, which no node sends.
 func (m Message) comesFromPeers() bool {
 	switch m.pb.GetType() {
 	case raftpb.MsgApp, raftpb.MsgAppResp, raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp,

@@ -23,17 +23,17 @@ type NodeOptions struct {
 	Replica   Replica
 	Proposals *Proposals // of the replica's journal
 	Transport transport
-	// Acknowledge hears that all commits of a leading replica up to n are committed.
+	// Acknowledge is called when all commits of a leading replica up to n are committed.
 	Acknowledge func(n uint64) error
 
 	Timeout     time.Duration // of elections
-	DiskTimeout time.Duration // of a sync, after which the node hands over and ends; zero: none
+	DiskTimeout time.Duration // longest sync; after it the node hands over and ends; zero: no limit
 	Logger      *slog.Logger
 
-	// Fetch hears that this node needs another's journal. It goes on following meanwhile.
+	// Fetch is called when this node must fetch another's journal. Meanwhile it still follows.
 	Fetch func(Fetch)
-	// Fail hears the error that has ended the node, once: a commit.Failure, Deposed if the process
-	// must restart. It may wrap ErrRemoved.
+	// Fail is called once, with the error that ended the node. The cause is commit.Deposed if the
+	// process must restart. The error may wrap ErrRemoved.
 	Fail func(*commit.Failure)
 }
 
@@ -41,7 +41,7 @@ type NodeOptions struct {
 type View struct {
 	Leader  uint64 // zero: none is known
 	Term    uint64
-	Leads   bool // this node and its replica
+	Leads   bool // this node leads, and so does its replica
 	Members *Members
 }
 
@@ -72,7 +72,7 @@ type Node struct {
 	handing bool // the disk hangs, and a hand-over has begun
 }
 
-// An event is for the Machine's goroutine: one of its fields.
+// An event is input for the Machine's goroutine. One field is set.
 type event struct {
 	peer Message // from another node
 	done Message // from the disk or the replica
@@ -107,7 +107,7 @@ func StartNode(o NodeOptions) (*Node, error) {
 	return n, nil
 }
 
-// now is the clock of the node, which only goes forward.
+// now returns the time on the node's clock, which is monotonic.
 func (n *Node) now() time.Duration { return time.Since(n.epoch) }
 
 // wake makes the loop look at the proposals.
@@ -120,7 +120,7 @@ func (n *Node) wake() {
 
 // loop is the Machine's goroutine. It only waits for its inbox.
 func (n *Node) loop() {
-	// Ticks are never closer than they should be, however late one was: see Options.Timeout.
+	// Two ticks are never closer than n.tick, even after a late one: see Options.Timeout.
 	timer := time.NewTimer(n.tick)
 	defer timer.Stop()
 	for {
@@ -158,7 +158,7 @@ func (n *Node) handle(e event) {
 	}
 }
 
-// look publishes a new view.
+// look publishes the view if it has changed.
 func (n *Node) look() {
 	m := n.engine.machine
 	led := n.engine.promoted.Load()
@@ -231,8 +231,8 @@ func (n *Node) send(m Message) {
 // it.
 func (n *Node) later(f func()) { n.inbox.push(event{call: f}) }
 
-// receive takes a message that the Transport has received from a node. It blocks while the inbox is
-// full. It drops what is not a message of that node.
+// Receive handles a message that the transport received from a node. It blocks while the inbox is
+// full. It drops invalid messages, and messages with another sender.
 func (n *Node) Receive(from uint64, message []byte) {
 	m, err := Decode(message)
 	if err != nil || m.from() != from {
@@ -241,13 +241,13 @@ func (n *Node) Receive(from uint64, message []byte) {
 	n.inbox.put(event{peer: m})
 }
 
-// unreachable says that messages to a node were lost.
+// Unreachable reports that messages to a node were lost.
 func (n *Node) Unreachable(id uint64) { n.later(func() { n.engine.machine.unreachable(id) }) }
 
-// Fetching says that a node has begun to fetch the journal from this one.
+// Fetching reports that a node has begun to fetch the journal from this one.
 func (n *Node) Fetching(id uint64) { n.later(func() { n.engine.machine.Fetching(id) }) }
 
-// Fetched says that the fetch has ended, and whether the node has the whole journal.
+// Fetched reports that the fetch has ended; ok: the node has the whole journal.
 func (n *Node) Fetched(id uint64, ok bool) {
 	n.later(func() { n.engine.machine.Fetched(id, ok) })
 }

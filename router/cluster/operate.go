@@ -12,9 +12,8 @@ import (
 // ErrEnded is the error of a node that has ended.
 var ErrEnded = errors.New("this server has ended")
 
-// ErrUncertain is the error of a change that was or may have been proposed, if this node will not
-// hear its result: the next leader may commit or drop it. It wraps the cause: ErrNotLeader, ErrEnded,
-// or the error of the context.
+// ErrUncertain is the error of a change with an unknown result: it may have been proposed, and the
+// next leader may commit or drop it. It wraps the cause: ErrNotLeader, ErrEnded, or ctx.Err().
 var ErrUncertain = errors.New("the change may have been made, or be made yet")
 
 // uncertain wraps a cause in ErrUncertain; nil stays nil.
@@ -53,8 +52,8 @@ func (n *Node) do(ctx context.Context, f func(m *Machine)) error {
 	}
 }
 
-// Change changes the members, and waits until this node has applied that. Only the leader can: see
-// ErrNotLeader and ErrSelf. After an error that is not ErrUncertain nothing has changed.
+// Change changes the members, and waits until this node has applied the change. Only the leader can
+// do it: see ErrNotLeader and ErrSelf. After an error that is not ErrUncertain nothing has changed.
 func (n *Node) Change(ctx context.Context, c Change) error {
 	for {
 		if n.Ended() {
@@ -92,7 +91,7 @@ func (n *Node) pause(ctx context.Context) error {
 	}
 }
 
-// await waits until the view is as wanted, or another node leads.
+// await waits until is(view) is true. It fails if another node leads.
 func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 	for {
 		v, changed := n.View()
@@ -118,10 +117,10 @@ var errNoSuccessor = errors.New("no other server that votes can be reached: nobo
 // ErrBehind is the error of a hand-over to a voter that lacks too much of the log.
 var ErrBehind = errors.New("the server has not caught up with the log within the timeout of elections, so it cannot take over")
 
-// Transfer hands over to another voter, and waits until another node leads. Then this node's
-// replica is useless: the node ends, Deposed. With zero it chooses the voter, and another one if
-// that voter does not catch up. A voter that the caller names gets one try: after ErrBehind this
-// node goes on leading.
+// Transfer hands over to another voter, and waits until another node leads. Then this node ends as
+// Deposed: its replica is useless. If to is zero, Transfer chooses the voter, and another one if
+// that voter does not catch up. A voter that the caller chooses gets one try: after ErrBehind this
+// node continues to lead.
 func (n *Node) Transfer(ctx context.Context, to uint64) error {
 	for tried := false; ; tried = true {
 		var refused error
@@ -138,7 +137,7 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 				refused = ErrBehind
 			case next == 0 && !tried:
 				refused = errNoSuccessor
-			case next == 0: // one may answer again
+			case next == 0: // a voter may answer again
 			default:
 				refused = m.Transfer(next)
 			}

@@ -10,19 +10,19 @@ import (
 	"polystalk/shard/wal"
 )
 
-// Limits of proposals that are not committed. Beyond any the journal waits, so that its next entry
-// holds more. One at a time would double the latency of a slow disk. With 64 small ones, 800
-// clients got a sixth fewer commands a second done, and 50 clients or one no more. Full entries gain
-// nothing from waiting: only their bytes are bounded.
+// Limits of uncommitted proposals. At a limit the journal waits, so that its next entry is larger. A
+// limit of one would double the latency on a slow disk. With a limit of 64 small entries, the
+// throughput of 800 clients was a sixth lower, and of 50 clients or one no higher. Full entries gain
+// nothing from waiting: only their bytes are limited.
 const (
-	proposedMax  = 2 // of less than fullSize
+	proposedMax  = 2 // entries smaller than fullSize
 	fullSize     = wal.EntryMax / 2
 	proposedSize = 8 << 20
 )
 
-// Proposals are the entries that a leading journal wants to append, in order. They implement its
-// Proposer: one goroutine calls Propose and End, and only while the node leads. The node takes
-// entries and reports commits. A journal has its Proposals before there is a node.
+// Proposals queues the entries that a leading journal appends. It implements commit.Proposer: one
+// goroutine calls Propose and End, and only while the node leads. The node takes entries and reports
+// commits. The journal has its Proposals before there is a node.
 type Proposals struct {
 	// acknowledge tells the journal that all commits up to n are committed.
 	acknowledge func(n uint64) error
@@ -33,8 +33,8 @@ type Proposals struct {
 	// byHand: Propose never waits; the simulator checks Room before.
 	byHand bool
 
-	// telling is held during acknowledge, so that calls keep the order of commits. It is a lock of its
-	// own: acknowledge may send replies, and Propose must not wait for that.
+	// telling is held during acknowledge, so that calls keep the order of commits. It is not mu,
+	// because acknowledge may send replies, and Propose must not wait for that.
 	telling sync.Mutex
 	told    uint64 // the last commit acknowledged
 
@@ -43,14 +43,14 @@ type Proposals struct {
 	failed error
 	queue  [][]byte   // not proposed yet, oldest first
 	taken  []proposal // proposed and not committed, oldest first
-	bytes  int        // in both
-	small  int        // entries in both of less than fullSize
-	number uint64     // entries so far
+	bytes  int        // in queue and taken
+	small  int        // entries in queue and taken that are smaller than fullSize
+	number uint64     // entries proposed so far
 	done   uint64     // entries that are committed
 	ends   []ending   // not acknowledged, oldest first
 
-	begun []time.Time     // times of Propose of the entries in both, oldest first
-	times stats.Histogram // from then until each was committed
+	begun []time.Time     // when the entries in queue and taken were proposed, oldest first
+	times stats.Histogram // from Propose to commit
 }
 
 // A proposal is an entry that the Machine has accepted.
@@ -59,10 +59,10 @@ type proposal struct {
 	size  int
 }
 
-// An ending is where a commit ends.
+// An ending is the position at which a commit ends.
 type ending struct {
 	commit uint64
-	behind uint64 // the number of entries up to the end
+	behind uint64 // entries up to the end of the commit
 }
 
 var _ commit.Proposer = (*Proposals)(nil)
@@ -79,7 +79,7 @@ func (p *Proposals) attach(acknowledge func(uint64) error, wake func(), leased f
 	p.acknowledge, p.wake, p.leased = acknowledge, wake, leased
 }
 
-// Propose implements wal.Proposer. It waits while too much is not committed.
+// Propose implements commit.Proposer. It waits while a limit is reached.
 func (p *Proposals) Propose(data []byte, n uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Proposals) Room() bool {
 	return p.hasRoom()
 }
 
-// End implements wal.Proposer.
+// End implements commit.Proposer.
 func (p *Proposals) End(n uint64) error {
 	p.mu.Lock()
 	if err := p.failed; err != nil {
@@ -128,7 +128,8 @@ func (p *Proposals) End(n uint64) error {
 	return p.tell(last)
 }
 
-// Wanted implements wal.Proposer: a leader without a lease learns by an entry that it still leads.
+// Wanted implements commit.Proposer: without a lease, only a committed entry proves that the node
+// leads.
 func (p *Proposals) Wanted() bool { return !p.leased() }
 
 // take returns all entries that are not proposed yet.
@@ -175,8 +176,8 @@ func (p *Proposals) committed(index uint64) error {
 	return p.tell(last)
 }
 
-// ended returns the last commit with all entries committed; zero: none since the last call.
-// mu is held.
+// ended returns the last commit without uncommitted entries; zero: none since the last call. mu is
+// held.
 func (p *Proposals) ended() (last uint64) {
 	for len(p.ends) > 0 && p.ends[0].behind <= p.done {
 		last = p.ends[0].commit

@@ -6,7 +6,7 @@ import "sync"
 type queue[T any] struct {
 	mu     sync.Mutex
 	filled sync.Cond // there are values, or it is closed
-	taken  sync.Cond // there is room, or it is closed
+	taken  sync.Cond // there is space, or it is closed
 	list   []T
 	most   int // values beyond which put waits; zero: no limit
 	closed bool
@@ -19,7 +19,7 @@ func newQueue[T any](most int, wake chan struct{}) *queue[T] {
 	return q
 }
 
-// put adds values in order, unless the queue is closed.
+// put adds values in order, and waits while the queue is full. It drops them if it is closed.
 func (q *queue[T]) put(things ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// A ready is work that a Machine wants done. The Appends of all Readys are done in order, and so
-// are the Applys; everything else has no order.
+// A ready is work for the owner of a Machine. The Appends of all readies must be done in order, and
+// so must the Applys. The rest has no order.
 type ready struct {
 	Role   role
 	Term   uint64
@@ -22,13 +22,13 @@ type ready struct {
 	Fetch  *Fetch    // or nil
 }
 
-// An Append is for the disk.
+// An Append is work for the disk.
 type Append struct {
 	Entries []Entry
 	Commit  uint64
 	Vote    *Vote // nil: unchanged
-	// After are messages for when this Append and all before it are synced: those to this node go to
-	// Done, the others are sent. Without any, no sync is needed.
+	// After are messages that wait until this Append and all earlier ones are synced. Then messages
+	// to this node go to Done, and the others are sent. Without messages no sync is needed.
 	After []Message
 }
 
@@ -42,13 +42,13 @@ type apply struct {
 // Done returns the message for Machine.Done when all entries are applied.
 func (a *apply) Done() Message { return a.after }
 
-// A Fetch says that this node needs the leader's journal, and restarts with it.
+// A Fetch says that this node must fetch the leader's journal and restart with it.
 type Fetch struct {
 	From        uint64
 	Index, Term uint64 // the journal has at least this entry
 }
 
-// ready returns work to do now. It reports false if there is none.
+// Ready returns the work to do now. It reports false if there is none.
 func (m *Machine) Ready() (r ready, ok bool) {
 	held := m.holding.release(m.store.applied)
 	if !m.raft.HasReady() && m.fetch == nil && len(held) == 0 {
@@ -76,7 +76,7 @@ func (m *Machine) Ready() (r ready, ok bool) {
 			case raftpb.MsgSnap:
 				m.fetching[msg.GetTo()] = fetchTicks
 				m.fetches++
-			case raftpb.MsgTimeoutNow: // the others vote for that node, whatever they have told this one
+			case raftpb.MsgTimeoutNow: // the others may elect that node, whatever they told this one
 				m.lease.end()
 				m.transferring = 2 * electionTicks
 			}
@@ -89,7 +89,7 @@ func (m *Machine) Ready() (r ready, ok bool) {
 	return r, true
 }
 
-// become follows a new role or leader.
+// become records a new role or leader.
 func (m *Machine) become(s *raft.SoftState) {
 	was := m.role
 	m.leader = s.Lead
@@ -129,7 +129,7 @@ func (m *Machine) noteOwn(entries []*raftpb.Entry) {
 	}
 }
 
-// toAppend returns raft's work for the disk.
+// toAppend converts raft's work for the disk.
 func (m *Machine) toAppend(msg *raftpb.Message, commit uint64) *Append {
 	a := &Append{Entries: fromRaft(msg.GetEntries()), Commit: commit}
 	m.holding.note(a.Entries)
@@ -151,7 +151,7 @@ func (m *Machine) Leads() uint64 {
 	return m.ledTerm
 }
 
-// Done passes back a message when its work is synced or applied.
+// Done returns a message to the Machine once its work is synced or applied.
 func (m *Machine) Done(msg Message) error {
 	if msg.pb.GetType() == raftpb.MsgStorageApplyResp {
 		if n := len(msg.pb.GetEntries()); n > 0 {
@@ -161,5 +161,5 @@ func (m *Machine) Done(msg Message) error {
 	if err := m.raft.Step(msg.pb); err != nil && !errors.Is(err, raft.ErrStepPeerNotFound) {
 		return err
 	}
-	return nil // a node that is no member gets no messages from itself
+	return nil // raft drops messages of a node that is not a member, even to itself
 }

@@ -37,11 +37,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // An Identity names the node and the cluster of a directory. Both IDs are random.
 type Identity struct {
 	Cluster, Node uint64
-	Name          string // the node's, for operators
+	Name          string // of the node, for operators
 }
 
-// A State is what a node must remember besides its log: its identity, its vote, and the members. It
-// is safe for concurrent use.
+// A State holds what a node must remember in addition to its log: its identity, its vote, and the
+// members. It is safe for concurrent use.
 type State struct {
 	mu       sync.Mutex
 	file     wal.File

@@ -12,8 +12,8 @@ import (
 type Status struct {
 	Role            role
 	Term, Leader    uint64
-	Leads           bool          // with its replica: it serves
-	Lease           time.Duration // that is left; zero: it has none
+	Leads           bool          // with its replica: it serves clients
+	Lease           time.Duration // time left; zero: it has none
 	Commit, Applied uint64
 	Last, LastTerm  uint64 // of its last entry
 	Members         *Members
@@ -42,7 +42,7 @@ type Peer struct {
 	Heard time.Duration // since its last message; negative: there was none
 	// Only the leader knows the fields below.
 	Match  uint64        // the last entry that it has
-	Lag    time.Duration // since it had all that was committed
+	Lag    time.Duration // since it last had all committed entries
 	Active bool          // it has answered within the last timeout
 }
 
@@ -54,8 +54,8 @@ type figures struct {
 	leased            bool
 }
 
-// A mark is a commit index at a time, for one follower: when the follower has reached the index, it
-// had caught up at that time.
+// A mark is the commit index at one time, for one follower. Once the follower has reached the index,
+// its lag counts from that time.
 type mark struct {
 	index      uint64
 	at, caught time.Duration
@@ -78,7 +78,7 @@ func (f *figures) turnOver(was, is *View, self uint64) {
 	}
 }
 
-// noteProgress looks at the followers, once a tick.
+// noteProgress records the progress of the followers. It is called once a tick.
 func (n *Node) noteProgress() {
 	m, now := n.engine.machine, n.now()
 	if m.Leads() == 0 {

@@ -21,7 +21,7 @@ type StepperOptions struct {
 	State     *State
 	Replica   Replica
 	Proposals *Proposals // the journal's
-	// Acknowledge hears that all commits of a leading replica up to n are committed.
+	// Acknowledge is called when all commits of a leading replica up to n are committed.
 	Acknowledge func(n uint64) error
 	Send        func(Message)
 	Fetch       func(Fetch)
@@ -76,7 +76,7 @@ func (s *Stepper) Do(f func(*Machine)) error {
 	return s.turn(nil)
 }
 
-// Propose proposes what the replica has done.
+// Propose proposes the queued entries of the replica.
 func (s *Stepper) Propose() error { return s.turn(nil) }
 
 // Writes returns the number of Appends that wait for the disk, Applies the number of Applys that
@@ -84,7 +84,7 @@ func (s *Stepper) Propose() error { return s.turn(nil) }
 func (s *Stepper) Writes() int  { return len(s.appends) }
 func (s *Stepper) Applies() int { return len(s.applies) }
 
-// Write does the first n Appends with one sync. After an error that is wal.IsFull they still wait.
+// Write does the first n Appends with one sync. If the disk is full (wal.IsFull), they still wait.
 func (s *Stepper) Write(n int) error {
 	after, err := s.engine.disk.do(s.appends[:n])
 	if wal.IsFull(err) {

@@ -20,8 +20,8 @@ import (
 // --cluster-listen, or the other way round. It changes nothing; the caller has locked the directory.
 // again says that this process has served on it before.
 //
-// An empty directory never votes under an old name: a server that has lost its disk does not know
-// its votes, nor what it has acknowledged, and would let a majority forget it.
+// A server with an empty directory never votes under an old name: if it has lost its disk, it knows
+// neither its votes nor the entries that it acknowledged, and a majority could forget them.
 func Check(c *config.Config, again bool) error {
 	id, err := identityOf(c.BinlogDir)
 	pending := false
@@ -73,7 +73,7 @@ func checkNew(c *config.Config) error {
 	return nil
 }
 
-// identityOf returns the identity of a member's directory; nil: it is none.
+// identityOf returns the identity of a member's directory; nil: it is not a member's.
 func identityOf(dir string) (*cluster.Identity, error) {
 	if dir == "" {
 		return nil, nil
@@ -89,7 +89,7 @@ func identityOf(dir string) (*cluster.Identity, error) {
 	return &id, s.Close()
 }
 
-// randomID returns a number that is not in use.
+// randomID returns a random valid ID.
 func randomID() uint64 {
 	var b [8]byte
 	for {

@@ -8,7 +8,7 @@ import (
 	"polystalk/router/cluster/forward"
 )
 
-// clients has the listeners of clients. From Open on they are forwarded to the leader, and served
+// clients has the clients' listeners. After Open clients are forwarded to the leader, and served
 // here once this server leads.
 type clients struct {
 	m      *Member
@@ -25,7 +25,7 @@ func (d *clients) begin(f *forward.Forwarder) {
 	d.forward = f
 }
 
-// Open accepts clients, and takes over the listeners. It delivers the error of a listener that fails.
+// Open accepts clients, and takes ownership of the listeners. failed delivers a listener's error.
 func (m *Member) Open(beanstalkd, gearman []net.Listener) (failed <-chan error) {
 	d := &m.clients
 	d.failed = make(chan error, len(beanstalkd)+len(gearman))

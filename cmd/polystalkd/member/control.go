@@ -17,8 +17,8 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// controlName is the operators' socket in the server's directory. A user with access may do
-// everything: the user could also write the journal beside it.
+// controlName is the operators' socket in the server's directory. A user with access has all
+// permissions: the user could also write the journal next to it.
 const controlName = "cluster.sock"
 
 // A control serves HTTP to operators of this machine, and on connections from other servers. A
@@ -80,7 +80,7 @@ func (k *control) accept() {
 			return
 		}
 		if err != nil {
-			time.Sleep(100 * time.Millisecond) // mostly no descriptors are left
+			time.Sleep(100 * time.Millisecond) // usually no descriptors are left
 			continue
 		}
 		k.conns.Go(func() { k.take(c) })
@@ -90,8 +90,8 @@ func (k *control) accept() {
 // reachWithin bounds the time to connect to the leader.
 const reachWithin = 3 * time.Second
 
-// take connects an operator to the leader, if it can be reached. This server knows less, and serves
-// the operator otherwise.
+// take connects an operator to the leader, if it can be reached. Otherwise this server serves the
+// operator, although it knows less.
 func (k *control) take(c net.Conn) {
 	n, v := k.m.view()
 	local, ok := c.(*net.UnixConn)
@@ -130,7 +130,7 @@ func (m *Member) serveRelay(s *transport.Stream) {
 	<-c.closed
 }
 
-// A seatedStream tells when it is closed: its seat is taken until then.
+// A seatedStream reports when it is closed: its seat is taken until then.
 type seatedStream struct {
 	*transport.Stream
 	once   sync.Once
@@ -146,7 +146,7 @@ func (c *seatedStream) Close() error {
 // requestWithin bounds the wait for the first request of a connection.
 const requestWithin = 5 * time.Second
 
-// give chooses the server of a connection by its first request.
+// give chooses the HTTP server of a connection by its first request.
 func (k *control) give(c net.Conn) {
 	defer context.AfterFunc(k.ctx, func() { c.Close() })()
 	r := bufio.NewReaderSize(c, 1<<10)
@@ -161,7 +161,7 @@ func (k *control) give(c net.Conn) {
 	if s, other := c.(*transport.Stream); other {
 		to = k.visitors
 		if k.isStranger(s.Remote()) {
-			to = k.peers // which has all that it may ask for
+			to = k.peers // which serves all that a stranger may request
 		}
 	}
 	if _, path, _ := strings.Cut(string(line), " "); strings.HasPrefix(path, peerPrefix) {
@@ -187,7 +187,7 @@ func (c *peekedConn) Remote() transport.Identity {
 	return transport.Identity{}
 }
 
-// CloseSocket closes the socket and removes its file, when the server has failed to start.
+// CloseSocket closes the socket and removes its file after the server has failed to start.
 func (m *Member) CloseSocket() {
 	if k := m.control.Load(); k != nil {
 		k.socket.End(m.log)
@@ -204,7 +204,7 @@ func (k *control) close(log *slog.Logger) {
 	k.conns.Wait()
 }
 
-// A queueListener is a listener for connections that others have accepted.
+// A queueListener is a listener for connections that other listeners have accepted.
 type queueListener struct {
 	addr  net.Addr
 	conns chan net.Conn

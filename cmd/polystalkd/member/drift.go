@@ -12,17 +12,17 @@ import (
 	"polystalk/router/cluster"
 )
 
-// A server that is started at another address asks the others to change its address. From then on
-// they connect to the new address alone: a process on a copy of the directory would cut off the
-// original. So an address changes only while no other process answers as that server at the old one,
-// and every start checks that before consensus begins: a copy must not vote.
+// A server that starts at another address asks the others to change its address. From then on they
+// connect only to the new address: a process on a copy of the directory would cut off the original.
+// So an address changes only if no other process answers as that server at the old one. Every start
+// checks that before consensus begins: a copy must not vote.
 //
-// A server that was removed or moved while it could not be reached asks the others while it hears no
-// leader. Only messages count: the last leader that it knows may follow another one by now.
+// A server may be removed or moved while it cannot be reached. So it asks the others whenever it
+// hears no leader. Only messages count: the leader that it knows may follow another by now.
 
 // checkPlace checks before consensus that no other process answers as this server, and asks for
-// another address if the members have an old one. The error is final: see isFinal. The health loop
-// tries again whatever else has failed.
+// another address if the members have an old one. It returns only final errors: see isFinal. The
+// health loop retries after other errors.
 func (m *Member) checkPlace() (err error) {
 	ctx, cancel := context.WithTimeout(m.ctx, moveWithin)
 	defer cancel()
@@ -47,8 +47,8 @@ func isFinal(err error) bool {
 }
 
 // settle asks the others whether this server is a member, and at which address. If no other process
-// answers there, it asks them to change the address to this process's. An error that is not final
-// says why to try again.
+// answers there, it asks them to change the address to this process's. After an error that is not
+// final the caller tries again.
 func (m *Member) settle(ctx context.Context, members *cluster.Members) error {
 	known, err := m.askAround(ctx, members)
 	if err != nil {
@@ -107,8 +107,8 @@ type twinError struct{ address string }
 func (t *twinError) Error() string { return "another process answers as this server at " + t.address }
 
 // checkVacant asks which process answers as a member at its address. It returns nil if none does, or
-// if it is the given one: a process can have several addresses. An error that is no *twinError says
-// that it is not known, as while a process starts.
+// if it is the given one: a process can have several addresses. After another error than a
+// *twinError the answer is unknown, as while a process starts.
 func (m *Member) checkVacant(ctx context.Context, one *cluster.Member, process uint64) error {
 	told, err := m.askMembership(ctx, one)
 	var absent *unreached
@@ -121,7 +121,7 @@ func (m *Member) checkVacant(ctx context.Context, one *cluster.Member, process u
 	return fmt.Errorf("somebody listens at %s, and does not say which process that is: %w", one.Addr, err)
 }
 
-// askAround asks the others for this server as a member, and returns the latest that any of them
+// askAround asks the others for this server's membership, and returns the latest that any of them
 // knows. The error is cluster.ErrRemoved if this server was removed.
 func (m *Member) askAround(ctx context.Context, members *cluster.Members) (*cluster.Member, error) {
 	known, latest := m.o.Config.Cluster.Advertise, members.Index
@@ -148,7 +148,7 @@ func (m *Member) askAround(ctx context.Context, members *cluster.Members) (*clus
 	return &cluster.Member{ID: m.id.Node, Addr: known}, errors.Join(errs...)
 }
 
-// askMembership asks another server, or the process at this server's address.
+// askMembership asks another server, or the process at this server's address, for the membership.
 func (m *Member) askMembership(ctx context.Context, to *cluster.Member) (*membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()

@@ -8,7 +8,7 @@ import (
 	"polystalk/router/cluster"
 )
 
-// Expelled returns the fault of a server that cannot take part any more; nil: why is another reason.
+// Expelled returns the fault of a server that cannot stay in its cluster; nil: why is another error.
 func (m *Member) Expelled(why error) error {
 	c := m.o.Config
 	twin, is := errors.AsType[*twinError](why)
@@ -26,7 +26,7 @@ func (m *Member) Expelled(why error) error {
 	return nil
 }
 
-// joinFlag is the flag to join the cluster again, with the address of another server if one is known.
+// joinFlag returns the flag to join the cluster again, if possible with another server's address.
 func (m *Member) joinFlag() string {
 	members := new(cluster.Members)
 	if n, v := m.view(); n != nil {
@@ -42,5 +42,5 @@ func (m *Member) joinFlag() string {
 	return "--cluster-join"
 }
 
-// oneLine is the text of an answer.
+// oneLine returns the text of an answer.
 func oneLine(b []byte) string { return strings.TrimSpace(string(b)) }

@@ -14,9 +14,9 @@ import (
 // lookEvery is the interval of the health loop.
 const lookEvery = time.Second
 
-// watch is the health loop. It tells the other parts of each new leader and other members at once.
-// Every second it looks at the certificate, the leader, the place of this server in the cluster, the
-// disks, and the learners. It is a goroutine, and ends with Close.
+// watch is the health loop, a goroutine that ends with Close. It passes each change of the leader or
+// the members to the other parts at once. Every second it checks the certificate, the leader, this
+// server's place in the cluster, the disks, and the learners.
 func (m *Member) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -40,7 +40,7 @@ func (m *Member) watch() {
 	})
 }
 
-// events are what follow calls. All functions except look must not block.
+// events are the callbacks of follow. Only look may block.
 type events struct {
 	view    func() (v cluster.View, changed <-chan struct{})
 	changed func(*cluster.View)
@@ -48,8 +48,8 @@ type events struct {
 	look    func(now time.Time) // on another goroutine, one call at a time
 }
 
-// follow reports each new view and each tick until ctx ends. A look may wait for a busy node: a new
-// view does not wait for it.
+// follow reports each new view and each tick until ctx ends. A look may wait for a busy node; a new
+// view does not wait for the look.
 func follow(ctx context.Context, started <-chan struct{}, ticks <-chan time.Time, on events) {
 	var known cluster.View
 	var looking task
@@ -72,7 +72,7 @@ func follow(ctx context.Context, started <-chan struct{}, ticks <-chan time.Time
 	}
 }
 
-// health is what the loop remembers. leadership belongs to the loop, the other fields to its looks.
+// health is the state of the loop. leadership belongs to the loop, the other fields to its looks.
 type health struct {
 	leadership leadership
 	expiry     expiryWatch
@@ -81,7 +81,7 @@ type health struct {
 	place      place
 }
 
-// look is one look of the loop.
+// look makes the checks of one second.
 func (m *Member) look(h *health, now time.Time) {
 	if s := m.links.security; s != nil {
 		e := s.Expiry()
@@ -110,10 +110,10 @@ func (m *Member) look(h *health, now time.Time) {
 	h.space.look(m, n, q)
 }
 
-// A task runs beside the health loop, one run at a time.
+// A task runs concurrently with the health loop, one run at a time.
 type task struct{ running atomic.Bool }
 
-// start runs f on a goroutine, unless the run before it goes on.
+// start runs f on a goroutine, unless the previous run has not ended.
 func (t *task) start(f func()) {
 	if t.running.CompareAndSwap(false, true) {
 		go func() {
@@ -170,7 +170,7 @@ func (p *place) look(m *Member, n *cluster.Node, v *cluster.View, hearsLeader bo
 }
 
 // The time without a leader after which an operator is told. An election takes one to two timeouts,
-// and sometimes a second one.
+// and must sometimes be repeated.
 const (
 	leaderlessMin      = 10 * time.Second
 	leaderlessTimeouts = 4
@@ -183,8 +183,8 @@ type leadership struct {
 	warned       bool      // the warning was logged
 }
 
-// note logs each new leader and each election, and begins to wait when there is none. This server
-// logs itself once it serves.
+// note logs each new leader and each election, and records when the leader is lost. This server logs
+// its own lead once it serves.
 func (l *leadership) note(v *cluster.View, self uint64, now time.Time, log *slog.Logger) {
 	if v.Leader == 0 {
 		if l.lost.IsZero() {
@@ -207,7 +207,7 @@ func (l *leadership) note(v *cluster.View, self uint64, now time.Time, log *slog
 	log.Info("another server leads: clients are handed to it", "node", name, "term", v.Term)
 }
 
-// look warns once when no server has led for a time.
+// look warns once when no server has led for wait.
 func (l *leadership) look(now time.Time, wait time.Duration, log *slog.Logger) {
 	if !l.lost.IsZero() && !l.warned && now.Sub(l.lost) >= wait {
 		l.warned = true
@@ -215,12 +215,11 @@ func (l *leadership) look(now time.Time, wait time.Duration, log *slog.Logger) {
 	}
 }
 
-// learners finds followers without a vote that have caught up. One that votes before would be in the
-// way of a majority.
+// learners finds the learners that have caught up. A voter that has not could prevent a majority.
 type learners struct {
 	promoting task
-	seen      map[uint64]int // looks in a row at which a learner had all that was committed at the look before
-	commit    uint64         // at the look before
+	seen      map[uint64]int // looks in a row at which a learner had the commit index of the previous look
+	commit    uint64         // at the previous look
 	term      uint64
 }
 
@@ -262,7 +261,7 @@ func (m *Member) promote(n *cluster.Node, ready []cluster.Member) {
 }
 
 const (
-	expirySoon  = 21 * 24 * time.Hour // before the certificate ends, operators are told
+	expirySoon  = 21 * 24 * time.Hour // how long before the expiry operators are warned
 	expiryAgain = 24 * time.Hour      // between two warnings
 )
 
@@ -279,7 +278,7 @@ type expiryWatch struct {
 	expired bool      // the warning that it has ended was logged
 }
 
-// look returns what to log now, or "". It begins again with another certificate.
+// look returns the message to log now, or "". It starts over with another certificate.
 func (w *expiryWatch) look(of transport.Expiry, now time.Time) string {
 	if of != w.of {
 		*w = expiryWatch{of: of}
@@ -298,7 +297,7 @@ func (w *expiryWatch) look(of transport.Expiry, now time.Time) string {
 	return logExpires
 }
 
-// expiryRemedy is what an operator does about a file that ends.
+// expiryRemedy returns what an operator must do about an expiring file.
 func expiryRemedy(flag string) string {
 	if flag == "cluster-ca" {
 		return "give all servers another certificate of the authority, then send each SIGHUP"

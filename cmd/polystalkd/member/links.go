@@ -28,7 +28,7 @@ type links struct {
 }
 
 // secureMax returns the number of forwarded clients that are served with TLS at a time. Each takes
-// two file descriptors more than the connection that it counts for: together a quarter of all.
+// two file descriptors more than another client: together a quarter of the limit.
 var secureMax = sync.OnceValue(func() int {
 	const least = 64
 	var r syscall.Rlimit
@@ -47,7 +47,7 @@ func Descriptors(c *config.Config) int {
 	return n
 }
 
-// open makes the parts. They accept nobody before the transport is started.
+// open makes the parts. They accept no connections before the transport is started.
 func (w *links) open() (err error) {
 	m, c := w.m, w.m.o.Config
 	if w.security, err = Secure(c); err != nil {
@@ -102,8 +102,9 @@ var (
 	errRemoved = errors.New("the server was removed from the cluster: it joins anew with an empty directory")
 )
 
-// admit implements transport.Options.Admit. Clients come to the leader only. A leader refuses
-// servers that are no members; control decides what they may ask on a connection of kind Admin.
+// admit implements transport.Options.Admit. Only the leader accepts clients and operators' requests.
+// A leader refuses servers that are not members, except on connections of kind Admin: control
+// decides what they may request there.
 func (w *links) admit(from transport.Identity, kind transport.Kind) error {
 	n, v := w.m.view()
 	switch {
@@ -126,12 +127,12 @@ func (w *links) openForward(ctx context.Context, node uint64) (*transport.Stream
 func (w *links) openRelay(ctx context.Context, node uint64) (net.Conn, error) {
 	s, err := w.transport.Open(ctx, node, transport.Relay)
 	if err != nil {
-		return nil, err // not a stream that is nil
+		return nil, err // not a nil *Stream in an interface
 	}
 	return s, nil
 }
 
-// Elsewhere sends operators' requests to the leader.
+// Elsewhere returns the Relay of operators' requests to the leader.
 func (m *Member) Elsewhere() *forward.Relay { return m.links.relay }
 
 // sendJournal sends the journal to another server.
@@ -145,7 +146,7 @@ func (w *links) sendJournal(s *transport.Stream) {
 	}
 }
 
-// setView tells the parts of other members, or of another leader.
+// setView passes the members and the leader to the transport and the relay.
 func (w *links) setView(v *cluster.View) {
 	list := make([]transport.Member, 0, len(v.Members.List))
 	for _, one := range v.Members.List {

@@ -61,7 +61,7 @@ type Member struct {
 	clients  clients
 	control  atomic.Pointer[control] // nil: not open
 	fetching atomic.Bool
-	cramped  atomic.Uint64 // the last entry when the disk had no room to fetch a journal; zero: it had
+	cramped  atomic.Uint64 // the last entry when the disk had no space to fetch a journal; zero: it had
 	joins    bool          // the server is about to join
 	fresh    bool          // this start has made the ID under which it joins
 
@@ -69,7 +69,8 @@ type Member struct {
 	started chan struct{}                // closed when node is set
 }
 
-// New returns a Member, and makes cfg the journal of a member. The caller has locked the directory.
+// New returns a Member, and makes cfg describe a member's journal. The caller has locked the
+// directory.
 func New(o Options, cfg *router.Journal) (*Member, error) {
 	m := &Member{
 		o: o, log: o.Log, limited: transport.LimitLog(o.Log), disk: wal.Dir(cfg.Dir), proposals: cluster.NewProposals(),
@@ -177,8 +178,8 @@ func (m *Member) forwardMax() int {
 	return n
 }
 
-// openState opens the state of the directory. The first member of a new cluster makes it: its log is
-// the journal of the directory.
+// openState opens the state of the directory. The first member of a new cluster creates it: its log
+// is the journal of the directory.
 func (m *Member) openState() (err error) {
 	switch {
 	case m.state != nil: // it has just joined
@@ -221,7 +222,7 @@ func (m *Member) view() (n *cluster.Node, v cluster.View) {
 	return n, v
 }
 
-// over ends the Member; the first cause counts. A server that has fetched a journal goes on with it.
+// over ends the Member; the first cause counts. A server with a fetched journal restarts with it.
 func (m *Member) over(err error) {
 	if _, fetched := err.(*Fetched); !fetched {
 		m.srv.Fail(err)
@@ -232,12 +233,12 @@ func (m *Member) over(err error) {
 	}
 }
 
-// Ended delivers why this server takes no part any more: a *commit.Failure, a *Fetched, or a reason
+// Ended delivers the reason why the Member has ended: a *commit.Failure, a *Fetched, or a reason
 // that Expelled explains.
 func (m *Member) Ended() <-chan error { return m.ended }
 
 // Leave waits for replies to clients, for at most answers, hands over if this server leads, and
-// closes. It ends with ctx, except for Close. It calls at before it waits for a part of the server.
+// closes. ctx ends all waits except in Close. at is called before a wait for a part of the server.
 func (m *Member) Leave(ctx context.Context, answers time.Duration, at func(part string)) error {
 	within, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
@@ -251,7 +252,7 @@ func (m *Member) Leave(ctx context.Context, answers time.Duration, at func(part 
 	return errors.Join(err, m.Close(at))
 }
 
-// handOver makes another server lead. All that clients were told is in the log.
+// handOver makes another server lead, after all acknowledged changes are committed.
 func (m *Member) handOver(ctx context.Context, n *cluster.Node, v *cluster.View) error {
 	if err := m.durable(ctx); err != nil || v.Members.Voters() < 2 {
 		return err
@@ -259,7 +260,7 @@ func (m *Member) handOver(ctx context.Context, n *cluster.Node, v *cluster.View)
 	return n.Transfer(ctx, 0)
 }
 
-// durable waits until all that is or will be acknowledged is committed.
+// durable waits until all changes that are or will be acknowledged are committed.
 func (m *Member) durable(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- m.journal.Durable() }()
@@ -298,5 +299,5 @@ func (m *Member) Close(at func(part string)) error {
 	return err
 }
 
-// hex formats an ID for people.
+// hex formats an ID for logs and the API.
 func hex(id uint64) string { return fmt.Sprintf("%016x", id) }

@@ -42,11 +42,11 @@ type membership struct {
 	Process uint64 `json:"process"` // of the answering server: see Member.process
 }
 
-// removes reports whether the answering server knows of a removal. Without a later change of the
-// members than the asking server has, it may not have heard yet that the asking one was added.
+// removes reports whether the answer proves a removal. If the answering server knows no later change
+// of the members than the asking one, it may not know yet that the asking one was added.
 func (a *membership) removes(known *cluster.Members) bool { return !a.Member && a.Index > known.Index }
 
-// newAPI returns the server of the API. A request may last as long as a journal takes.
+// newAPI returns the server of the API. A request may last as long as the transfer of a journal.
 func (k *control) newAPI() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+snapshot.JoinPath, func(w http.ResponseWriter, r *http.Request) {
@@ -68,8 +68,9 @@ func (k *control) newAPI() *http.Server {
 	}
 }
 
-// isStranger reports whether a server is no member, as far as this one knows: it was removed, or is
-// about to join. While this server starts nobody is a stranger; a client of this machine never is.
+// isStranger reports whether this server knows that another is not a member: it was removed, or is
+// about to join. While this server starts there are no strangers. A client of this machine never is
+// one.
 func (k *control) isStranger(from transport.Identity) bool {
 	n, v := k.m.view()
 	return n != nil && from.Node != 0 && v.Members.Find(from.Node) == nil

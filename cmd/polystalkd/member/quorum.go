@@ -21,8 +21,8 @@ const (
 	behindMax = 1024
 )
 
-// A quorum tells which servers a leader can reach, and what room they have. It refuses operators'
-// changes that consensus would make, and after which no server could lead.
+// A quorum knows which servers a leader can reach, and their free disk space. It refuses operators'
+// changes that consensus would accept, but after which no server could lead.
 type quorum struct {
 	cluster.Status
 	self   uint64
@@ -34,7 +34,7 @@ func (m *Member) newQuorum(s *cluster.Status, links []transport.PeerStatus) *quo
 	return &quorum{*s, m.id.Node, links, awayTimeouts * m.o.Config.Cluster.Timeout}
 }
 
-// askQuorum returns the quorum now. It is nil if this server does not lead: the node says so then.
+// askQuorum returns the quorum now. It is nil if this server does not lead: the node then refuses.
 func (m *Member) askQuorum(ctx context.Context, n *cluster.Node) *quorum {
 	ctx, cancel := context.WithTimeout(ctx, statusWithin)
 	defer cancel()
@@ -109,7 +109,7 @@ func (q *quorum) checkLeader(one *cluster.Member, isFull func(room int64) bool) 
 	return nil
 }
 
-// roomOf returns the room that a server told last, in bytes; nil: it never did.
+// roomOf returns the free bytes that a server reported last; nil: it never did.
 func (q *quorum) roomOf(id uint64) *int64 {
 	for i := range q.links {
 		if q.links[i].Node == id {
@@ -119,8 +119,8 @@ func (q *quorum) roomOf(id uint64) *int64 {
 	return nil
 }
 
-// withRoom returns the voter with the most room that lacks little of the log. It is nil unless a
-// majority without this server has at least that many bytes.
+// withRoom returns the voter with the most free space among the voters that lack little of the log.
+// It is nil unless a majority without this server has at least least bytes.
 func (q *quorum) withRoom(least int64) (best *cluster.Member) {
 	most, able := int64(-1), 0
 	for i := range q.Members.List {
@@ -140,10 +140,10 @@ func (q *quorum) withRoom(least int64) (best *cluster.Member) {
 	return best
 }
 
-// roomOfMajority returns the number of bytes that a majority of voters with this server has room for,
-// and the names of the servers that limit it. A server that never told its room sets no limit, and
-// one that cannot be reached does not count. Without a reachable majority there is no limit, since
-// consensus ends the lead.
+// roomOfMajority returns the number of bytes that a majority of voters with this server has room
+// for, and the names of the servers that limit it. A server that never reported its room sets no
+// limit, and a server that cannot be reached does not count. Without a reachable majority there is
+// no limit, since consensus ends the lead.
 func (q *quorum) roomOfMajority() (room int64, of []string) {
 	type voter struct {
 		room int64
@@ -160,7 +160,7 @@ func (q *quorum) roomOfMajority() (room int64, of []string) {
 			all[len(all)-1].room = *told
 		}
 	}
-	needed := q.Members.Voters() / 2 // besides this server
+	needed := q.Members.Voters() / 2 // in addition to this server
 	if needed == 0 || len(all) < needed {
 		return math.MaxInt64, nil
 	}

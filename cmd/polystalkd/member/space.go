@@ -22,11 +22,11 @@ const (
 	stuckLooks = 2
 )
 
-// errNoRoom ends the lead of a server that cannot have anything committed.
+// errNoRoom ends the lead of a server that can commit nothing.
 var errNoRoom = errors.New("too few of the servers that can be reached have room on their disks, so nothing can be committed")
 
 // room returns the number of bytes that this server can write. It is negative until the journal is
-// read, and zero while the server needs another's journal and has no room to fetch it.
+// read, and zero while the server must fetch a journal and has no space for it.
 func (m *Member) room() int64 {
 	if m.node.Load() == nil {
 		return -1
@@ -37,10 +37,9 @@ func (m *Member) room() int64 {
 	return m.journal.Room()
 }
 
-// A spaceWatch tells a leader's journal what room the others have. Without room at a majority
-// nothing could be committed, not even a delete that frees space. So the journal refuses other
-// changes before that. If nothing is committed all the same, the leader steps down: clients must
-// not wait for an operator.
+// A spaceWatch tells a leader's journal how much space the others have. Without space at a majority
+// nothing can be committed, not even a delete that frees space. So the journal refuses other changes
+// before that. If commits still stop, the leader steps down: clients must not wait for an operator.
 type spaceWatch struct {
 	full    fullDisks
 	stuck   stall
@@ -77,7 +76,7 @@ func (w *spaceWatch) look(m *Member, n *cluster.Node, q *quorum) {
 	}
 }
 
-// relieve hands over to a server with room, if a majority has room with it. It reports whether another
+// relieve hands over to a server with free space, if a majority has it. It reports whether another
 // server leads.
 func (m *Member) relieve(n *cluster.Node, q *quorum) bool {
 	to := q.withRoom(m.journal.Room() + 4*m.o.Config.BinlogSize)
@@ -94,8 +93,8 @@ func (m *Member) relieve(n *cluster.Node, q *quorum) bool {
 	return err == nil
 }
 
-// A stall counts looks in a row at which a leader had proposals, also at the look before, and had
-// applied none since.
+// A stall counts looks in a row without progress: the leader has proposals, had some at the previous
+// look, and has applied nothing since.
 type stall struct {
 	waits   bool
 	applied uint64
@@ -126,8 +125,9 @@ type diskChange struct {
 	room int64 // bytes
 }
 
-// look updates the list, and returns what has changed. isFull reports whether changes do not fit into
-// that many bytes, and whether they nearly do not: a disk at the limit does not change every second.
+// look updates the list, and returns what has changed. isFull reports whether room bytes are too few
+// for changes, or nearly too few. A known full disk stays full while nearly is true, so that a disk
+// at the limit does not change every second.
 func (f *fullDisks) look(members *cluster.Members, links []transport.PeerStatus, isFull func(room int64) (full, nearly bool)) (changes []diskChange) {
 	was := *f
 	*f = make(fullDisks)
@@ -172,7 +172,7 @@ func (m *Member) FullDisks() (here bool, others []string) {
 	return m.journal.FullHere(), full.names()
 }
 
-// fullWith is the isFull of a leader's fullDisks.
+// fullWith is the isFull of a leader.
 func (m *Member) fullWith(room int64) (full, nearly bool) {
 	return m.journal.FullWith(room), m.journal.FullWith(room - m.o.Config.BinlogSize)
 }

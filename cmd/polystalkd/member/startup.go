@@ -14,8 +14,8 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// A server that joins gets the leader's journal. So does a member that was away for so long that the
-// others no longer have the entries that it lacks.
+// A server that joins fetches the leader's journal. So does a member that needs entries that the
+// others no longer have in their logs.
 
 // join makes this server a member. It tries until it succeeds.
 func (m *Member) join() error {
@@ -25,7 +25,7 @@ func (m *Member) join() error {
 		return func(ctx context.Context, address string) (net.Conn, error) {
 			s, err := m.links.transport.OpenAddr(ctx, address, kind)
 			if err != nil {
-				return nil, err // not a connection that is nil
+				return nil, err // not a nil *Stream in an interface
 			}
 			return s, nil
 		}
@@ -53,8 +53,8 @@ func (m *Member) receiveOptions() snapshot.ReceiveOptions {
 	return snapshot.ReceiveOptions{Room: 2 * m.o.Config.BinlogSize}
 }
 
-// A Fetched says that this server has fetched the leader's journal, and must start again with it: the
-// caller calls Install when the server is closed.
+// A Fetched says that this server has fetched the leader's journal, and must start again with it:
+// the caller calls Install after the server is closed.
 type Fetched struct {
 	m        *Member
 	received *snapshot.Received
@@ -65,7 +65,7 @@ func (f *Fetched) Error() string {
 }
 
 // Install makes the next start use the fetched journal, unless this server's own has more entries by
-// now. The Member and the server are closed.
+// now. The caller has closed the Member and the server.
 func (f *Fetched) Install() error {
 	e := f.m.journal.Entries()
 	last := e.Last()
@@ -86,7 +86,7 @@ var errLeads = errors.New("this server leads by now, and has all that it needs")
 // fetchPause is the pause after a failed fetch.
 const fetchPause = time.Second
 
-// fetch hears that this server needs the journal of another. It does not block.
+// fetch begins to fetch the leader's journal, unless a fetch is under way. It does not block.
 func (m *Member) fetch(f cluster.Fetch) {
 	if m.fetching.CompareAndSwap(false, true) {
 		go m.fetchFrom(f.From)
@@ -122,8 +122,8 @@ func (m *Member) receiveFrom(leader uint64) (*snapshot.Received, error) {
 	return snapshot.Fetch(m.ctx, s, m.disk, m.receiveOptions())
 }
 
-// logFetch logs why the journal could not be fetched. If the disk has no room for it, it logs that
-// once, with the remedy, and the others hear that this server has no room.
+// logFetch logs why the journal could not be fetched. If the disk has no space for it, logFetch logs
+// that once, with the remedy, and room then reports zero to the others.
 func (m *Member) logFetch(leader uint64, err error) {
 	if _, full := errors.AsType[*snapshot.RoomError](err); !full {
 		m.cramped.Store(0)

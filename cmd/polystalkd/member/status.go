@@ -19,8 +19,8 @@ var _ admin.Cluster = (*Member)(nil)
 
 const (
 	statusWithin = 2 * time.Second // for a node that is busy
-	// newFor is how long a leader may know a server without knowing how far it is. Until then the
-	// whole log would be shown as lag.
+	// newFor is how long a new leader may not know the match index of a server. Until then the
+	// status omits the lag: it would be the whole log.
 	newFor = time.Second
 )
 
@@ -184,7 +184,7 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 	return m.explain(err)
 }
 
-// find returns the member of a name.
+// find returns the member with a name.
 func (m *Member) find(node string) (*cluster.Node, *cluster.Member, error) {
 	n, v := m.view()
 	if n == nil {

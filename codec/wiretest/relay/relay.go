@@ -1,13 +1,13 @@
-// Package relay is a TCP relay that cuts connections in one direction without losing bytes:
-// what is held back arrives later, or never if the connection is reset.
+// Package relay is a TCP relay that cuts connections in one direction without losing bytes: held
+// bytes arrive later, or never if the connection is reset.
 //
-// toxiproxy cannot take its place: it drops the bytes of a stopped stream, which no network
-// does to TCP, ends connections in both directions when one is closed, and brings a metrics
-// server, a router and a logger for what takes a hundred lines here.
+// toxiproxy cannot replace it: it drops the bytes of a stopped stream, which no network does to TCP,
+// and closes both directions when one is closed. It also imports a metrics server, a router and a
+// logger.
 //
-// While the direction Out is held, new connections are accepted and not made to the target:
-// the kernel accepts before the relay can be asked. A client that wants to notice has to
-// wait for an answer, as on a network that loses packets.
+// While the direction Out is held, new connections are accepted, since the kernel accepts them, but
+// not made to the target. A client only notices that no answer comes, as on a network that loses
+// packets.
 package relay
 
 import (
@@ -18,10 +18,10 @@ import (
 	"sync"
 )
 
-// A direction is one of the two in which bytes go.
+// A direction is one direction of a connection.
 type direction int
 
-// Out is from the client to the target, Back is what the target answers.
+// Out is from the client to the target, Back from the target to the client.
 const (
 	Out direction = iota
 	Back
@@ -63,8 +63,8 @@ func Listen(addr, target string) (*Relay, error) {
 // Addr returns the address at which the relay listens.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// Hold holds back what goes in the directions, both if none is given. What the relay and the kernel cannot hold, the
-// sender cannot send.
+// Hold holds back the bytes of some directions, or of both if none is given. Once the buffers of the
+// relay and the kernel are full, the sender cannot send.
 func (r *Relay) Hold(list ...direction) {
 	r.set(func() {
 		for _, d := range list {
@@ -89,7 +89,7 @@ func (r *Relay) set(change func()) {
 	r.changed = make(chan struct{})
 }
 
-// await waits until a direction is not held. It returns false if the link ends before.
+// await waits until a direction is not held. It reports false if the link ends before.
 func (r *Relay) await(d direction, l *link) bool {
 	for {
 		r.mu.Lock()
@@ -191,7 +191,7 @@ func (r *Relay) run(l *link) {
 	reset = false
 }
 
-// forward forwards one direction until it ends. An error is an end that is not orderly.
+// forward forwards one direction until it ends. It returns an error if the end is not orderly.
 func (r *Relay) forward(d direction, l *link, from, to *net.TCPConn) error {
 	b := make([]byte, 32<<10)
 	for {

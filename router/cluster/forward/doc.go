@@ -8,15 +8,16 @@
 //	            Relay: Ask
 //
 // A client's stream begins with a header: the protocol and the client's address. The client's bytes
-// follow unchanged. The leader adopts the descriptor of a plaintext stream: such a client costs what
-// any other does. With TLS it adopts one end of a socket pair, and two goroutines copy to the other.
+// follow unchanged. The leader adopts the descriptor of a plaintext stream: such a client costs as
+// much as any other. With TLS it adopts one end of a socket pair, and two goroutines copy between
+// the other end and the stream.
 //
 // # Without a leader
 //
-// A new client waits, and is closed unread if there is no leader in time. A forwarded connection ends
-// when another server leads, which does not know its state. Clients reconnect, as after a restart.
-// When this server begins to lead, Release gives the listeners back with their backlogs, and
-// SetLeader gives the waiting clients to this server.
+// A new client waits. Its connection is closed unread if there is no leader in time. A forwarded
+// connection ends when another server leads, which does not know the connection's state. Clients
+// reconnect, as after a restart. When this server begins to lead, Release gives the listeners back
+// with their backlogs, and SetLeader gives the waiting clients to this server.
 //
 // # Cost
 //
@@ -30,8 +31,8 @@
 // The follower authenticates an operator, and adds the identity and permissions to the request. The
 // leader trusts that, as it trusts the follower's messages of consensus.
 //
-// A request that only reads may use a connection again, and net/http repeats it if the connection
-// has just ended. A change has a connection of its own and is never repeated. The problem says
-// whether it may have been made: if the connection could not be made, nothing was done. A deposed
-// leader has some time to answer: the request may have been to hand over.
+// A request that only reads may reuse a connection, and net/http retries it if the connection has
+// just ended. A change has its own connection and is never retried. The problem says whether the
+// change may have been made: if there was no connection, it was not. A deposed leader still has some
+// time to answer: the request may be the one that deposed it.
 package forward

@@ -12,7 +12,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// Options say how a Forwarder is made.
+// Options configures a Forwarder.
 type Options struct {
 	// Self is the number of this server.
 	Self uint64
@@ -24,7 +24,7 @@ type Options struct {
 	Wait time.Duration
 	// Max bounds the clients that are forwarded or wait; others stay in the backlog.
 	Max int
-	// Log takes what operators should know. It limits repeated lines.
+	// Log receives messages for operators. It must limit repeated lines.
 	Log *slog.Logger
 }
 
@@ -40,13 +40,13 @@ type Forwarder struct {
 
 	mu        sync.Mutex
 	leader    *target
-	grace     *time.Timer // ends all routes when there is no leader for long; nil: there is one
+	grace     *time.Timer // ends all routes after Options.Wait; nil: there is a leader
 	routes    map[*route]struct{}
 	listeners map[net.Listener]struct{}
 	released  chan struct{} // closed by Release
 }
 
-// A target is a server for as long as it leads.
+// A target is one leader, until another server leads.
 type target struct {
 	node     uint64 // 0: none is known
 	ctx      context.Context
@@ -68,7 +68,7 @@ func newTarget(ctx context.Context, node uint64) *target {
 	return l
 }
 
-// A route is a client's connection that is forwarded.
+// A route is a forwarded client connection.
 type route struct {
 	client conn
 	stream *transport.Stream
@@ -97,9 +97,9 @@ func New(o Options) *Forwarder {
 // Accepted returns the number of clients so far.
 func (f *Forwarder) Accepted() uint64 { return f.accepted.Load() }
 
-// SetLeader sets the leader; 0: there is none. Connections to another server end. Without a leader
-// they may go on for Options.Wait: the same one may be elected again. If this server leads, it
-// serves already, and the waiting clients are given to it.
+// SetLeader sets the leader; 0: there is none. Connections to other servers end. Without a leader
+// they may last for Options.Wait: the same server may be elected again. If this server leads, it
+// already serves, and gets the waiting clients.
 func (f *Forwarder) SetLeader(node uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +193,7 @@ func (f *Forwarder) serve(c conn, protocol string) {
 	}
 }
 
-// find waits for a leader that takes the client. Without a route and an error, this server took it.
+// find waits for a leader that takes the client. Without a route or an error, this server took it.
 func (f *Forwarder) find(c conn, protocol string) (*route, error) {
 	ctx, cancel := context.WithTimeout(f.ctx, f.o.Wait)
 	defer cancel()
@@ -221,7 +221,7 @@ func (f *Forwarder) find(c conn, protocol string) (*route, error) {
 	return nil, failed
 }
 
-// attempt tries to open the route of a client to a leader, as long as that leads.
+// attempt tries to open the route of a client to a leader, while that server leads.
 func (f *Forwarder) attempt(ctx context.Context, l *target, c conn, protocol string) (*route, error) {
 	defer func() { <-l.attempts }()
 	ctx, cancel := context.WithCancel(ctx)

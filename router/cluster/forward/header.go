@@ -14,7 +14,7 @@ import (
 //	0      2          3
 //	+------+----------+--------------------+-------------------+
 //	| size | network  | length, protocol   | length, address   |    lengths are u8; size is u16,
-//	+------+----------+--------------------+-------------------+    of the bytes behind it
+//	+------+----------+--------------------+-------------------+    of the bytes after it
 //
 // network is 1 for TCP, with the client's address, as in "192.0.2.1:1234"; 2 for a unix socket,
 // without one.
@@ -67,7 +67,7 @@ func readHeader(r io.Reader) (h header, err error) {
 	return parseHeader(b)
 }
 
-// parseHeader decodes the bytes behind the size.
+// parseHeader decodes the bytes after the size.
 func parseHeader(b []byte) (h header, err error) {
 	if len(b) < 1 {
 		return h, errMangled

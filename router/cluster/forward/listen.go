@@ -14,14 +14,14 @@ type listener interface {
 	SetDeadline(time.Time) error
 }
 
-// Accept is tried again after a pause between these two when it fails.
+// Bounds of the pause before a failed Accept is retried.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 200 * time.Millisecond
 )
 
 // Serve forwards the clients of l, a *net.TCPListener or *net.UnixListener, until Release. Then it
-// returns nil, and the caller has l again, open, with its backlog. An error is about l.
+// returns nil, and the caller owns l again, open, with its backlog. An error is about l.
 func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 	in, ok := l.(listener)
 	if !ok {
@@ -98,7 +98,7 @@ func (f *Forwarder) isReleased() bool {
 	}
 }
 
-// Release ends every Serve, now and later. Accepted clients stay.
+// Release ends every Serve, also later ones. Accepted clients stay.
 func (f *Forwarder) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,16 +17,16 @@ import (
 const (
 	// RelayMax bounds the requests under way. More are refused at once.
 	RelayMax = 32
-	// RelayStreamsMax bounds answers without an end, which last as long as a page is open. The other
-	// seats are for requests that end.
+	// RelayStreamsMax bounds endless answers, which last as long as a page is open. The other seats
+	// are for requests that end.
 	RelayStreamsMax = RelayMax / 2
 	// RelayIdleMax is how long an unused connection is kept. The leader keeps it longer, so that it
-	// does not end just when it is used.
+	// does not end just when it is reused.
 	RelayIdleMax = 10 * time.Second
 	// RelayConnectionsMax bounds the connections to the leader.
 	RelayConnectionsMax = RelayMax + relayIdle
-	// RelayDescriptors is the number of file descriptors of a Relay: net/http goes on connecting for
-	// a request that was given up, and leaves its seat to another.
+	// RelayDescriptors is the number of file descriptors of a Relay: net/http continues to connect
+	// for a canceled request, while another request has its seat.
 	RelayDescriptors = RelayConnectionsMax + dialsMax
 
 	relayIdle = 4 // unused connections
@@ -34,15 +34,15 @@ const (
 	headMax   = 64 << 10 // bytes of an answer's header
 )
 
-// handOverWithin is how long a deposed leader may take for requests from before.
+// handOverWithin is how long a deposed leader may take to answer its last requests.
 const handOverWithin = 5 * time.Second
 
-// RelayOptions say how a Relay is made.
+// RelayOptions configures a Relay.
 type RelayOptions struct {
 	// Self is the number of this server.
 	Self uint64
-	// Open opens a stream to a server. Its context does not end with the request: Open needs a
-	// timeout of its own.
+	// Open opens a stream to a server. ctx does not end with the request: Open needs its own
+	// timeout.
 	Open func(ctx context.Context, node uint64) (net.Conn, error)
 }
 
@@ -56,7 +56,7 @@ type Relay struct {
 
 	mu     sync.Mutex
 	leader *leader // nil: none is known, or this server leads
-	last   *leader // the latest
+	last   *leader // the latest leader that is another server, or nil
 	closed bool
 }
 
@@ -68,12 +68,12 @@ func NewRelay(o RelayOptions) *Relay {
 	}
 }
 
-// A leader is a server for as long as no other leads.
+// A leader is one server, until another leads.
 type leader struct {
 	node    uint64
 	name    string
 	reads   *http.Transport
-	changes *http.Transport // a connection of its own for each request
+	changes *http.Transport // a new connection for each request
 	ctx     context.Context // of all requests
 	end     context.CancelCauseFunc
 }
@@ -84,9 +84,9 @@ var (
 	errClosed  = errors.New("this server ends")
 )
 
-// SetLeader sets the leader; 0: there is none. Requests to the leader before it go on for a while:
-// one of them may have made another server lead. Without a leader they go on too: the same one may
-// be elected again.
+// SetLeader sets the leader; 0: there is none. Requests to the previous leader continue for
+// handOverWithin: one of them may have deposed it. Without a leader requests continue too: the same
+// server may be elected again.
 func (r *Relay) SetLeader(node uint64, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *Relay) newLeader(node uint64, name string) *leader {
 	return l
 }
 
-// Close ends all requests, now and later.
+// Close ends all requests, also later ones.
 func (r *Relay) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,9 +147,9 @@ type unreached struct{ err error }
 
 func (u *unreached) Error() string { return u.err.Error() }
 
-// Ask sends a request to the leader, and returns its answer and its name. The caller closes the
-// answer's body, and does not use the request again; scheme and host of its URL do not matter. The
-// error is a *admin.Problem. Without an answer and an error there is no leader to ask.
+// Ask sends a request to the leader, and returns the answer and the leader's name. The caller closes
+// the answer's body, and must not reuse the request. Scheme and host of its URL do not matter. The
+// error is an *admin.Problem. Without another leader Ask returns no answer and no error.
 func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error) {
 	r.mu.Lock()
 	l := r.leader
@@ -188,7 +188,7 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 	return res, l.name, nil
 }
 
-// AskStream is Ask for an answer without an end.
+// AskStream is Ask for an endless answer.
 func (r *Relay) AskStream(req *http.Request) (res *http.Response, by string, err error) {
 	if !take(r.streams) {
 		return nil, "", wire.Busy.With("", fmt.Sprintf("%d streams come by way of this server from the one that leads, and no more may", RelayStreamsMax),

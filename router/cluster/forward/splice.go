@@ -21,8 +21,8 @@ type conn interface {
 	CloseWrite() error
 }
 
-// lingerMax is how long a client may keep its side open when the leader has closed the other: nobody
-// answers what it still sends.
+// lingerMax is how long a client may keep its side open after the leader has closed the other: bytes
+// that it still sends get no reply.
 const lingerMax = 10 * time.Second
 
 // Splice copies bytes between a client and a stream until both have ended, one breaks, or ctx ends,
@@ -93,7 +93,7 @@ const (
 	recordMax = 16 << 10 // bytes that TLS reads at a time
 )
 
-// pieces has unused buffers.
+// pieces is a pool of buffers.
 var pieces = sync.Pool{New: func() any { return new([pieceMax]byte) }}
 
 // reader returns a function that reads the next bytes of a connection, and one that frees them. It

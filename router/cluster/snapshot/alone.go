@@ -24,10 +24,10 @@ type alone struct {
 	Batches   int64  // of the journal; all of them count now
 	LastIndex uint64 // the last entry of the server
 	LastTerm  uint64 // the term of that entry
-	Answer    string // the other servers that answer; empty: none does
+	Answer    string // the other servers that answer; empty: none
 }
 
-// Meaning tells an operator what was done, in whole sentences.
+// Meaning describes the result to an operator.
 func (a *alone) Meaning(dir string) string {
 	warning := ""
 	if a.Answer != "" {
@@ -53,10 +53,10 @@ func (q *QuorumError) Error() string {
 		"If it was removed from the cluster, start it with an empty directory and --cluster-join. Only if those that answer must never serve again, end them, or give --force", q.Voters, q.Answer)
 }
 
-// RecoverAlone makes the directory of a member the directory of a server without a cluster. It is
-// for a cluster that has lost its majority for good: nobody can tell which entries of this
-// server were committed, and all of them count. RecoverAlone changes nothing unless the journal is
-// whole and no process uses the directory. It asks the other servers first; if a quorum answers,
+// RecoverAlone turns the directory of a member into the directory of a server without a cluster. It
+// is for a cluster that has lost its majority for good. This server does not know which of its
+// entries were committed, so it keeps all of them. RecoverAlone changes nothing unless the journal
+// is whole and no process uses the directory. It asks the other servers first; if a quorum answers,
 // the error is a *QuorumError, unless force is set. Every error says what to do.
 func RecoverAlone(ctx context.Context, dir string, force bool) (a *alone, err error) {
 	if st, err := os.Stat(dir); err != nil {
@@ -158,8 +158,8 @@ func checkMember(dir string) error {
 	return fmt.Errorf("%s is not the directory of a cluster's server: polystalkd -b %s starts on it as it is, if there is a journal", dir, dir)
 }
 
-// makeAlone removes the files that make a directory a member's, durably. The state goes last: it
-// tells the next run that there is work left.
+// makeAlone durably removes the files of a member from its directory, the state last: it tells the
+// next run that there is work left.
 func makeAlone(d wal.Disk) error {
 	if err := exchange.DropNote(d); err != nil {
 		return err

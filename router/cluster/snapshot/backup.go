@@ -13,9 +13,9 @@ import (
 	"polystalk/shard/wal"
 )
 
-// Backup receives a journal into a new directory, which a server without a cluster can start on.
-// out must be empty or not exist; after an error it is again. If the process dies before the end,
-// no server starts from out. progress may be nil: see ReceiveOptions.
+// Backup receives a journal into a new directory, in which a server without a cluster can start. out
+// must be empty or not exist, also after an error. If the process dies before the end, no server
+// starts in out. progress may be nil: see ReceiveOptions.
 func Backup(ctx context.Context, from io.Reader, out string, progress func(received, all int64)) (r *Received, err error) {
 	made, err := makeEmpty(out)
 	if err != nil {

@@ -31,7 +31,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// errBroken is the error of bytes that are no frame.
+// errBroken is the error of invalid frames.
 var errBroken = errors.New("the bytes received are not a journal, or were altered on the way")
 
 // writeFrame writes a frame of at most frameMax bytes. It does not keep body.
@@ -63,8 +63,8 @@ type frameReader struct {
 	body []byte // as large as the largest frame so far
 }
 
-// read reads a frame. The body is valid until the next read. A stream that ends is
-// io.ErrUnexpectedEOF everywhere: the last frame says that it is the last.
+// read reads a frame. The body is valid until the next read. The end of the stream is always
+// io.ErrUnexpectedEOF: a complete journal ends with an end frame.
 func (f *frameReader) read() (kind byte, body []byte, err error) {
 	if err := f.full(f.head[:]); err != nil {
 		return 0, nil, err

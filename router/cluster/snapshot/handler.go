@@ -43,7 +43,7 @@ type joinResponse struct {
 	Refused string `json:"refused,omitempty"` // why it cannot join, and what to do
 }
 
-// A Refusal has the leader's words for why a server cannot join. Asking again does not help.
+// A Refusal is the leader's reason why a server cannot join. Asking again does not help.
 type Refusal struct{ Text string }
 
 func (r *Refusal) Error() string { return "the cluster refuses this server: " + r.Text }

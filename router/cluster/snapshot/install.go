@@ -15,7 +15,7 @@ import (
 // whole is the receiver's answer to a journal that it has verified.
 const whole = 1
 
-// Fetch receives the leader's journal on a connection of kind Journal, into a directory, beside the
+// Fetch receives the leader's journal on a connection of kind Journal, into a directory, next to the
 // journal there. It ends with ctx, and closes the connection.
 func Fetch(ctx context.Context, c net.Conn, d wal.Disk, o ReceiveOptions) (*Received, error) {
 	defer c.Close()
@@ -40,9 +40,9 @@ func membersOf(note []byte) (*cluster.Members, error) {
 	return m, nil
 }
 
-// install makes the directory of a joining server a member's, with a journal that it received. The
-// caller closes the state. A journal from before the server was added is discarded. After a
-// *DiskError the caller uses Clear, unless there is a state.
+// Install turns the directory of a joining server into a member's, with a received journal. The
+// caller closes the state. Install discards a journal that was sent before the server was a member.
+// After a *DiskError the caller calls Clear, unless there is a state.
 func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, error) {
 	members, err := membersOf(r.Note)
 	if err == nil {
@@ -76,18 +76,19 @@ func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, erro
 	return s, nil
 }
 
-// ErrOlder is the error of a server with more entries than the journal that it fetched: it keeps its own.
+// ErrOlder is the error of a fetched journal with fewer entries than the server's own.
 var ErrOlder = errors.New("the journal that was fetched is older than the one that is here")
 
-// Exchange makes the next start of a member use a journal that it fetched instead of its own, which
-// ends at entry last of a term. The node has stopped, so it acknowledges nothing any more; its
-// journal is closed, its state is open. After ErrOlder nothing has changed, and what was fetched is gone.
+// Exchange makes the next start of a member use a fetched journal instead of its own, which ends at
+// entry last of term. The caller has stopped the node, which must not acknowledge anything more, and
+// closed its journal; its state is open. After ErrOlder the fetched journal is removed and the own
+// one stays.
 func Exchange(r *Received, state *cluster.State, last, term uint64) error {
 	if r.LastTerm < term || r.LastTerm == term && r.LastIndex < last {
 		return errors.Join(ErrOlder, r.Discard())
 	}
-	// A node's term is never lower than the term of its log. It has not voted in a term that it
-	// does not know.
+	// A node's term is never lower than the term of its log. It has not voted in a term that it does
+	// not know.
 	if v := state.Vote(); v.Term < r.LastTerm {
 		if err := state.SaveVote(cluster.Vote{Term: r.LastTerm}); err != nil {
 			return err
@@ -96,10 +97,10 @@ func Exchange(r *Received, state *cluster.State, last, term uint64) error {
 	return r.install()
 }
 
-// Settle finishes what a crash interrupted, at every start of a member: it saves the members that
-// came with an exchanged journal, and removes the mark of a joining server. The caller calls it
-// after exchange.Resume, and before it uses the state. The error is cluster.ErrRemoved if the
-// server is no member.
+// Settle finishes what a crash interrupted. It saves the members that came with an exchanged
+// journal, and removes the file of a joining server. Every start of a member calls it, between
+// exchange.Resume and its first use of the state. The error is cluster.ErrRemoved if the server is
+// not a member.
 func Settle(d wal.Disk, state *cluster.State) error {
 	switch err := d.Remove(PendingName); {
 	case err == nil:

@@ -14,12 +14,12 @@ import (
 	"polystalk/shard/wal/exchange"
 )
 
-// JoinOptions say how a server joins a cluster.
+// JoinOptions configures Join.
 type JoinOptions struct {
 	Disk wal.Disk // the server's directory, which the caller has locked
 	// Member describes the server. Join sets its ID to NodeID.
 	Member cluster.Member
-	// Fresh says that this start made the ID. If the cluster refuses the server before it is a
+	// Fresh reports whether this start made the ID. If the cluster refuses the server before it is a
 	// member, Join removes the ID again, so that the directory is empty as before.
 	Fresh bool
 	// Addrs are the addresses of servers to ask, HOST:PORT each.
@@ -28,7 +28,7 @@ type JoinOptions struct {
 	Admin, Journal Dial
 	// Joined is called with the cluster's ID before Journal is.
 	Joined func(cluster uint64)
-	// Receive says how the journal is received.
+	// Receive configures the transfer of the journal.
 	Receive ReceiveOptions
 	Log     *slog.Logger
 	// Pause waits between tries, or until the context ends; nil: a second.
@@ -39,7 +39,7 @@ type JoinOptions struct {
 // journal, and returns the server's state, which the caller closes. Join tries until it
 // succeeds or ctx ends. It gives up on a *Refusal, ErrSelf, a *RoomError and a *DiskError.
 //
-// Join uses or removes what an earlier start left. See Pending for what else the directory holds.
+// Join uses or removes the files of an earlier start: see Pending.
 func Join(ctx context.Context, o JoinOptions) (*cluster.State, error) {
 	if err := Clear(o.Disk); err != nil {
 		return nil, err
@@ -107,8 +107,7 @@ type joining struct {
 	tries  int
 }
 
-// patience is the number of tries before waiting is worth a warning: servers that are started
-// together wait for each other.
+// patience is the number of tries before a warning: servers that start together wait for each other.
 const patience = 10
 
 // warn logs a new reason why the server has not joined. It is a warning if the reason lasts, or if
@@ -157,12 +156,12 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	return s, err
 }
 
-// ErrSelf is the error of a server that was given no address but its own.
+// ErrSelf is the error of a server that was given only its own address.
 var ErrSelf = errors.New("every address that it gives is this server's own: give the address of a server that belongs to the cluster, or --cluster-new to make a cluster of this server alone")
 
-// ask asks the known leader, then each address, until one answers that this server is a member.
-// All servers may be given the same list, so ask passes over the server's own address: it
-// listens there before it belongs to a cluster.
+// ask asks the known leader, then each address, until one answers that this server is a member. All
+// servers may be given the same list, so ask skips the server's own address: it already listens
+// there.
 func (j *joining) ask(ctx context.Context) (*joinResponse, error) {
 	var failed error
 	asked, own := map[string]bool{}, 0

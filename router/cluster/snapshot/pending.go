@@ -12,8 +12,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// PendingName is the file of a directory while its server joins. Until there is a cluster.state,
-// the other files of the directory mean nothing.
+// PendingName is the file that marks the directory of a joining server. Until there is a
+// cluster.state, the server may discard the other files.
 const PendingName = "cluster.joining"
 
 // idDigits is the length of an ID in hexadecimal, with leading zeros.
@@ -32,8 +32,8 @@ func Pending(d wal.Disk) (bool, error) {
 	return true, f.Close()
 }
 
-// NodeID returns the ID under which the directory's server joins: a random one, kept in the
-// directory so that a later start uses it again.
+// NodeID returns the random ID under which the directory's server joins. It is kept in the
+// directory, so that a later start uses it again.
 func NodeID(d wal.Disk) (uint64, error) {
 	id, err := readID(d)
 	if err != nil || id != 0 {

@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/wal/exchange"
 )
 
-// ReceiveOptions say how a journal is received. The zero value is valid.
+// ReceiveOptions configures Receive. The zero value is valid.
 type ReceiveOptions struct {
 	// Room is the number of bytes that must stay free on the disk: a start needs them.
 	Room int64
@@ -23,8 +23,8 @@ type ReceiveOptions struct {
 	Progress func(received, all int64)
 }
 
-// A Received is a whole journal beside the journal of a directory. The owner calls Install or
-// Discard; without either the next start discards it.
+// A Received is a complete journal that was received, next to the directory's own journal. The owner
+// calls Install or Discard; without either the next start discards it.
 type Received struct {
 	Segments int
 	Bytes    int64
@@ -51,15 +51,14 @@ func (e *DiskError) Error() string { return e.Err.Error() }
 // Unwrap implements the interface of package errors.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// A senderError has the sender's words for why it gave up.
+// A senderError is the sender's reason for ending a transfer early.
 type senderError struct{ Text string }
 
 func (e *senderError) Error() string { return "the sender of the journal has given up: " + e.Text }
 
-// Receive receives a journal into a directory, beside the journal there, and reads it again to
-// verify it. After an error it removes what it received; if the disk refuses that, the next
-// start does it. The error is a *RoomError or a *DiskError if this side failed, a *SenderError
-// if the sender gave up.
+// Receive receives a journal into a directory, next to the journal there, and reads it again to
+// verify it. After an error it removes what it received; if the disk refuses, the next start does.
+// The error is a *RoomError or a *DiskError if this side failed, a *senderError if the sender did.
 //
 // Receive checks ctx between frames; the caller closes a connection that hangs.
 func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) (*Received, error) {
@@ -80,8 +79,8 @@ func Receive(ctx context.Context, from io.Reader, d wal.Disk, o ReceiveOptions) 
 	return r.out, nil
 }
 
-// install exchanges the directory's journal, which must not be open, for the one received. After
-// a crash or an error the next start finishes the exchange, or keeps the old journal.
+// install replaces the directory's journal, which must not be open, by the received one. After a
+// crash or an error the next start finishes the exchange, or keeps the old journal.
 func (r *Received) install() error { return exchange.Begin(r.disk) }
 
 // Discard removes what was received.
@@ -100,7 +99,7 @@ type receiving struct {
 	number uint64
 	at     int64
 
-	syncs    *errgroup.Group // one sync at a time, beside the receiver
+	syncs    *errgroup.Group // one sync at a time, concurrent with the receiver
 	failed   context.Context // ends when a sync fails
 	unsynced int             // bytes of file
 }
@@ -150,7 +149,7 @@ func (r *receiving) run() (err error) {
 	}
 }
 
-// next reads a frame. A failed frame is a *SenderError.
+// next reads a frame. It returns a failed frame as a *senderError.
 func (r *receiving) next() (kind byte, body []byte, err error) {
 	kind, body, err = r.frames.read()
 	switch {
@@ -237,7 +236,7 @@ func (r *receiving) piece(body []byte) error {
 	if r.unsynced += n; r.unsynced >= syncStep {
 		r.sync(false)
 	}
-	if r.out.Bytes > r.all { // the sender's journal went on; hello checked only what was announced
+	if r.out.Bytes > r.all { // the sender's journal has grown since hello checked the size
 		if err := r.room(0); err != nil {
 			return err
 		}
@@ -249,7 +248,7 @@ func (r *receiving) piece(body []byte) error {
 }
 
 // sync makes the current segment durable on another goroutine, and closes it if it is complete. It
-// waits for the sync before.
+// waits for the previous sync.
 func (r *receiving) sync(complete bool) {
 	f := r.file
 	r.unsynced = 0
@@ -320,8 +319,8 @@ func (r *receiving) verify() error {
 	return nil
 }
 
-// roomError makes a *RoomError of a full disk's error, and a *DiskError of any other. need is the
-// number of bytes that were still to be written.
+// roomError returns a *RoomError for the error of a full disk, and a *DiskError for any other. need
+// is the number of bytes not yet written.
 func roomError(err error, need int64, d wal.Disk) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(&RoomError{Need: need, Free: min(d.Free(), need-1)}, err)

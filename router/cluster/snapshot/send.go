@@ -12,17 +12,17 @@ import (
 	"polystalk/shard/wal"
 )
 
-// SendOptions say how a journal is sent. The zero value is valid.
+// SendOptions configures Send. The zero value is valid.
 type SendOptions struct {
 	// Rate is the maximum number of bytes a second; zero: no limit.
 	Rate int64
 	// Progress is called after each piece, with the bytes sent and an estimate of all bytes.
 	Progress func(sent, all int64)
-	// Note is sent with the journal: see Received.Note, and exchange.Note once that is installed. It
-	// has what early segments have told, such as the members. Empty: none is sent.
+	// Note is sent with the journal: see Received.Note, and exchange.Note after installation. It has
+	// facts from segments that may be dropped, such as the members. Empty: none is sent.
 	Note []byte
-	// Confirm is called before the last frame, and may wait: a backup confirms that what was sent is
-	// committed. The receiver gets the text of its error, and discards the journal.
+	// Confirm is called before the last frame, and may wait: a backup waits until all sent entries
+	// are committed. The receiver gets the text of its error, and discards the journal.
 	Confirm func(context.Context) error
 }
 
@@ -32,8 +32,8 @@ type Sent struct {
 	Bytes    int64 // of the journal
 }
 
-// Send sends the journal that a pin keeps. After a nil error the receiver can have all of it. The
-// pin then still keeps the last segment sent and all that follow, until its owner releases it.
+// Send sends the journal that a pin keeps. After a nil error it was all written. The pin then still
+// keeps the last segment sent and all later ones, until its owner releases it.
 //
 // Send checks ctx between pieces; the caller closes a connection that hangs.
 func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent, error) {
@@ -44,7 +44,7 @@ func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent,
 	}
 	err := s.run(pin)
 	if _, broken := errors.AsType[*writeError](err); err != nil && !broken {
-		refuse(w, err) // else the receiver would take it for a broken connection
+		refuse(w, err) // else the receiver would see only a broken connection
 	}
 	return s.sent, errors.Join(err, w.Flush())
 }

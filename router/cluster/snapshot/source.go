@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// SourceOptions say how journals are sent.
+// SourceOptions configures a Source.
 type SourceOptions struct {
 	Node    Node
 	Journal *commit.Journal
@@ -25,8 +25,8 @@ type SourceOptions struct {
 	Look time.Duration
 }
 
-// A Source sends a leader's journal to other servers, and pins what they need next until they have
-// caught up.
+// A Source sends a leader's journal to other servers, and pins the segments that they need next
+// until they have caught up.
 type Source struct {
 	o   SourceOptions
 	ctx context.Context // ends with Close
@@ -34,7 +34,7 @@ type Source struct {
 
 	mu      sync.Mutex
 	sending map[uint64]*Sending
-	holds   map[uint64]context.CancelFunc // end the waits of hold
+	holds   map[uint64]context.CancelFunc // end the goroutines of hold
 	closed  bool
 	running sync.WaitGroup
 }
@@ -48,8 +48,8 @@ type Sending struct {
 
 const (
 	sendingMax = 2    // receivers at a time
-	holdLooks  = 480  // checks without progress before a receiver is given up: two minutes, in which it recovers many jobs
-	near       = 1024 // entries that a receiver may lack and count as caught up: they come from memory
+	holdLooks  = 480  // checks without progress before hold ends: two minutes, since the receiver may recover many jobs
+	near       = 1024 // entries that a receiver that has caught up may lack: the leader has them in memory
 )
 
 // NewSource returns a Source.
@@ -83,7 +83,7 @@ func (s *Source) Sending() []Sending {
 }
 
 // Serve sends the journal to another server on a connection of kind Journal, and closes the
-// connection. It tells the receiver of an error.
+// connection. It sends an error to the receiver.
 func (s *Source) Serve(c net.Conn, to uint64) error {
 	defer c.Close()
 	members, err := s.begin(to)
@@ -131,13 +131,13 @@ func (s *Source) begin(to uint64) (*cluster.Members, error) {
 	s.running.Add(1)
 	s.sending[to] = &Sending{To: to, Begun: time.Now()}
 	if end := s.holds[to]; end != nil {
-		end() // the server begins again, and does not need what was pinned for it
+		end() // the server starts over, and does not need the pinned segments
 	}
 	return st.Members, nil
 }
 
 // send sends the journal and waits until the receiver has verified it. The members are older than
-// the pin, so the journal has the entries that made them.
+// the pin, so the journal has the entries of their changes.
 func (s *Source) send(c net.Conn, to uint64, members *cluster.Members, pin *wal.Pin) error {
 	sent, err := Send(s.ctx, c, pin, SendOptions{
 		Rate: s.o.Rate, Note: members.Encode(),
@@ -165,8 +165,8 @@ func nameOf(m *cluster.Members, id uint64) string {
 	return fmt.Sprintf("%x", id)
 }
 
-// hold keeps the pin until the receiver has caught up. Otherwise compaction could drop what the
-// receiver needs next, and it would have to begin again.
+// hold keeps the pin until the receiver has caught up. Otherwise compaction could drop entries that
+// the receiver needs next, and it would have to start over.
 func (s *Source) hold(to uint64, pin *wal.Pin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Source) hold(to uint64, pin *wal.Pin) {
 	})
 }
 
-// awaitCaughtUp waits until a receiver has caught up, makes no progress, or is no member.
+// awaitCaughtUp waits until a receiver has caught up, makes no progress, or is no longer a member.
 func (s *Source) awaitCaughtUp(ctx context.Context, to uint64, pin *wal.Pin) {
 	t := time.NewTicker(s.o.Look)
 	defer t.Stop()

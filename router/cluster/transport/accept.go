@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Accept is tried again after a pause between these two when it fails.
+// Bounds of the pause before a failed Accept is retried.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 200 * time.Millisecond
@@ -31,14 +31,14 @@ const (
 // lobbyMax bounds the connections without a valid greeting.
 const lobbyMax = 64
 
-// A lobby has the connections without a valid greeting, oldest first. When it is full the oldest
-// goes: silent connections do not keep servers out.
+// A lobby holds the connections without a valid greeting, oldest first. When it is full, the oldest
+// is closed, so that silent connections do not keep servers out.
 type lobby struct {
 	mu      sync.Mutex
 	waiting []net.Conn
 }
 
-// enter adds a connection, and returns the one to close for it, or nil.
+// enter adds a connection, and returns the connection that it evicts, or nil.
 func (l *lobby) enter(c net.Conn) (out net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,12 +105,13 @@ func (t *Transport) meet(raw net.Conn) {
 	t.o.Streams[g.kind](s)
 }
 
-// errNoMember refuses connections to a server that has not joined yet.
+// errNoMember refuses a connection while this server has not joined a cluster yet.
 var errNoMember = errors.New("this server does not belong to a cluster yet")
 
-// logRefusal logs a connection that was refused, or that the other side broke off. Clients and
-// operators come to a server that does not lead any more or yet, at every change of the leader: the
-// follower that sent them logs it if it lasts. Others connect to a joining server before it is ready.
+// logRefusal logs a connection that was refused, or that the other side broke off. At every change
+// of the leader, followers forward clients and requests to a server that does not lead. Those
+// refusals are debug messages: the follower logs the problem if it lasts. Other servers may connect
+// to a joining server before it is ready, which is information.
 func (t *Transport) logRefusal(raw net.Conn, g *greeting, err error) {
 	msg, args := logRefused, []any{"conn", raw.RemoteAddr().String()}
 	if _, broken := errors.AsType[*distrusted](err); broken {
@@ -131,7 +132,7 @@ func (t *Transport) logRefusal(raw net.Conn, g *greeting, err error) {
 	}
 }
 
-// refusalSubject is the same for repeated refusals of one peer, whatever its port and the time are.
+// refusalSubject returns the same text for repeated refusals of one peer: it omits ports and times.
 func refusalSubject(raw net.Conn, name string, err error) string {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	why := err.Error()
@@ -143,8 +144,8 @@ func refusalSubject(raw net.Conn, name string, err error) string {
 	return host + " " + name + " " + why
 }
 
-// welcome exchanges greetings on the accepting side. After an error the other side was told the
-// reason, if it understands greetings.
+// welcome exchanges greetings on the accepting side. It sends the reason of an error to the other
+// side, if that understands greetings.
 func (t *Transport) welcome(s *Stream) (greeting, error) {
 	s.raw.SetDeadline(time.Now().Add(t.within.greet))
 	s.Conn = s.raw
@@ -183,7 +184,7 @@ func (t *Transport) welcome(s *Stream) (greeting, error) {
 	return g, nil
 }
 
-// refusePlaintext answers a server that does not speak TLS to one that does.
+// refusePlaintext answers another server that does not use TLS, while this one does.
 func (t *Transport) refusePlaintext(err error) {
 	record, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok || record.Conn == nil || !strings.HasPrefix(magic, string(record.RecordHeader[:])) {
@@ -225,7 +226,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 		return fmt.Errorf("it looks for server %x, this is %v: another server has its address now", g.to, self)
 	case from.Node == 0:
 		return errMangled
-	case from.Node == self.Node && g.kind != Admin: // a process may ask which other one has its identity
+	case from.Node == self.Node && g.kind != Admin: // a process may ask whether another has its identity
 		return fmt.Errorf("it says that it is this server, %v: servers must not be started from copies of a directory", self)
 	}
 	if err := ValidName(from.Name); err != nil {

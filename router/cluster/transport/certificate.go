@@ -15,7 +15,7 @@ import (
 // A FlagError is about the value of one flag.
 type FlagError struct {
 	Flag string // without the dashes
-	Err  error  // ends in what to do
+	Err  error  // ends in a remedy
 }
 
 func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Err.Error() }
@@ -23,7 +23,7 @@ func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Err.Error()
 // Unwrap implements the interface of package errors.
 func (e *FlagError) Unwrap() error { return e.Err }
 
-// A certError says why a certificate is not accepted, for one of the possible reasons.
+// A certError says why a certificate is not accepted.
 type certError struct {
 	reason reason
 	shown  *x509.Certificate // the certificate of the server
@@ -90,8 +90,7 @@ func (d *certError) forOwn(o *SecureOptions) *FlagError {
 	return &FlagError{"cluster-cert", fmt.Errorf("%q%s%s", o.Cert, what, remedy)}
 }
 
-// explain returns what is wrong with a certificate, and the remedies for another server's and for this
-// server's own.
+// explain returns what is wrong with a certificate, and what to do if it is another server's or own.
 func (d *certError) explain() (what, others, own string) {
 	switch d.reason {
 	case expired:
@@ -155,7 +154,7 @@ func (d *certError) signer() string {
 	return name
 }
 
-// purpose is the use for which the certificate is not valid.
+// purpose returns the use for which the certificate is not valid.
 func (d *certError) purpose() string {
 	if d.use == x509.ExtKeyUsageClientAuth {
 		return "clients, as a server is that connects to another"
@@ -188,7 +187,7 @@ func certifies(c net.Conn, name string) error {
 	return nil
 }
 
-// certificateUntil returns the end of the certificate that the other end has shown; zero: none.
+// certificateUntil returns the expiry of the other end's certificate; zero: it has shown none.
 func certificateUntil(c net.Conn) time.Time {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.ConnectionState().PeerCertificates[0].NotAfter
@@ -204,14 +203,14 @@ func (d *distrusted) Error() string { return d.err.Error() }
 // Unwrap implements the interface of package errors.
 func (d *distrusted) Unwrap() error { return d.err }
 
-// Lasts marks an error that only an operator can remove.
+// Lasts marks an error that only an operator can fix.
 func (d *distrusted) Lasts() {}
 
-// Lasts marks an error that only an operator can remove.
+// Lasts marks an error that only an operator can fix.
 func (d *certError) Lasts() {}
 
 // refused explains that the other server does not accept this server's certificate. TLS gives no
-// reason, so refused tells what can be seen from here.
+// reason, so refused describes what this server can check.
 func (s *Security) refused() error {
 	m := s.current.Load()
 	if err := m.checkOwn(&s.o); err != nil {

@@ -37,7 +37,8 @@ func (s *Stream) Remote() Identity { return s.remote }
 // Kind returns what the stream is for.
 func (s *Stream) Kind() Kind { return s.kind }
 
-// TCP returns the connection if it is plaintext, without a byte read behind the greeting; nil: it is TLS.
+// TCP returns the connection if it is plaintext; nil: it is TLS. It has read no byte after the
+// greeting.
 func (s *Stream) TCP() *net.TCPConn {
 	c, _ := s.Conn.(*net.TCPConn)
 	return c
@@ -46,7 +47,7 @@ func (s *Stream) TCP() *net.TCPConn {
 // NetConn returns the connection below TLS, for socket options.
 func (s *Stream) NetConn() net.Conn { return s.raw }
 
-// CloseWrite ends this side's bytes: the other side reads EOF.
+// CloseWrite closes the sending side: the other side reads EOF.
 func (s *Stream) CloseWrite() error {
 	return s.Conn.(interface{ CloseWrite() error }).CloseWrite()
 }
@@ -89,8 +90,7 @@ func RemoteOf(ctx context.Context) Identity {
 	return remote
 }
 
-// Request sends an HTTP request on a connection of its own. It returns the status and the first max
-// bytes of the answer.
+// Request sends an HTTP request on a new connection. It returns the status and at most max bytes.
 func Request(ctx context.Context, dial func(context.Context) (net.Conn, error), method, path string, body []byte, max int64) (status int, answer []byte, err error) {
 	client := http.Client{Transport: &http.Transport{
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -118,7 +118,7 @@ func (t *Transport) Open(ctx context.Context, to uint64, kind Kind) (*Stream, er
 	return t.dial(ctx, *m, kind)
 }
 
-// OpenAddr opens a stream to the server at an address, whichever that is. If something else listens
+// OpenAddr opens a stream to whichever server listens at an address. If something else listens
 // there, the error names it.
 func (t *Transport) OpenAddr(ctx context.Context, addr string, kind Kind) (*Stream, error) {
 	s, err := t.dial(ctx, Member{Addr: addr}, kind)
@@ -162,9 +162,9 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	return s, nil
 }
 
-// notItself closes a connection that is connected to itself: dialing a port of this machine at
-// which nobody listens may pick that port as the local one. A reset frees the port for the server
-// that is about to listen there.
+// notItself closes a connection that is connected to itself: dialing an unused port of this machine
+// may choose the same port as the local one. A reset frees the port for the server that will listen
+// there.
 func notItself(c net.Conn) error {
 	if c.LocalAddr().String() != c.RemoteAddr().String() {
 		return nil
@@ -215,7 +215,7 @@ func (t *Transport) introduce(s *Stream, m Member) error {
 	return nil
 }
 
-// explain replaces errors of TLS and of the greeting by what an operator should know.
+// explain replaces errors of TLS and of the greeting by errors for operators.
 func (t *Transport) explain(err error) error {
 	var record tls.RecordHeaderError
 	var timeout net.Error
@@ -233,8 +233,8 @@ func (t *Transport) explain(err error) error {
 	return err
 }
 
-// tune sets keepalive, so that a dead peer is noticed on a quiet connection. Messages must also be
-// acknowledged in time; clients behind kind Forward may read slowly.
+// tune sets keepalive, which detects a dead peer on an idle connection. On kind Raft sent bytes must
+// also be acknowledged in time. On kind Forward clients may read slowly.
 func tune(c net.Conn, kind Kind, silent time.Duration) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

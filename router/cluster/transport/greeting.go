@@ -12,11 +12,11 @@ import (
 // An Identity names a server and its cluster.
 type Identity struct {
 	Cluster uint64 // random, the same for all servers of a cluster; 0: it has not joined yet
-	Node    uint64 // random, never 0, never used again for another
+	Node    uint64 // random, never 0, never reused
 	Name    string // for operators, and the name in its certificate
 }
 
-// String is for people.
+// String is for logs and errors.
 func (i Identity) String() string { return fmt.Sprintf("%s (%x)", i.Name, i.Node) }
 
 // A Member is a server and its address.
@@ -50,7 +50,7 @@ func (k Kind) String() string {
 // nameMax is the longest name in bytes: the limit of a label in a host name.
 const nameMax = 63
 
-// ValidName reports what is wrong with the name of a server. Certificates are issued for the name,
+// ValidName returns an error if a server cannot have the name. Certificates are issued for the name,
 // so it is spelled like a host name, in lower case only.
 func ValidName(name string) error {
 	const ends = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -67,7 +67,7 @@ const (
 	version = 1 // of greetings and of all that follows them
 
 	headSize    = len(magic) + 2 + 2
-	greetingMax = 1 << 10 // bytes behind the head, in any version
+	greetingMax = 1 << 10 // bytes after the head, in any version
 	textMax     = 255
 )
 
@@ -114,7 +114,7 @@ var errMangled = errors.New("its greeting is mangled")
 
 const mixedTLS = "give --cluster-cert, --cluster-key and --cluster-ca to all servers or to none"
 
-// readGreeting reads a greeting and no byte more. It never keeps more than greetingMax bytes. A
+// readGreeting reads a greeting and no byte more. It buffers at most greetingMax bytes. A
 // *foreignError says that the peer is not a server of this version.
 func readGreeting(r io.Reader) (greeting, error) {
 	var buf [greetingMax]byte
@@ -144,7 +144,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 	return parseGreeting(body)
 }
 
-// parseGreeting decodes the bytes behind the head. It keeps nothing of b.
+// parseGreeting decodes the bytes after the head. It keeps nothing of b.
 func parseGreeting(b []byte) (g greeting, err error) {
 	if len(b) < 1+3*8 {
 		return g, errMangled

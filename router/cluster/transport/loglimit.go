@@ -14,9 +14,9 @@ const (
 	subjectsMax     = 64          // subjects that are remembered
 )
 
-// LimitLog returns a logger that writes each message at most once a second, and once a minute for each
-// subject (see WithSubject), so that other servers and clients cannot flood the log. A line counts
-// the lines dropped before it as "suppressed". Debug lines are not limited.
+// LimitLog returns a logger that writes each message at most once a second, and once a minute for
+// each subject (see WithSubject), so that other servers and clients cannot flood the log. The
+// attribute "suppressed" of a line counts the lines dropped before it. Debug lines are not limited.
 func LimitLog(log *slog.Logger) *slog.Logger {
 	return slog.New(&limiter{log.Handler(), &limiterState{messages: map[lineKey]silence{}, subjects: map[lineKey]silence{}}})
 }
@@ -42,7 +42,7 @@ type limiterState struct {
 
 type lineKey struct{ message, subject string }
 
-// A silence is the time until the next line, and the number of lines dropped meanwhile.
+// A silence is the time before which lines are dropped, and the number of dropped lines.
 type silence struct {
 	until time.Time
 	n     int
@@ -64,7 +64,7 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // allow reports whether a line may be written now, and how many were dropped before it. A subject
-// that cannot be remembered counts as none.
+// beyond subjectsMax counts as none.
 func (l *limiterState) allow(key lineKey, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

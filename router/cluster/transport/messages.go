@@ -29,8 +29,8 @@ const (
 	pieceMax = 64 << 10
 	// batchSize is the usual size of a write, in bytes.
 	batchSize = 64 << 10
-	// writeMax is the largest write, in bytes: each has its own timeout, so that a slow reader is
-	// told from a dead one.
+	// writeMax is the largest write, in bytes: each has its own timeout, so a slow reader is not
+	// taken for a dead one.
 	writeMax = 256 << 10
 )
 
@@ -80,7 +80,7 @@ func readBody(r io.Reader, size int, moving func()) ([]byte, error) {
 	return body, nil
 }
 
-// write sends queued messages until the connection breaks, and returns why it did.
+// write sends queued messages until the connection breaks, and returns the reason.
 func (p *peer) write(s *Stream) error {
 	ctx, cancel := context.WithCancel(p.ctx)
 	ended := make(chan error, 1)
@@ -90,7 +90,7 @@ func (p *peer) write(s *Stream) error {
 	})
 	err := p.writeUntil(ctx, s)
 	s.abort()
-	// The reading side knows best why the connection ended.
+	// The reader knows best why the connection ended.
 	if why := <-ended; errors.Is(err, net.ErrClosed) {
 		err = why
 	}
@@ -135,7 +135,7 @@ func (p *peer) writeUntil(ctx context.Context, s *Stream) error {
 	}
 }
 
-// appendNews encodes the clock and the room of this server.
+// appendNews encodes this server's clock and free disk space.
 func (t *Transport) appendNews(b []byte) []byte {
 	b = appendInt(b, frameClock, t.o.Now().UnixNano())
 	if t.o.Room != nil {
@@ -217,9 +217,9 @@ func (t *Transport) listen(s *Stream, addr string) {
 	p.in, p.clock = s, clockOffset{}
 	p.mu.Unlock()
 	if before != nil {
-		before.abort() // the other end has forgotten it
+		before.abort() // the other end has replaced it
 	}
-	p.poke() // the server runs, so it can be connected to
+	p.poke() // the server runs: connect to it at once
 	err = p.read(s)
 	p.mu.Lock()
 	current := p.in == s
@@ -267,7 +267,7 @@ func (p *peer) read(s *Stream) error {
 const offsetSamples = 8
 
 // A clockOffset estimates how far another clock is ahead of this one. Each sample is too small by
-// the time that its frame was under way, so the largest of the latest samples is the best.
+// the transmission time of its frame, so the largest of the latest samples is the best.
 type clockOffset struct {
 	samples [offsetSamples]time.Duration
 	n       int // of all samples

@@ -19,7 +19,7 @@ const (
 	queueBytes    = messageMax
 )
 
-// A failed connection is tried again after a pause that doubles between these two, with jitter.
+// Bounds of the pause before a failed connection is retried. It doubles, with jitter.
 const (
 	pauseMin = 10 * time.Millisecond
 	pauseMax = 500 * time.Millisecond
@@ -29,7 +29,7 @@ const (
 type peer struct {
 	t       *Transport
 	node    uint64
-	isGuest bool // no member here; guarded by Transport.mu
+	isGuest bool // not a member that this server knows; guarded by Transport.mu
 	ctx     context.Context
 	leave   context.CancelFunc // ends run
 	log     *slog.Logger       // limited
@@ -48,7 +48,7 @@ type peer struct {
 	until  time.Time // the end of the certificate that it showed last; zero: none
 	in     *Stream   // the latest from it, or nil
 	clock  clockOffset
-	room   *int64 // as it told last
+	room   *int64 // free bytes that it reported last, or nil
 }
 
 func newPeer(t *Transport, m Member, isGuest bool) *peer {
@@ -204,9 +204,9 @@ func (p *peer) status() PeerStatus {
 	return s
 }
 
-// A loss is the problem with a connection; the zero value: none. A restart takes a moment, and
-// needs no operator: it is logged once, as information. Problems that last, or do not pass by
-// themselves, are warnings.
+// A loss is the problem with a connection; the zero value: none. A problem that a restart of the
+// other server causes needs no operator: it is logged once, as information. Problems that last, or
+// have other causes, are warnings.
 type loss struct {
 	text   string    // as logged last
 	since  time.Time // when the connection was lost

@@ -14,8 +14,8 @@ import (
 var ErrSilent = errors.New("it does not answer as a server of a cluster")
 
 // Greet reports which server listens at an address. It needs no certificate: a server with TLS
-// answers a plaintext greeting with a refusal, which names the server. The answer proves nothing.
-// ctx needs a deadline.
+// answers a plaintext greeting with a refusal, which names the server. The answer is not
+// authenticated. ctx needs a deadline.
 func Greet(ctx context.Context, addr string, from Identity) (Identity, error) {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *wrongPort) Error() string {
 	return fmt.Sprintf("%s is a port for %s: give the address of --cluster-listen of a server of the cluster", w.addr, w.kind)
 }
 
-// Lasts marks an error that only an operator can remove.
+// Lasts marks an error that only an operator can fix.
 func (w *wrongPort) Lasts() {}
 
 // explainPort finds out what listens at an address that accepted a connection and did not answer as

@@ -41,7 +41,7 @@ type material struct {
 }
 
 // Secure reads the certificates. It returns nil without an error if none are given and none are
-// needed: on loopback addresses, or with --cluster-plaintext. Errors end in what to do.
+// needed: on loopback addresses, or with --cluster-plaintext. Errors end in a remedy.
 func Secure(o SecureOptions) (*Security, error) {
 	switch given := o.Cert != "" || o.Key != "" || o.CA != ""; {
 	case given && (o.Cert == "" || o.Key == "" || o.CA == ""):
@@ -74,8 +74,8 @@ func isLoopback(addr string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// Reload reads the files again. After an error the old certificates stay in use. Open connections
-// go on.
+// Reload reads the files again. After an error the old certificates stay in use. Connections stay
+// open.
 func (s *Security) Reload() error {
 	m, err := s.read()
 	if err != nil {
@@ -165,8 +165,8 @@ func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKe
 	return checkName(chain[0], name)
 }
 
-// config is the TLS configuration of either side. other is the name of the other end, or empty if it
-// is checked later. VerifyConnection checks certificates instead of package tls, which would
+// config returns the TLS configuration of either side. other is the name of the other end, or empty
+// if it is checked later. VerifyConnection checks certificates instead of package tls, which would
 // compare the dialed address, and keep the authorities of the start.
 func (s *Security) config(other string, use x509.ExtKeyUsage) *tls.Config {
 	return &tls.Config{
@@ -191,8 +191,8 @@ type Expiry struct {
 	File string
 }
 
-// Expiry returns the end of the certificates read last: the server's, one between it and the
-// authority's, or the authority's.
+// Expiry returns the first expiry in the chain of certificates read last: the server's, an
+// intermediate one, or the authority's.
 func (s *Security) Expiry() Expiry {
 	m := s.current.Load()
 	e := Expiry{At: m.ends.NotAfter, Flag: "cluster-cert", File: s.o.Cert}
@@ -202,7 +202,7 @@ func (s *Security) Expiry() Expiry {
 	return e
 }
 
-// firstToEnd returns the certificate that ends first, of the chain that is valid for longest.
+// firstToEnd returns the certificate that expires first in the chain that is valid for longest.
 func (m *material) firstToEnd() (ends *x509.Certificate) {
 	chains, err := m.chain[0].Verify(m.verifyOptions(m.chain, x509.ExtKeyUsageAny, time.Now()))
 	if err != nil {

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// limitUnacknowledged does nothing: the limit of the system holds.
+// limitUnacknowledged does nothing: the system's own limit applies.
 func limitUnacknowledged(*net.TCPConn, time.Duration) {}

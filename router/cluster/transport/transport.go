@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Options say how a Transport is made. Functions are called by goroutines of the transport, and
-// must return once Close was called.
+// Options configures a Transport. Goroutines of the transport call its functions, which must return
+// after Close.
 type Options struct {
 	// Self is this server. Its cluster may be 0 before it joins: see SetCluster.
 	Self Identity
@@ -25,19 +25,19 @@ type Options struct {
 	Security *Security
 	// Now is the time of day.
 	Now func() time.Time
-	// Room returns the free bytes on this server's disk, which the others are told each second;
-	// nil or a negative result: they are not told.
+	// Room returns the free bytes on this server's disk, which it sends to the others every second;
+	// nil or a negative result: it does not.
 	Room func() int64
-	// Log takes what operators should know.
+	// Log receives messages for operators.
 	Log *slog.Logger
 
-	// Receive takes over a message of another server. One goroutine per server calls it, in the
-	// order of sending; while it blocks, nothing more is read from that server.
+	// Receive takes ownership of a message of another server. One goroutine per server calls it, in
+	// the order of sending. While it blocks, nothing more is read from that server.
 	Receive func(from uint64, message []byte)
-	// Unreachable hears that messages to a server are lost, or may be.
+	// Unreachable is called when messages to a server may be lost.
 	Unreachable func(node uint64)
-	// Admit refuses a server with an error, which the server is told. Its greeting is valid; only
-	// connections of kind Admin can be from a server without a cluster. nil: all are admitted.
+	// Admit refuses a server with an error, which is sent to that server. Its greeting is valid;
+	// only connections of kind Admin can be from a server without a cluster. nil: all are admitted.
 	Admit func(from Identity, kind Kind) error
 	// Streams serve connections of the other kinds, each on its own goroutine, and close them. A
 	// kind without a function is refused.
@@ -73,24 +73,22 @@ type limits struct {
 }
 
 const (
-	// streamsMax bounds the streams of a kind, except Forward: their number is bounded with the
-	// clients.
+	// streamsMax bounds the streams of each kind except Relay, and Forward, which the clients bound.
 	streamsMax = 16
 	// relayMax bounds streams of kind Relay. An operator's request holds one as long as its page is
 	// open. It is enough for four followers (forward.RelayConnectionsMax each).
 	relayMax = 144
-	// guestsMax bounds the servers that are connected and not members here. This server may be the
-	// one that has not heard of them yet.
+	// guestsMax bounds the connected servers that this server does not know as members. They may be
+	// members that it has not heard of yet.
 	guestsMax = 16
 )
 
-// Descriptors returns the number of file descriptors for a cluster of that many servers, without
-// streams of kind Forward.
+// Descriptors returns the file descriptors for a cluster of nodes servers, without Forward streams.
 func Descriptors(nodes int) int {
 	return 1 + lobbyMax + 2*(nodes+guestsMax) + streamsMax*int(kindEnd-1) + relayMax
 }
 
-// New returns a transport that listens, and accepts nobody before Start.
+// New returns a transport that listens, and accepts no connections before Start.
 func New(o Options) (*Transport, error) {
 	if err := ValidName(o.Self.Name); err != nil {
 		return nil, err
@@ -138,8 +136,8 @@ func (t *Transport) SetCluster(id uint64) {
 	t.mu.Unlock()
 }
 
-// SetMembers sets the members of the cluster, which may include this server. The transport connects to
-// new addresses, and drops members that are gone with their queued messages. Guests stay.
+// SetMembers sets the members of the cluster, which may include this server. The transport connects
+// to new addresses, and drops removed members with their queued messages. Guests stay.
 func (t *Transport) SetMembers(members []Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,8 +174,8 @@ func (t *Transport) addPeer(m Member, isGuest bool) *peer {
 	return p
 }
 
-// peerOf returns the peer of a server that has connected. One that is no member here becomes a guest,
-// to which this server connects: only its messages can tell that it has become a member meanwhile.
+// peerOf returns the peer of a server that has connected. A server that is not known as a member
+// becomes a guest. This server connects to it: only its messages can show that it is a member.
 func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,7 +217,7 @@ func (t *Transport) member(node uint64) *Member {
 	return nil
 }
 
-// Send sends a message and does not block. It takes the message over. It reports false if it
+// Send sends a message and does not block. It takes ownership of the message. It reports false if it
 // dropped the message: the server is unknown, not connected, or reads too slowly.
 func (t *Transport) Send(to uint64, message []byte) bool {
 	t.mu.RLock()
@@ -264,7 +262,7 @@ type PeerStatus struct {
 	// CertificateUntil is the end of the certificate that it showed last; zero: none.
 	CertificateUntil time.Time
 
-	// Room is the number of free bytes on its disk that it told last; nil: it never did.
+	// Room is the number of free bytes on its disk that it reported last; nil: it never did.
 	Room *int64
 }
 

@@ -2,7 +2,7 @@
 // the guide for operators.
 //
 //	listener ─► connections (at most 128) ─► net/http ─► server.ServeHTTP
-//	            accept.go                                   │ token, role, Host, origin   serve.go, trust.go
+//	            accept.go                                   │ token, role, Host, origin   serve.go, auth.go, host.go
 //	                                                        │ route                       routes.go
 //	                                                        │ slot, body, key             slots.go, body.go, idempotency.go
 //	                                                        ▼
@@ -11,7 +11,7 @@
 //
 // A follower of a cluster checks the token and role of a request for the queue, and forwards
 // the request to the leader (proxy.go). The leader trusts what a server of the cluster says
-// about the client (trust.go).
+// about the client (auth.go).
 //
 // One table has all routes, each with the role that it needs (routes.go). openapi.json
 // describes them, and the tests check each answer against it. GET changes nothing. Each change

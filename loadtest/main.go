@@ -1,5 +1,5 @@
 // Loadtest drives any server that speaks the beanstalkd or the Gearman protocol, checks its
-// replies, and measures what they cost.
+// replies, and measures their cost.
 //
 //	go run ./loadtest -load 'cycle depth=16'
 //	    against the server that runs on 127.0.0.1:11300
@@ -11,8 +11,8 @@
 //	    -load 'foreground conns=64 workers=16' -load 'background conns=8 depth=100 count=1000000'
 //	    the same for Gearman
 //
-// Package bench does all of it. The program that kills servers instead of measuring them is
-// loadtest/faults; the one that plays operators beside clients is loadtest/operators.
+// Package bench does all of it. loadtest/faults kills servers instead of measuring them;
+// loadtest/operators plays operators next to clients.
 package main
 
 import (

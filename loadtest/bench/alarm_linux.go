@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm wakes one goroutine at a given time. When the process is idle, the runtime's own
-// timers are rounded up to a millisecond, more than the latencies to be measured; a timer
-// descriptor in the runtime's poller is not.
+// An alarm wakes one goroutine at a given time. In an idle process the runtime rounds its timers up
+// to a millisecond, which is more than the latencies to measure. A timer descriptor in the
+// runtime's poller is exact.
 type alarm struct {
 	fd  int      // File.Fd would make the descriptor blocking
 	f   *os.File // registers fd with the runtime's poller
@@ -24,7 +24,7 @@ func newAlarm() (*alarm, error) {
 	return &alarm{fd: fd, f: os.NewFile(uintptr(fd), "timerfd")}, nil
 }
 
-// sleepUntil returns at due, in nanoseconds of Now.
+// sleepUntil returns at the time due, in nanoseconds of Now.
 func (a *alarm) sleepUntil(due int64) error {
 	d := due - Now()
 	if d <= 0 {
@@ -39,11 +39,11 @@ func (a *alarm) sleepUntil(due int64) error {
 
 func (a *alarm) close() { a.f.Close() }
 
-// spread binds a socket to one of 250 loopback addresses before it connects to this machine:
-// one address has 28,000 ports, which are used up within a second when each lingers for a
-// minute.
+// spread binds a socket to one of 250 loopback addresses before it connects to this machine. One
+// address has 28,000 ports. When each stays in TIME_WAIT for a minute, they run out within a
+// second.
 func spread(fd int, round uint32) error {
-	// The port is chosen by connect, which knows the other end too.
+	// connect chooses the port, because it also knows the other end.
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ const (
 	bulk     = 256     // commands in flight in what is not measured
 )
 
-// A bconn is one connection that speaks beanstalkd's protocol. It reads replies itself, and
-// not with the job server's codec: a mistake that both shared would not be seen.
+// A bconn is a connection that speaks beanstalkd's protocol. It parses replies itself instead of
+// with the server's codec, so a mistake in the codec cannot hide itself.
 type bconn struct {
 	*link
 	depth    int    // commands in flight, at most
@@ -39,9 +39,8 @@ type reply struct {
 // maxLine bounds a reply line: the longest is "USING " with a tube name.
 const maxLine = 512
 
-// parse reads one reply from the start of b and returns the bytes that it takes. n == 0
-// means that b holds only a beginning; want is then the number of bytes needed, as far as
-// it is known.
+// parse reads one reply from the start of b and returns its length. n == 0 means that the reply is
+// incomplete; then want is the number of bytes needed, if it is known.
 func (r *reply) parse(b []byte) (n, want int, err error) {
 	end := bytes.IndexByte(b, '\r')
 	if end < 0 || end+1 == len(b) {
@@ -87,7 +86,7 @@ func (r *reply) parse(b []byte) (n, want int, err error) {
 	return total, 0, nil
 }
 
-// parseUint reads a decimal number that fills b. It fails if ok is false already.
+// parseUint reads a decimal number that fills b. It fails if ok is false.
 func parseUint(b []byte, ok bool) (v uint64, _ bool) {
 	if !ok || len(b) == 0 || len(b) > 19 {
 		return 0, false
@@ -118,7 +117,7 @@ func (c *bconn) read() (*reply, error) {
 	}
 }
 
-// batch sends n commands, at most depth of them in flight: see the function batch.
+// batch sends n commands, with up to depth of them in flight: see the function batch.
 func (c *bconn) batch(l *lane, n int, write func(i int), check func(i int, r *reply) error) error {
 	return batch(c.link, l, n, c.depth, write, c.read, check)
 }
@@ -144,7 +143,7 @@ func (c *bconn) expectUsing(r *reply) error {
 	return nil
 }
 
-// expectWatching checks how many tubes a watch or ignore leaves watched.
+// expectWatching checks the number of watched tubes after a watch or ignore.
 func (c *bconn) expectWatching(cmd string, n uint64, r *reply) error {
 	if string(r.word) != "WATCHING" || !c.constant && r.num != n {
 		return c.wrong(cmd, fmt.Sprintf("WATCHING %d", n), r)
@@ -152,7 +151,7 @@ func (c *bconn) expectWatching(cmd string, n uint64, r *reply) error {
 	return nil
 }
 
-// expectJob checks a RESERVED and its body, which was put under stamp. id 0 is any.
+// expectJob checks a RESERVED, and its body by the stamp of the put. id 0 accepts any id.
 func (c *bconn) expectJob(r *reply, id, stamp uint64) error {
 	if err := c.expect("reserve", "RESERVED", r); err != nil {
 		return err
@@ -173,7 +172,7 @@ func (c *bconn) expectJob(r *reply, id, stamp uint64) error {
 	return nil
 }
 
-// put appends a put of a body with that stamp; delay is in seconds.
+// put appends a put of a body with that stamp. delay is in seconds.
 func (c *bconn) put(pri, delay int, stamp uint64) {
 	c.stampBody(stamp)
 	b := append(c.out, "put "...)
@@ -203,7 +202,7 @@ func (c *bconn) sayJob(cmd string, id uint64) {
 	c.out = append(strconv.AppendUint(c.out, id, 10), "\r\n"...)
 }
 
-// call sends out, one command that is not counted, and checks the first word of its reply.
+// call sends out, which holds one command that is not counted, and checks the reply's first word.
 func (c *bconn) call(word string) (*reply, error) {
 	cmd := string(c.out[:min(len(c.out), 60)])
 	if err := c.flush(); err != nil {
@@ -216,20 +215,20 @@ func (c *bconn) call(word string) (*reply, error) {
 	return r, c.expect(cmd, word, r)
 }
 
-// command sends a command that is not counted and checks the first word of its reply.
+// command sends a command that is not counted, and checks the first word of its reply.
 func (c *bconn) command(cmd, word string) error {
 	c.say(cmd)
 	_, err := c.call(word)
 	return err
 }
 
-// own makes tube the one that c, a new connection, uses and the only one that it watches.
+// own makes the new connection c use tube and watch only tube.
 func (c *bconn) own(tube string) error {
 	c.tube = tube
 	return errors.Join(c.command("use "+tube, "USING"), c.watchOnly(tube))
 }
 
-// watchOnly makes tubes the only ones that a new connection watches.
+// watchOnly makes a new connection watch only these tubes.
 func (c *bconn) watchOnly(tubes ...string) error {
 	for _, tube := range tubes {
 		if err := c.command("watch "+tube, "WATCHING"); err != nil {
@@ -239,7 +238,7 @@ func (c *bconn) watchOnly(tubes ...string) error {
 	return c.command("ignore default", "WATCHING")
 }
 
-// quit says goodbye and waits for the server to close.
+// quit sends quit and waits until the server closes the connection.
 func (c *bconn) quit() error {
 	c.say("quit")
 	if err := c.flush(); err != nil {
@@ -260,7 +259,7 @@ func (e *env) beans(ctx context.Context) (*bconn, error) {
 	return &bconn{link: k, depth: e.Load.Depth, constant: e.Constant, tube: "default"}, err
 }
 
-// anchor puts one long-delayed job into each tube, so that the tubes exist.
+// anchor puts a job with a long delay into each tube, so that the tubes exist.
 func (c *bconn) anchor(tubes []string) error {
 	say := func(i int) {
 		if i%2 == 0 {
@@ -292,7 +291,7 @@ func cleanBeanstalkd(ctx context.Context, e *env) error {
 	return c.quit()
 }
 
-// clean deletes the ready and delayed jobs of a tube; no job of a run is buried or held.
+// clean deletes the ready and delayed jobs of a tube. A run has no other jobs.
 func (c *bconn) clean(tube string) error {
 	for _, ask := range [][2]string{{"use " + tube, "USING"}, {"kick 100000000", "KICKED"}, {"watch " + tube, "WATCHING"}} {
 		if err := c.command(ask[0], ask[1]); err != nil {

@@ -22,8 +22,8 @@ var beanstalkd = &Protocol{
 	goals:     beanstalkdGoals,
 }
 
-// One operation is one command answered, in every workload but connect: put, reserve and
-// delete of one job are three operations. Connecting is not an operation.
+// One operation is one answered command, in every workload but connect: put, reserve and delete of
+// one job are three operations. Connecting is not an operation.
 var beanstalkdWorkloads = map[string]spec{
 	"cycle": {help: "put, reserve, delete, every connection on a tube of its own",
 		traits: constant, build: newCycle},
@@ -53,9 +53,9 @@ var beanstalkdWorkloads = map[string]spec{
 		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64}, traits: once | alone | unpaced, build: newBeansMemory},
 }
 
-// A cycler puts jobs into a tube of its own, reserves and deletes them. Nobody else uses
-// the tube: the jobs must come back in the order of their ids, with their bodies. Its
-// functions are made once: a closure per turn would be garbage per turn.
+// A cycler puts jobs into its own tube, reserves them and deletes them. Nobody else uses the tube,
+// so the jobs must come back with their bodies in the order of their ids. Its functions are created
+// once, because a closure for each turn would be garbage.
 type cycler struct {
 	*bconn
 	ids                        []uint64 // of the jobs of a turn
@@ -65,7 +65,7 @@ type cycler struct {
 	onTake                     func(i int, r *reply) error // like onReserve, if the ids were not kept
 }
 
-// newCycler returns a cycler of up to n jobs a turn.
+// newCycler returns a cycler for up to n jobs in a turn.
 func newCycler(c *bconn, n int) *cycler {
 	a := &cycler{bconn: c, ids: make([]uint64, n)}
 	a.put = func(int) { a.last++; c.put(jobPri, 0, a.last) }
@@ -78,7 +78,7 @@ func newCycler(c *bconn, n int) *cycler {
 	return a
 }
 
-// cycle is a turn.
+// cycle is one turn: put, reserve and delete.
 func (a *cycler) cycle(l *lane) error {
 	if err := a.batch(l, a.depth, a.put, a.onPut); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (a *cycler) cycle(l *lane) error {
 	return a.take(l, a.depth)
 }
 
-// take reserves and deletes the n jobs that were put last.
+// take reserves and deletes the last n jobs that were put.
 func (a *cycler) take(l *lane, n int) error {
 	if err := a.batch(l, n, a.reserve, a.onReserve); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (a *cycler) take(l *lane, n int) error {
 	return a.batch(l, n, a.remove, a.onRemove)
 }
 
-// takeAny reserves and deletes up to depth of the jobs in the tube, however many were put.
+// takeAny reserves and deletes up to depth of the remaining jobs in the tube.
 func (a *cycler) takeAny(l *lane) error {
 	n := int(min(uint64(a.depth), a.last-a.taken))
 	if n == 0 {
@@ -111,7 +111,7 @@ func (a *cycler) fill(l *lane, n int) error {
 	return batch(a.link, l, n, bulk, a.put, a.read, a.onPut)
 }
 
-// ownTube returns a workload of connections with a tube of their own and a cycler.
+// ownTube returns a workload in which each connection has its own tube and a cycler.
 func ownTube(e *env, kind string, make func(a *cycler) (turn, error)) *uniform[*bconn] {
 	return &uniform[*bconn]{env: e, open: e.beans, make: func(i int, c *bconn) (turn, error) {
 		if err := c.own(e.tubeName(kind, i)); err != nil {
@@ -125,7 +125,7 @@ func newCycle(e *env) workload {
 	return ownTube(e, "c", func(a *cycler) (turn, error) { return a.cycle, nil })
 }
 
-// newIdleTubes returns cycle beside idle tubes, which the first process makes.
+// newIdleTubes returns cycle next to idle tubes, which the first process makes.
 func newIdleTubes(e *env) workload {
 	w := newCycle(e).(*uniform[*bconn])
 	if e.Process == 0 {
@@ -134,7 +134,7 @@ func newIdleTubes(e *env) workload {
 	return w
 }
 
-// anchorTubes makes n tubes exist.
+// anchorTubes creates n tubes.
 func (e *env) anchorTubes(ctx context.Context, kind string, n int) error {
 	c, err := e.beans(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func newPut(e *env) workload {
 	})
 }
 
-// newBeansDrain puts the jobs in its setup. There is no time limit but the jobs.
+// newBeansDrain puts the jobs in its setup. Only the number of jobs limits the run.
 func newBeansDrain(e *env) workload {
 	w := ownTube(e, "drain", func(a *cycler) (turn, error) {
 		return a.takeAny, a.fill(unmeasured(), max(1, int(e.Load.Count)/e.Load.Conns))
@@ -164,11 +164,10 @@ func newBeansDrain(e *env) workload {
 	}}
 }
 
-// newManyTubes: tubes tubes exist all the time, since each holds a job delayed for hours,
-// and are divided among the connections. A turn moves to the connection's next tube (use,
-// watch, ignore the last one) and cycles there: six commands for one job at depth 1. A
-// connection with a single tube ignores "default", which it does not watch, so that the
-// commands are the same.
+// newManyTubes divides tubes among the connections. Each tube exists all the time, because it has a
+// job delayed for hours. A turn moves to the connection's next tube (use, watch, ignore the last
+// one) and cycles there: six commands for one job at depth 1. A connection with a single tube
+// ignores "default", which it does not watch, so that it sends the same commands.
 func newManyTubes(e *env) workload {
 	conns := e.share(e.Load.Conns)
 	n := max(e.share(e.Load.Tubes), conns)
@@ -183,7 +182,7 @@ func newManyTubes(e *env) workload {
 		}}
 }
 
-// wander returns the turn of a cycler that changes its tube every turn.
+// wander returns the turn of a cycler that changes its tube in every turn.
 func wander(a *cycler, tubes []string) turn {
 	last, used, both := "default", 0, uint64(1)
 	if len(tubes) > 1 {
@@ -222,10 +221,10 @@ func wander(a *cycler, tubes []string) turn {
 	}
 }
 
-// newMultiWatch: every connection watches tubes of its own. Their names spread them over a
-// server's shards. A turn is depth times (use the next tube, put), then depth reserves and
-// depth deletes. All jobs have one priority: they must come back in the order of their ids
-// over all tubes.
+// newMultiWatch has connections that watch several tubes of their own. The names spread the tubes
+// over a server's shards. A turn is depth times (use the next tube, put), then depth reserves and
+// depth deletes. All jobs have one priority: they must come back in the order of their ids over all
+// tubes.
 func newMultiWatch(e *env) workload {
 	return &uniform[*bconn]{env: e, open: e.beans, make: func(i int, c *bconn) (turn, error) {
 		tubes := make([]string, e.Load.Tubes)
@@ -258,9 +257,9 @@ func newMultiWatch(e *env) workload {
 	}}
 }
 
-// held: one connection holds reservations and deletes them in a shuffled order; one
-// operation is one delete. Putting and reserving them is not measured, and is done as often
-// as the duration asks for.
+// held has one connection that holds reservations and deletes them in a shuffled order. One
+// operation is one delete. Puts and reserves are not measured; they are repeated for the duration
+// of the run.
 type held struct {
 	*env
 	a   *cycler
@@ -287,7 +286,7 @@ func (w *held) run(ph *phase) error {
 		return err
 	}
 	defer l.end()
-	// At least one round; a round is never cut short, and the deadline counts measured time.
+	// It runs at least one round and never cuts one short. The deadline counts measured time.
 	for first := true; first || l.more(); first = false {
 		if err := ph.exclude(w.fill); err != nil {
 			return err
@@ -313,8 +312,8 @@ func (w *held) fill() error {
 	return nil
 }
 
-// newBeansMemory puts jobs into the connections' tubes, reads resident memory, reserves and
-// deletes them, and reads it again after a while.
+// newBeansMemory puts jobs into the connections' tubes and reads resident memory. Then it reserves
+// and deletes the jobs, and reads resident memory again after Settle.
 func newBeansMemory(e *env) workload {
 	var cyclers []*cycler
 	w := ownTube(e, "m", func(a *cycler) (turn, error) {
@@ -342,18 +341,18 @@ func turnsOf[A any](actors []A, f func(A, *lane) error) []turn {
 	return turns
 }
 
-// newLaravel: what a Laravel worker sends through pheanstalk when it polls a high queue and
-// then a low one, and the push of one job to the low queue; the mix agrees with the one in
-// beanstalkd's issue 573 (about two each of watch, ignore and list-tubes-watched, and one
-// stats-job, for every put). A turn is twelve commands, each waiting for the last reply:
+// newLaravel sends what a Laravel worker sends through pheanstalk: polls of a high queue and then
+// of a low one, and the push of one job to the low queue. The mix agrees with beanstalkd's issue
+// 573 (for every put about two each of watch, ignore and list-tubes-watched, and one stats-job). A
+// turn is twelve commands, each sent after the last reply:
 //
 //	use low, put,
 //	watch high, list-tubes-watched, ignore …, reserve-with-timeout 0 → TIMED_OUT,
 //	watch low, list-tubes-watched, ignore high, reserve-with-timeout 0 → RESERVED,
 //	stats-job, delete
 //
-// Connections share tubes pairs of queues. Every turn puts before it reserves, so the low
-// queue is never empty when it is asked. Every reconnect turns the connection is replaced.
+// Connections share tubes pairs of queues. Every turn puts before it reserves, so a poll of the low
+// queue always finds a job. The connection is replaced after reconnect turns.
 func newLaravel(e *env) workload {
 	return &uniform[*bconn]{env: e, open: e.beans, make: func(i int, c *bconn) (turn, error) {
 		q := i % e.Load.Tubes
@@ -416,7 +415,7 @@ func (a *poller) turn(l *lane) error {
 	return a.err
 }
 
-// ask sends the command that c.out holds and checks its reply; after an error it does nothing.
+// ask sends the command in c.out and checks its reply. After an error it does nothing.
 func (a *poller) ask(l *lane, check func(*reply) error) {
 	if a.err != nil {
 		return
@@ -434,7 +433,7 @@ func (a *poller) ask(l *lane, check func(*reply) error) {
 	}
 }
 
-// poll makes tube the only one watched and asks for a job without waiting.
+// poll makes tube the only watched one and asks for a job without waiting.
 func (a *poller) poll(l *lane, tube string, check func(*reply) error) {
 	c := a.c
 	c.sayTube("watch", tube)

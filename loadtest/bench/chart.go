@@ -7,10 +7,10 @@ import (
 	"math"
 )
 
-// chartColors are told apart by readers with colour blindness (Okabe and Ito).
+// chartColors are distinct for readers with colour blindness (Okabe and Ito).
 var chartColors = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"}
 
-// Measures of the chart, in pixels.
+// Sizes of the chart, in pixels.
 const (
 	chartLabel = 110 // width of the names of loads
 	chartPanel = 330
@@ -30,7 +30,7 @@ func chart(sums []summary, targets []Target) []byte {
 		}
 		ratios[side{s.Load, s.Server}] = s.Ratio
 	}
-	// Rows are as high as their bars.
+	// A row is as high as its bars.
 	height := chartTop
 	rows := make([]struct{ y, bars int }, len(loads))
 	for i, l := range loads {

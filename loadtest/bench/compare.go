@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// A Run is the outcome of one load against one server, once. Times are of the measured
-// phase; the unit is in each field's JSON name.
+// A Run is the outcome of one run of a load against a server. Times are of the measured phase. The
+// JSON names have the units.
 type Run struct {
 	Load      string  `json:"load"`
 	Server    string  `json:"server"`
@@ -37,7 +37,7 @@ type Run struct {
 	Growth    growth  `json:"growth,omitzero"`
 }
 
-// add combines the reports of all processes. cpu is what the server used meanwhile.
+// add combines the reports of all processes. cpu is the server's CPU time meanwhile.
 func (r *Run) add(reports []*report, cpu time.Duration) error {
 	var rec Recorder
 	var wall, load time.Duration
@@ -66,7 +66,7 @@ func (r *Run) add(reports []*report, cpu time.Duration) error {
 	return nil
 }
 
-// A comparison is every load against every target, several rounds.
+// A comparison runs every load against every target, in several rounds.
 type comparison struct {
 	protocol *Protocol
 	loads    []Load
@@ -76,9 +76,9 @@ type comparison struct {
 	spawner  Spawner
 }
 
-// run interleaves: within a round every load meets every target in turn, each a fresh
-// process, so a slow minute of the machine affects all of them; the target that begins
-// moves on by one each round. After an error it returns the runs before it, too.
+// run interleaves the runs: in each round every load meets every target, each in a fresh process,
+// so a slow minute of the machine affects all of them. The first target changes with each round.
+// After an error run also returns the runs before it.
 func (c *comparison) run(ctx context.Context) ([]Run, error) {
 	var runs []Run
 	for round := range c.rounds {
@@ -128,7 +128,7 @@ func (c *comparison) one(ctx context.Context, l Load, t *Target) (_ *Run, err er
 	return r, err
 }
 
-// A process is a load process. It runs Worker; the two talk in lines of JSON.
+// A process is a load process. It runs worker; both sides exchange lines of JSON.
 type process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -137,7 +137,7 @@ type process struct {
 	stderr tail
 }
 
-// measure runs p.Load once. Without a ServerPID it leaves out what needs the server's process.
+// measure runs p.Load once. Without a ServerPID it omits what needs the server's process.
 func (c *comparison) measure(ctx context.Context, p Plan) (r *Run, err error) {
 	r = &Run{Load: p.Load.Name}
 	usage := func(rss *int64) (cpu time.Duration, err error) {

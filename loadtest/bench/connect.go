@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connect: what a web request does that leaves a job behind. Each client connects, sends
-// use and, once that is answered, put, closes when it has its answer, and connects again.
-// One operation is all of that; its latency is from before connect to INSERTED.
+// connect sends what a web request sends that leaves a job behind. Each client connects, sends use
+// and, after the answer, put; it closes after the answer, and connects again. All of that is one
+// operation; its latency is from before connect to INSERTED.
 //
-// One goroutine serves all clients with the system's own calls: a load that costs more than
-// the server measures itself. A client closes without quit, as a PHP process does, so the
-// port that lingers is its own.
+// One goroutine serves all clients with system calls: a load that costs more than the server would
+// measure itself. A client closes without quit, as a PHP process does, so the port in TIME_WAIT is
+// the client's.
 type connect struct {
 	*env
 	addr   *unix.SockaddrInet4
@@ -95,8 +95,8 @@ func (w *connect) run(ph *phase) error {
 	}
 }
 
-// open connects a client and sends its first command. The socket blocks, but it is only
-// read when there is something to read, and what is written is small.
+// open connects a client and sends its first command. The socket is blocking, but it is only read
+// when there is data, and writes are small.
 func (w *connect) open(v *visit) error {
 	begun := Now()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -126,7 +126,7 @@ func (w *connect) send(fd int) error {
 	return nil
 }
 
-// answer reads a reply, which no server sends in parts, and sends what follows, or closes.
+// answer reads a reply, which no server sends in parts, and sends the next command or closes.
 func (w *connect) answer(v *visit, l *lane) error {
 	n, err := unix.Read(v.fd, w.in)
 	at := Now()

@@ -11,19 +11,19 @@
 //	floor       the server that answers constants
 //	proc        processes, their cores, CPU and memory
 //
-// In a comparison every server runs pinned to some cores and the load to others, a fresh
-// process for every run; rounds are interleaved, and what counts are the ratios between
-// servers within a round. The load runs in processes of its own, so that they can be pinned
-// to other cores than the server and be several:
+// In a comparison every server runs pinned to some cores and the load to others, a fresh process
+// for every run. Rounds are interleaved, and the results are the ratios between servers in the same
+// round. The load runs in separate processes, so that there can be several, on other cores than the
+// server:
 //
 //	plan → connected, tubes made, warm    go → measured, with the report    go → cleaned, ended
 //
-// link and lane are the path of every command. A load process must not be slower than the
-// server, so an exchange takes one system call less than net.Conn needs, latencies are
-// gathered before a lock is taken, and nothing is allocated for a command. In an open loop a
-// latency counts from the time at which the command was due.
+// link and lane are the path of every command. A load process must not be slower than the server,
+// so an exchange takes one system call less than with net.Conn, latencies are collected before a
+// lock is taken, and no command allocates. In an open loop a latency counts from the time at which
+// the command was due.
 //
-// To add a workload, write a function that builds it and name it in its protocol's table. A
-// wrong reply ends the session with an error. Of the job server's packages this one imports
-// only the Gearman codec.
+// To add a workload, write a function that builds it and add it to its protocol's table. A wrong
+// reply ends the session with an error. This package imports only the Gearman codec of the job
+// server's packages.
 package bench

@@ -9,10 +9,10 @@ import (
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 )
 
-// serveFloor serves addr, host:port, until ctx ends, with a loop for each core. It parses beanstalkd's commands and answers
-// them with constants; every RESERVED has body bytes. It has no tubes, no jobs, no state:
-// what it costs is the least that a server on the same event loop pays for system calls and
-// framing.
+// serveFloor serves addr, host:port, until ctx ends, with a loop for each core. It parses
+// beanstalkd's commands and answers them with constants; every RESERVED has body bytes. It has no
+// tubes, no jobs and no state: its cost is the minimum that a server on the same event loop pays
+// for system calls and framing.
 func serveFloor(ctx context.Context, addr string, body int) error {
 	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body)), booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
@@ -41,8 +41,8 @@ type floor struct {
 	booted   chan gnet.Engine
 }
 
-// A floorConn is the beginning of a command that is not complete yet, and a buffer for the
-// replies of one event.
+// A floorConn has the beginning of an incomplete command, and a buffer for the replies of one
+// event.
 type floorConn struct{ partial, out []byte }
 
 func (h *floor) OnBoot(e gnet.Engine) gnet.Action {
@@ -86,8 +86,8 @@ func (h *floor) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// answer appends the reply to the command at the start of in. n is the length of the
-// command, 0 if it is not complete.
+// answer appends the reply to the command at the start of in. n is the command's length; 0: it is
+// incomplete.
 func (h *floor) answer(k *floorConn, in []byte) (n int, quit bool) {
 	end := bytes.IndexByte(in, '\r')
 	if end < 0 || end+1 == len(in) {

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// A flow is producers and consumers that meet on one tube per load process. Its latency is
-// the time from when a put was due or sent to the arrival of RESERVED; the put carries that
-// time as its stamp.
+// A flow has producers and consumers that meet on one tube for each load process. Its latency
+// counts from the time at which a put was due or sent to the arrival of RESERVED. The put carries
+// that time as its stamp.
 //
-// In a closed loop a bounded number of jobs waits: producers take tickets. In an open loop
-// they put when it is due, whatever the consumers do. The rate is of puts.
+// In a closed loop the number of waiting jobs is bounded: producers take tickets. In an open loop
+// producers put at the due times, whatever the consumers do. The rate counts puts.
 type flow struct {
 	*env
 	tube      string
@@ -32,14 +32,14 @@ type flow struct {
 // stopStamp marks a job that tells a consumer to end.
 const stopStamp = math.MaxUint64
 
-// newOneTube has as many producers as consumers, each producer one batch ahead.
+// newOneTube has as many producers as consumers. Each producer may be one batch ahead.
 func newOneTube(e *env) workload {
 	conns := e.share(e.Load.Conns)
 	return &flow{env: e, producers: make([]*bconn, conns/2), consumers: make([]*cycler, conns-conns/2), ahead: conns / 2 * 2}
 }
 
-// newWakeup has one producer, which waits until its job is reserved, so that all consumers
-// are blocked when the next put arrives.
+// newWakeup has one producer, which waits until its job is reserved. So all consumers are blocked
+// when the next put arrives.
 func newWakeup(e *env) workload {
 	return &flow{env: e, producers: make([]*bconn, 1), consumers: make([]*cycler, e.share(e.Load.Conns)-1), ahead: 1}
 }
@@ -83,8 +83,8 @@ func (w *flow) run(ph *phase) error {
 	}
 	err := ph.all(turnsOf(w.producers, w.produce))
 	if err == nil {
-		// Jobs that end consumers sort after all real ones, so the tube is empty when one is
-		// reserved; there is one for every reserve that can be waiting.
+		// Stop jobs sort after all real ones, so the tube is empty when one is reserved. There is
+		// one for every reserve that can be waiting.
 		put := func(int) { w.control.put(stopPri, 0, stopStamp) }
 		onPut := func(_ int, r *reply) error { return w.control.expect("put", "INSERTED", r) }
 		w.fail(batch(w.control.link, unmeasured(), len(w.consumers)*w.Load.Depth, 1, put, w.control.read, onPut))
@@ -138,7 +138,7 @@ func (w *flow) produce(c *bconn, l *lane) error {
 	return nil
 }
 
-// consume reserves depth jobs and deletes them, until a job says stop.
+// consume reserves depth jobs and deletes them, until it gets a stop job.
 func (w *flow) consume(a *cycler, l *lane, delivery *Recorder) error {
 	for stopped := false; !stopped; {
 		for range a.depth {

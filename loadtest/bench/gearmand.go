@@ -11,7 +11,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A gconn is one connection that speaks Gearman, of a client, a worker or an administrator.
+// A gconn is a connection that speaks Gearman, of a client, a worker or an administrator.
 type gconn struct {
 	*link
 	depth  int
@@ -20,14 +20,14 @@ type gconn struct {
 	data   []byte // of the last reply
 }
 
-// gear opens a connection. Its unique ids are not used by another process.
+// gear opens a connection. Other processes use other unique ids.
 func (e *env) gear(ctx context.Context) (*gconn, error) {
 	k, err := e.dial(ctx)
 	unique := fmt.Appendf(nil, "lt.%s.%d.u.%s", e.Plan.Run, e.Process, make([]byte, StampLen))
 	return &gconn{link: k, depth: e.Load.Depth, unique: unique}, err
 }
 
-// worker opens a connection that can do functions.
+// worker opens a connection that registers functions.
 func (e *env) worker(ctx context.Context, functions [][]byte) (*gconn, error) {
 	c, err := e.gear(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *env) worker(ctx context.Context, functions [][]byte) (*gconn, error) {
 	return c, c.flush()
 }
 
-// read returns the next packet or line. It is valid until the next call, and so is c.data.
+// read returns the next packet or line. It and c.data are valid until the next call.
 func (c *gconn) read() (*gearman.Message, error) {
 	for {
 		b := c.unread()
@@ -79,7 +79,7 @@ func (c *gconn) request(t gearman.Type, args ...[]byte) {
 	c.out = gearman.AppendRequest(c.out, t, args...)
 }
 
-// submit appends the submission of the job of a stamp.
+// submit appends the submission of the job with that stamp.
 func (c *gconn) submit(t gearman.Type, function []byte, stamp uint64) {
 	c.stampBody(stamp)
 	PutStamp(c.unique[len(c.unique)-StampLen:], stamp)
@@ -87,8 +87,8 @@ func (c *gconn) submit(t gearman.Type, function []byte, stamp uint64) {
 	c.out = append(c.out, c.body...)
 }
 
-// expectCreated checks the reply to a submission, and that the handle differs from the last
-// one: the server must not merge two jobs.
+// expectCreated checks the reply to a submission. The handle must differ from the last one: the
+// server must not merge two jobs.
 func (c *gconn) expectCreated(t gearman.Type, m *gearman.Message, last []byte) error {
 	if err := c.expect(t, gearman.JobCreated, m); err != nil {
 		return err
@@ -130,8 +130,7 @@ func (c *gconn) complete(handle, result []byte) {
 	c.out = append(c.out, result...)
 }
 
-// text sends a line of text, if it is not empty, and returns the next line that the server
-// sends.
+// text sends a line of text unless it is empty, and returns the server's next line.
 func (c *gconn) text(command string) (string, error) {
 	if command != "" {
 		c.out = append(append(c.out, command...), "\r\n"...)
@@ -149,7 +148,7 @@ func (c *gconn) text(command string) (string, error) {
 	return string(m.Args[0]), nil
 }
 
-// jobs returns how many jobs of functions there are, waiting and running.
+// jobs returns the number of jobs of functions, waiting and running.
 func (c *gconn) jobs(functions [][]byte) (sum uint64, err error) {
 	line, err := c.text("status")
 	for ; err == nil && line != "."; line, err = c.text("") {
@@ -170,8 +169,8 @@ func (c *gconn) jobs(functions [][]byte) (sum uint64, err error) {
 	return sum, err
 }
 
-// awaitJobs waits until the server has want jobs of functions: a worker's report has no
-// answer. A server that does not get there has lost jobs, or made some up.
+// awaitJobs waits until the server has want jobs of functions, because a worker's report has no
+// answer. A server that does not reach want has lost or invented jobs.
 func (c *gconn) awaitJobs(functions [][]byte, want uint64) error {
 	for end := Now() + int64(grace); ; time.Sleep(2 * time.Millisecond) {
 		n, err := c.jobs(functions)
@@ -184,7 +183,7 @@ func (c *gconn) awaitJobs(functions [][]byte, want uint64) error {
 	}
 }
 
-// cleanGearmand takes the jobs that are left, and removes the functions of this run.
+// cleanGearmand takes the remaining jobs, and removes the functions of this run.
 func cleanGearmand(ctx context.Context, e *env) error {
 	var functions [][]byte
 	for name := range e.names {
@@ -232,7 +231,7 @@ func cleanGearmand(ctx context.Context, e *env) error {
 			if line == "OK" {
 				break
 			}
-			// The server may still have to learn that the workers are gone.
+			// The server may not have noticed yet that the workers are gone.
 			if line != "ERR there are still connected workers or executing clients" || Now() > end {
 				return fmt.Errorf("wrong reply to drop function %s: expected OK, got %q", f, line)
 			}

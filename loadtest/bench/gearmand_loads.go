@@ -27,8 +27,8 @@ var gearmand = &Protocol{
 	goals:     gearmandGoals,
 }
 
-// One operation is one job submitted, taken or done, as the workload says, or one echo:
-// Gearman does not answer every request.
+// One operation is one echo, or one job that is submitted, taken or completed: each workload says
+// which. Gearman does not answer every request.
 var gearmandWorkloads = map[string]spec{
 	"background": {help: "submit background jobs that nobody takes, with unique ids, into -tubes functions (default 1) of each load process",
 		defaults: Load{Tubes: 1}, traits: onceCounted, build: newBackground},
@@ -41,9 +41,9 @@ var gearmandWorkloads = map[string]spec{
 		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64, Tubes: 1}, traits: once | alone | unpaced, build: newGearMemory},
 }
 
-// newEcho: every connection sends its body, depth times a turn, and must get it back; a
-// stamp tells one from the other. All of a turn is sent before anything is read, so depth
-// bodies must be less than a server holds for a client that does not read.
+// newEcho has connections that send their body depth times in a turn and must get it back; a stamp
+// identifies each body. A turn sends everything before it reads, so depth bodies must be smaller
+// than what a server buffers for a client that does not read.
 func newEcho(e *env) workload {
 	return &uniform[*gconn]{env: e, open: e.gear, make: func(_ int, c *gconn) (turn, error) {
 		var sent, heard uint64
@@ -59,8 +59,8 @@ func newEcho(e *env) workload {
 	}}
 }
 
-// A stock is the background jobs of this process: which were submitted, and which were
-// taken. Every job must be handed out once, with its unique id, body and function.
+// A stock records which background jobs of this process were submitted and which were taken. Every
+// job must be assigned once, with its unique id, body and function.
 //
 // Of n submitters the i-th stamps its jobs i, i+n, i+2n, …
 type stock struct {
@@ -97,8 +97,8 @@ func (s *stock) open(ctx context.Context, submitters, takers int) (err error) {
 	})
 }
 
-// submit lets the submitters submit n jobs, or until the phase is over if n is 0. A count is
-// theirs together: with a part for each, a slow one would be alone at the end.
+// submit makes the submitters submit n jobs together, or until the phase is over if n is 0. They
+// share n: with fixed parts, a slow submitter would be alone at the end.
 func (s *stock) submit(ph *phase, n int64) error {
 	s.claims.Store(math.MaxInt64)
 	if n > 0 && s.Load.Rate == 0 {
@@ -108,7 +108,7 @@ func (s *stock) submit(ph *phase, n int64) error {
 	return ph.all(turnsOf(s.submitters, (*submitter).turn))
 }
 
-// fill submits n jobs, unmeasured.
+// fill submits n jobs without measuring.
 func (s *stock) fill(n int) error {
 	var wg sync.WaitGroup
 	for i, a := range s.submitters {
@@ -119,13 +119,13 @@ func (s *stock) fill(n int) error {
 	return s.failure()
 }
 
-// claim reserves the right to n jobs, or to the rest.
+// claim reserves the right to n jobs, or to the remaining ones.
 func (s *stock) claim(n int) int {
 	left := s.claims.Add(-int64(n))
 	return int(max(0, int64(n)+min(left, 0)))
 }
 
-// submitted counts all jobs ever submitted. Nobody may be submitting.
+// submitted counts all submitted jobs. No submitter may be running.
 func (s *stock) submitted() (n uint64) {
 	for _, a := range s.submitters {
 		n += a.n
@@ -133,12 +133,12 @@ func (s *stock) submitted() (n uint64) {
 	return n
 }
 
-// audit checks that the server has the jobs that were not taken, untimed.
+// audit checks, untimed, that the server has the jobs that were not taken.
 func (s *stock) audit(ph *phase) error {
 	return ph.untimed(func() error { return s.control.awaitJobs(s.functions, s.submitted()-s.taken.Load()) })
 }
 
-// take lets the takers take n jobs. Nothing is submitted after that.
+// take makes the takers take n jobs. Nothing may be submitted afterwards.
 func (s *stock) take(ph *phase, n uint64) error {
 	var most uint64
 	for _, a := range s.submitters {
@@ -153,7 +153,7 @@ func (s *stock) take(ph *phase, n uint64) error {
 	return s.audit(ph)
 }
 
-// mark checks a job that was handed out, and notes it.
+// mark checks an assigned job and marks it as taken.
 func (s *stock) mark(stamp uint64, function []byte) error {
 	n := uint64(len(s.submitters))
 	a := s.submitters[stamp%n]
@@ -209,9 +209,8 @@ func (a *submitter) turn(l *lane) error {
 	return batch(a.c.link, l, n, n, a.write, a.c.read, a.check)
 }
 
-// taker returns the turn of a worker that takes depth jobs at once. It claims them first, so
-// that there is one for every GRAB_JOB. It reports them in the write of its next turn, as
-// worker libraries do.
+// taker returns the turn of a worker that takes depth jobs at once. It claims them first, so every
+// GRAB_JOB finds one. It reports them in the write of its next turn, as worker libraries do.
 func (s *stock) taker(c *gconn) turn {
 	write := func(int) { c.request(gearman.GrabJobUniq) }
 	check := func(_ int, m *gearman.Message) error {
@@ -234,7 +233,7 @@ func (s *stock) taker(c *gconn) turn {
 	}
 }
 
-// A steps is a workload made of two functions.
+// A steps is a workload of two functions.
 type steps struct {
 	prepare func(ctx context.Context) error
 	measure func(ph *phase) error
@@ -243,8 +242,8 @@ type steps struct {
 func (w *steps) setup(ctx context.Context) error { return w.prepare(ctx) }
 func (w *steps) run(ph *phase) error             { return w.measure(ph) }
 
-// newBackground: every connection submits jobs of one of tubes functions, depth a turn.
-// Nobody takes them, so the queue grows. With waiting jobs, the setup has submitted that many.
+// newBackground has connections that submit jobs of one of tubes functions, depth in a turn. Nobody
+// takes them, so the queue grows. The setup submits waiting jobs first.
 func newBackground(e *env) workload {
 	s := &stock{env: e}
 	return &steps{func(ctx context.Context) error {
@@ -265,8 +264,8 @@ func newBackground(e *env) workload {
 	}}
 }
 
-// newGearDrain: the setup submits count jobs, and waiting ones that stay; taking and
-// completing count of them is measured, depth at a time on each connection.
+// newGearDrain submits count jobs in its setup, and waiting ones that stay. It measures taking and
+// completing count of them, depth at a time on each connection.
 func newGearDrain(e *env) workload {
 	s, conns, count := &stock{env: e}, e.share(e.Load.Conns), max(1, e.share(int(e.Load.Count)))
 	return &steps{func(ctx context.Context) error {
@@ -288,11 +287,10 @@ func newGearMemory(e *env) workload {
 	}, func(ph *phase) error { return s.take(ph, s.submitted()) }}
 }
 
-// foreground: clients submit jobs, depth at once, and wait for all of their WORK_COMPLETE;
-// workers take them, one at a time, and return their body. The latency is the time from when
-// the submission was due or sent to the arrival of the result. Clients and workers of a
-// process have a function of their own. A worker that finds nothing sleeps until the server
-// wakes it.
+// foreground has clients that submit depth jobs at once and wait for all of their WORK_COMPLETE.
+// Workers take the jobs one at a time and return their body. The latency counts from the time at
+// which the submission was due or sent to the arrival of the result. The clients and workers of a
+// process have their own function. A worker that finds no job sleeps until the server wakes it.
 type foreground struct {
 	*env
 	function []byte
@@ -320,8 +318,8 @@ func (w *foreground) setup(ctx context.Context) (err error) {
 	return openAll(ctx, len(w.workers), can, func(i int, c *gconn) error { w.workers[i] = c; return nil })
 }
 
-// stopStamps is the first stamp of the jobs that tell a worker to end. They differ: a server
-// merges jobs with the same unique id.
+// stopStamps is the first stamp of the jobs that tell a worker to end. Each has another stamp,
+// because a server merges jobs with the same unique id.
 const stopStamps = 1 << 63
 
 func (w *foreground) run(ph *phase) error {
@@ -330,7 +328,7 @@ func (w *foreground) run(ph *phase) error {
 		working.Go(func() { w.fail(c.work(w.function)) })
 	}
 	if err := ph.all(turnsOf(w.clients, (*client).turn)); err == nil {
-		// By now the jobs that end the workers are the only ones.
+		// Now the jobs that end the workers are the only ones.
 		stop := func(i int) { w.control.submit(gearman.SubmitJobBG, w.function, stopStamps+uint64(i)) }
 		created := func(_ int, m *gearman.Message) error { return w.control.expectCreated(gearman.SubmitJobBG, m, nil) }
 		w.fail(batch(w.control.link, unmeasured(), len(w.workers), bulk, stop, w.control.read, created))
@@ -394,7 +392,7 @@ func (a *client) turn(l *lane) error {
 	return nil
 }
 
-// work does jobs until one tells it to stop.
+// work does jobs until it gets a stop job.
 func (c *gconn) work(function []byte) error {
 	for {
 		c.request(gearman.GrabJobUniq) // behind the report of the last job, as worker libraries do

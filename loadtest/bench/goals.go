@@ -1,10 +1,10 @@
 package bench
 
-// beanstalkdBench are the loads of the published table. Server and load are pinned as the
-// flags say, except where a load is about all cores. polystalkd has its defaults: it counts
-// the cores that it may run on, so pinned to one it runs one loop. What takes long on the
-// reference runs in the first round only, and a server called one-loop takes part only where
-// it is asked for: the whole must end within ten minutes.
+// beanstalkdBench has the loads of the published table. The flags say how server and load are
+// pinned, except for loads about all cores. polystalkd runs with its defaults: it counts the cores
+// that it may use, so pinned to one core it runs one loop. The whole must end within ten minutes,
+// so loads that take long on the reference run in the first round only, and a server named one-loop
+// skips most loads.
 var beanstalkdBench = []string{
 	"cycle name=cycle skip=one-loop",
 	"cycle name=cycle-16 depth=16 skip=one-loop",
@@ -29,8 +29,8 @@ var beanstalkdBench = []string{
 	"memory name=memory count=1000000 rounds-max=1 skip=one-loop",
 }
 
-// beanstalkdGoals are assertions about beanstalkdBench and a server called polystalkd.
-// one-loop is polystalkd with one loop and one shard, if it takes part.
+// beanstalkdGoals has assertions about beanstalkdBench and a server named polystalkd. one-loop is
+// polystalkd with one loop and one shard, if it takes part.
 var beanstalkdGoals = []string{
 	"cycle: polystalkd.cpu<=0.87",
 	"cycle: polystalkd.cpu/floor<=1.08",
@@ -53,8 +53,8 @@ var beanstalkdGoals = []string{
 	"memory: polystalkd.kept<=0.2",
 }
 
-// gearmandBench are the loads by which polystalkd's Gearman side is judged. What takes
-// minutes on the reference, with hash tables that do not grow, runs in the first round only.
+// gearmandBench has the loads that judge polystalkd's Gearman side. The reference has hash tables
+// that do not grow: loads that take minutes there run in the first round only.
 var gearmandBench = []string{
 	"echo name=echo conns=8",
 	"foreground name=foreground conns=64 workers=16 body=100",

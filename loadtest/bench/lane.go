@@ -11,14 +11,14 @@ import (
 
 var epoch = time.Now()
 
-// Now returns the nanoseconds since this process started, of the monotonic clock.
+// Now returns the nanoseconds since the start of this process, by the monotonic clock.
 func Now() int64 { return int64(time.Since(epoch)) }
 
-// A lane paces one actor in one phase and counts its commands. The actor's goroutine uses it.
+// A lane paces one connection in one phase and counts its commands. One goroutine uses it.
 //
-// In a closed loop a request is due when the last one was answered. In an open loop the
-// times at which requests are due are fixed before any of them is sent: a server that
-// stalls neither slows the load down nor hides its own stall.
+// In a closed loop a request is due when the last one was answered. In an open loop the due times
+// are fixed before the first request: a server that stalls neither slows the load down nor hides
+// its stall.
 type lane struct {
 	rec      *Recorder
 	deadline int64 // no turn begins after it (Now)
@@ -50,14 +50,14 @@ func (l *lane) more() bool {
 		return false
 	}
 	if l.alarm != nil {
-		// A command that was due in time is sent even if it is late by now: leaving it out
-		// would leave out the worst latencies.
+		// A command that was due in time is sent even if it is late: omitting it would omit the
+		// worst latencies.
 		return l.due() < l.deadline && Now()-l.overtime < l.deadline
 	}
 	return Now() < l.deadline
 }
 
-// unsent counts commands of an open loop that were due in time and never sent.
+// unsent returns the number of commands of an open loop that were due in time and never sent.
 func (l *lane) unsent() int64 {
 	if l.alarm == nil || l.budget > 0 {
 		return 0
@@ -65,8 +65,8 @@ func (l *lane) unsent() int64 {
 	return max(0, int64(math.Ceil(float64(l.deadline-l.due())/l.step)))
 }
 
-// begin returns the time from which the latency of the next n commands counts. In an open
-// loop it waits until they are due.
+// begin returns the time from which the latency of the next n commands counts. In an open loop it
+// first waits until they are due.
 func (l *lane) begin(n int) (int64, error) {
 	if l.alarm == nil {
 		return Now(), nil
@@ -76,7 +76,7 @@ func (l *lane) begin(n int) (int64, error) {
 	return due, l.alarm.sleepUntil(due)
 }
 
-// answered counts a command that was due or sent at from and answered at at.
+// answered counts a command. from is when it was due or sent, at is when it was answered.
 func (l *lane) answered(from, at int64) {
 	l.done++
 	if v := at - from; v != l.value {
@@ -93,7 +93,7 @@ func (l *lane) flush() {
 	}
 }
 
-// end flushes l and gives its timer back.
+// end flushes l and releases its timer.
 func (l *lane) end() {
 	l.flush()
 	if l.alarm != nil {
@@ -101,13 +101,13 @@ func (l *lane) end() {
 	}
 }
 
-// longest is the longest latency that is told apart, in nanoseconds. Values are kept to
-// three significant figures.
+// longest is the longest latency that is recorded exactly, in nanoseconds. Values have three
+// significant figures.
 const longest = int64(10 * time.Minute)
 
-// A Recorder collects latencies in nanoseconds. Any goroutine may use it. One histogram has
-// 250 KB, too much for each of thousands of connections; a lane gathers equal values before
-// it takes the lock.
+// A Recorder collects latencies in nanoseconds. Any goroutine may use it. One histogram has 250 KB,
+// too much for each of thousands of connections, so all share one; a lane collects equal values
+// before it takes the lock.
 type Recorder struct {
 	mu sync.Mutex
 	h  *hdrhistogram.Histogram
@@ -134,7 +134,7 @@ func (r *Recorder) Take() Latency {
 	return l
 }
 
-// encode returns the histogram in the library's compressed form, nil if it is empty.
+// encode returns the histogram in the library's compressed form; nil: it is empty.
 func (r *Recorder) encode() ([]byte, error) {
 	if r.h == nil {
 		return nil, nil

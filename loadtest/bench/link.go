@@ -16,8 +16,8 @@ import (
 // maxBody bounds the bytes buffered for one reply.
 const maxBody = 1<<30 + 2
 
-// A link is one connection to a server, used by one goroutine: requests are appended to
-// out, sent together, and answered in order.
+// A link is a connection to a server, used by one goroutine. Requests are appended to out, sent
+// together, and answered in order.
 type link struct {
 	nc   net.Conn
 	out  []byte // requests that are not sent yet
@@ -47,13 +47,13 @@ func dialLink(ctx context.Context, addr string, body int) (*link, error) {
 	return k, nil
 }
 
-// ask sends out and waits for the first bytes of the answer, with one system call less than
-// Write and Read take: Read first tries in vain to read, since the answer cannot be there
-// yet. A load process has one core like the server and must not be the slower of the two: a
-// server that is not kept busy looks more expensive than it is.
+// ask sends out and waits for the first bytes of the answer. It saves one system call over Write
+// and Read: Read first tries to read in vain, since the answer cannot be there yet. A load process
+// has one core like the server and must not be the slower of the two, because an idle server looks
+// more expensive than it is.
 //
-// The write happens inside the raw read, after the runtime has armed its poller, so the
-// arrival of an answer cannot be missed. flush and receive handle what remains.
+// The write happens inside the raw read, after the runtime has armed its poller, so the arrival of
+// an answer cannot be missed. flush and receive handle the rest.
 func (k *link) ask() error {
 	if k.lo != k.hi {
 		return k.flush()
@@ -73,7 +73,7 @@ func (k *link) ask() error {
 	return nil
 }
 
-// attempt is called by the poller: true ends the wait.
+// The poller calls attempt; true ends the wait.
 func (k *link) attempt(fd uintptr) bool {
 	if k.wrote < 0 {
 		n, err := syscall.Write(int(fd), k.out)
@@ -85,7 +85,7 @@ func (k *link) attempt(fd uintptr) bool {
 	return err != syscall.EAGAIN && err != syscall.EINTR
 }
 
-// flush writes out, in one system call if the kernel takes it.
+// flush writes out, in one system call if the kernel accepts all of it.
 func (k *link) flush() error {
 	_, err := k.nc.Write(k.out)
 	k.out = k.out[:0]
@@ -95,13 +95,13 @@ func (k *link) flush() error {
 	return nil
 }
 
-// unread returns the bytes that arrived and were not used. They are valid until the next
-// ask or receive.
+// unread returns the received bytes that were not used yet. They are valid until the next ask or
+// receive.
 func (k *link) unread() []byte { return k.in[k.lo:k.hi] }
 
 var errClosed = errors.New("the server closed the connection while replies were due")
 
-// receive reads once, after making room for unread to hold want bytes.
+// receive reads once, after making room for want unread bytes.
 func (k *link) receive(want int) error {
 	if k.lo == k.hi {
 		k.lo, k.hi = 0, 0
@@ -130,8 +130,8 @@ func (k *link) receive(want int) error {
 // Any goroutine may call it.
 func (k *link) shut() { k.nc.Close() }
 
-// batch sends n requests, at most depth of them in flight, and reads their replies. write
-// appends request i to k.out; check judges reply i. Every request is counted in l.
+// batch sends n requests, with up to depth of them in flight, and reads their replies. write
+// appends request i to k.out; check judges reply i. l counts every request.
 func batch[R any](k *link, l *lane, n, depth int, write func(i int), read func() (R, error), check func(i int, r R) error) error {
 	for i := 0; i < n; i += depth {
 		m := min(n, i+depth)
@@ -159,8 +159,8 @@ func batch[R any](k *link, l *lane, n, depth int, write func(i int), read func()
 	return nil
 }
 
-// StampLen is the length of a stamp: a sequence number or a time in hexadecimal, at the
-// beginning of a body. The rest of a body is a fixed text.
+// StampLen is the length of a stamp: a sequence number or a time in hexadecimal at the beginning of
+// a body. The rest of a body is a fixed text.
 const StampLen = 16
 
 func newBody(n int) []byte { return bytes.Repeat([]byte("polystalk-load-"), n/15+1)[:n] }

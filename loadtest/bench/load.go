@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A Load is one workload with its settings: all that decides which commands reach a server
-// and when. ParseLoad fills in settings that are zero.
+// A Load is a workload with its settings, which decide which commands a server gets and when.
+// parseLoad fills in settings that are zero.
 type Load struct {
 	Name      string // label in reports, unique in a session
 	Protocol  string
@@ -46,7 +46,7 @@ func newLoad() Load {
 	return Load{Processes: 1, Duration: 2 * time.Second, Warmup: 300 * time.Millisecond, Settle: 10 * time.Second}
 }
 
-// flags adds a flag for each setting of l. The same names serve in a load's one-line form.
+// flags adds a flag for each setting of l. A load's one-line form has the same names.
 func (l *Load) flags(fs *flag.FlagSet) {
 	fs.IntVar(&l.Conns, "conns", l.Conns, "connections over all processes (default 50)")
 	fs.IntVar(&l.Depth, "depth", l.Depth, "commands in flight per connection (default 1)")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Memory is what a workload about memory found, in bytes of the server's resident memory.
+// A Memory is the result of a workload about memory, in bytes of the server's resident memory.
 type Memory struct {
 	Jobs       int64 `json:"jobs"`
 	BodyBytes  int   `json:"body_bytes"`
@@ -23,7 +23,7 @@ func (m *Memory) bytesPerJob() float64 {
 	return float64(m.RSSFull-m.RSSEmpty) / float64(m.Jobs)
 }
 
-// kept returns the part of that memory that is resident after the drain.
+// kept returns the fraction of the jobs' memory that is still resident after the drain.
 func (m *Memory) kept() float64 {
 	if m.RSSFull <= m.RSSEmpty {
 		return 0
@@ -31,9 +31,9 @@ func (m *Memory) kept() float64 {
 	return max(0, float64(m.RSSDrained-m.RSSEmpty)/float64(m.RSSFull-m.RSSEmpty))
 }
 
-// memory reads the server's resident memory before fill, which returns how many jobs it
-// left there, a second after it, and when drain has taken them out and the settling time
-// has passed.
+// memory reads the server's resident memory three times: before fill, a second after fill, and
+// after drain and the settling time. fill returns the number of jobs that it put, and drain takes
+// them out.
 type memory struct {
 	workload
 	fill  func(ph *phase) (int64, error)
@@ -62,14 +62,14 @@ func (w *memory) run(ph *phase) error {
 	return nil
 }
 
-// A growth is how fast jobs were submitted while their queue was short and when it had
-// grown: the rates over the first and over the last tenth of them, per second.
+// A growth compares the speed of submissions while the queue was short and after it had grown: the
+// rates of the first and of the last tenth of the jobs, per second.
 type growth struct {
 	Early float64 `json:"early_per_second"`
 	Late  float64 `json:"late_per_second"`
 }
 
-// milestones notes when each thousandth job of all lanes was done.
+// milestones records when each thousandth job of all lanes was done.
 type milestones struct {
 	n     atomic.Int64
 	mu    sync.Mutex
@@ -78,7 +78,7 @@ type milestones struct {
 
 const growthStep = 1000
 
-// add counts one job that was done at at.
+// add counts one job that was done at the time at.
 func (m *milestones) add(at int64) {
 	n := m.n.Add(1)
 	if n%growthStep != 0 {
@@ -91,7 +91,7 @@ func (m *milestones) add(at int64) {
 	}
 }
 
-// growth returns the rates since start, or zeros if there were too few jobs.
+// growth returns the rates since start; zeros: there were too few jobs.
 func (m *milestones) growth(start int64) (g growth) {
 	last, tenth := len(m.times)-1, len(m.times)/10
 	if tenth == 0 {

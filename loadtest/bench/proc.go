@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// A Spawner starts processes on given cores: a child inherits the affinity of the thread
-// that forks it. It owns one thread for its whole life, because that thread's affinity
-// changes and because the death signal of a child is tied to that thread.
+// A Spawner starts processes on given cores: a child inherits the affinity of the thread that forks
+// it. It owns one thread, because that thread's affinity changes, and because a child's death
+// signal depends on that thread.
 type Spawner chan func()
 
 // NewSpawner starts the thread. It ends with this process.
@@ -26,8 +26,8 @@ func NewSpawner() Spawner {
 	return s
 }
 
-// Start starts cmd on cpus; none means all that this process may use. cmd ends with this
-// process; the caller waits for cmd.
+// Start starts cmd on cpus; none means all cores of this process. cmd ends with this process. The
+// caller must wait for cmd.
 func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
 		cpus = allowedCPUs()
@@ -49,7 +49,7 @@ func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
 	return <-done
 }
 
-// A tail keeps the last bytes that a process printed, for the error that reports its end.
+// A tail keeps the last output of a process, for the error about its end.
 type tail struct {
 	mu sync.Mutex
 	b  []byte

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU returns the user and system time of a process, of all its threads, ended ones
-// included. It reads the process's CPU clock, exact to the nanosecond; its number is made
-// of the process id. Source: clock_getcpuclockid(3).
+// CPU returns the user and system time of all threads of a process, including ended ones. It reads
+// the process's CPU clock, which is exact to the nanosecond; the clock's number is computed from
+// the process id. Source: clock_getcpuclockid(3).
 func CPU(pid int) (time.Duration, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &ts); err != nil {

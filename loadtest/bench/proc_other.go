@@ -11,7 +11,7 @@ import (
 
 var errNotLinux = errors.New("this needs Linux; say -server-cpus all -load-cpus all, and leave out -pid")
 
-// CPU returns the user and system time of this process. The time of others is not known here.
+// CPU returns the user and system time of this process. It fails for other processes.
 func CPU(pid int) (time.Duration, error) {
 	var u syscall.Rusage
 	if pid != syscall.Getpid() {
@@ -21,7 +21,7 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// RSS is not known here.
+// RSS returns 0: it is unknown here.
 func RSS(int) (int64, error) { return 0, nil }
 
 func setAffinity([]int) error { return errNotLinux }
@@ -35,7 +35,7 @@ type alarm struct{}
 
 func newAlarm() (*alarm, error) { return &alarm{}, nil }
 
-// sleepUntil returns at due, in nanoseconds of Now: timers are exact where the runtime
+// sleepUntil returns at the time due, in nanoseconds of Now. Timers are exact where the runtime
 // waits with kqueue.
 func (a *alarm) sleepUntil(due int64) error {
 	time.Sleep(time.Duration(due - Now()))

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A document is everything that a session found, as -json writes it.
+// A document is the result of a session, in the form that -json writes.
 type document struct {
 	Started  time.Time `json:"started"`
 	Took     string    `json:"took"`
@@ -31,7 +31,7 @@ type document struct {
 	protocol *Protocol
 }
 
-// A machine is what figures depend on and may be published: no host name.
+// A machine has the properties that figures depend on and that may be published: no host name.
 type machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
@@ -55,13 +55,12 @@ func thisMachine() machine {
 	return m
 }
 
-// files are where to write which form of a document: a path, - for standard output, or
-// empty for nowhere.
+// files has the path for each form of a document; -: standard output; empty: none.
 type files struct{ json, markdown, chart string }
 
 func (f files) useStdout() bool { return f.json == "-" || f.markdown == "-" }
 
-// write writes all that is asked for; a failure of one does not keep the others.
+// write writes all requested forms. A failure of one does not stop the others.
 func (f files) write(d *document) error {
 	var errs []error
 	put := func(path string, text []byte, err error) {
@@ -87,8 +86,8 @@ func (f files) write(d *document) error {
 	return errors.Join(errs...)
 }
 
-// markdown returns what a reader needs to judge and to repeat the figures. chart is the path
-// of the chart, seen from there; empty: there is none.
+// markdown returns all that a reader needs to judge and to repeat the figures. chart is the path of
+// the chart relative to the document; empty: none.
 func (d *document) markdown(chart string) []byte {
 	b := new(bytes.Buffer)
 	fmt.Fprintf(b, "# Load test results\n\nWritten by `go run ./loadtest`; do not edit.\n\n")
@@ -136,8 +135,8 @@ func cores(cpus []int) string {
 	return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
 }
 
-// A column of the summary table shows medians or, as ×, ratios. It is left out if its metric
-// is not known for any load.
+// A column of the summary table shows medians or, as ×, ratios. It is omitted if its metric is
+// unknown for all loads.
 type column struct {
 	title, metric, format string
 	ratio                 bool

@@ -18,21 +18,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A workload is one process's part of a load. setup may be slow and is not measured. run is
-// called once per phase and returns with every command answered and the server in the state
-// in which setup left it, so that it can be called again.
+// A workload is one process's part of a load. setup may be slow and is not measured. run is called
+// once in each phase. It returns when every command is answered, with the server in the state after
+// setup, so that it can be called again.
 type workload interface {
 	setup(ctx context.Context) error
 	run(ph *phase) error
 }
 
-// A turn is the smallest piece of a connection's behaviour after which nothing is left
-// unanswered. It returns errDone if it found nothing left to do.
+// A turn is the smallest piece of a connection's behaviour that leaves nothing unanswered. It
+// returns errDone if there is nothing left to do.
 type turn func(l *lane) error
 
 var errDone = errors.New("nothing left to do")
 
-// traits are what has to be known of a workload before it runs.
+// traits are properties of a workload that must be known before it runs.
 type traits uint16
 
 const (
@@ -47,7 +47,7 @@ const (
 	constant                       // makes sense against a server that answers constants
 )
 
-// A spec describes a workload. help says what a turn does.
+// A spec describes a workload. help describes a turn.
 type spec struct {
 	help     string
 	defaults Load
@@ -57,7 +57,7 @@ type spec struct {
 
 func (s spec) is(t traits) bool { return s.traits&t == t }
 
-// A Protocol is what a server speaks, and how it is driven.
+// A Protocol is the protocol of a server, and how to drive the server.
 type Protocol struct {
 	name    string
 	addr    string         // where a server listens unless told otherwise
@@ -66,7 +66,7 @@ type Protocol struct {
 	first   string         // workload unless told otherwise
 	ask     string         // a command for the version
 	version *regexp.Regexp // the version in its answer
-	// clean removes the jobs and functions of a run from a server that goes on.
+	// clean removes the jobs and functions of a run from a server that keeps running.
 	clean     func(ctx context.Context, e *env) error
 	workloads map[string]spec
 	bench     []string // loads by which polystalkd is judged
@@ -92,8 +92,8 @@ func (p *Protocol) versionOf(ctx context.Context, addr string) (string, error) {
 
 var protocols = map[string]*Protocol{beanstalkd.name: beanstalkd, gearmand.name: gearmand}
 
-// endless reports whether l ends with its jobs: it has neither a time limit nor a warm-up,
-// which would change what is measured.
+// endless reports whether l ends with its jobs. Then it has neither a time limit nor a warm-up,
+// which would change the measurement.
 func (p *Protocol) endless(l Load) bool {
 	s := p.workloads[l.Workload]
 	return s.is(once) || s.is(onceCounted) && l.Count > 0
@@ -101,7 +101,7 @@ func (p *Protocol) endless(l Load) bool {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// A Plan is what one load process is told.
+// A Plan is the task of one load process.
 type Plan struct {
 	Load      Load
 	Addr      string // host:port
@@ -110,14 +110,14 @@ type Plan struct {
 	ServerPID int    // 0: not known
 	Constant  bool   // the server answers constants: check kind and length only
 	Throwaway bool   // the server ends with the run: leave its jobs where they are
-	// Latencies receives the latencies instead of the report. It is for a caller of Drive.
+	// Latencies receives the latencies instead of the report. Only callers of Drive set it.
 	Latencies *Recorder `json:"-"`
 }
 
-// share returns this process's part of n, remainders going to the first processes.
+// share returns this process's part of n. The first processes get the remainder.
 func (p *Plan) share(n int) int { return (n + p.Load.Processes - 1 - p.Process) / p.Load.Processes }
 
-// An env is what a workload has of its process. Any goroutine may use it.
+// An env is the state of a workload in its process. Any goroutine may use it.
 type env struct {
 	Plan
 	memory Memory // set by a workload about memory
@@ -130,8 +130,8 @@ type env struct {
 	ended chan struct{}   // closed once err is set
 }
 
-// fail records the first failure and closes all connections, so that goroutines that wait
-// for a reply return.
+// fail records the first failure and closes all connections, so goroutines that wait for a reply
+// return.
 func (e *env) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -184,8 +184,8 @@ func (e *env) tubeName(kind string, i int) string {
 	return name
 }
 
-// openAll opens n connections and calls each with them, a few at a time: the backlog of a
-// listener is short.
+// openAll opens n connections and calls each with them. It opens only a few at a time, because a
+// listener's backlog is short.
 func openAll[C any](ctx context.Context, n int, open func(context.Context) (C, error), each func(i int, c C) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
@@ -225,7 +225,7 @@ func (w *uniform[C]) setup(ctx context.Context) error {
 
 func (w *uniform[C]) run(ph *phase) error { return ph.all(w.turns) }
 
-// A phase is one timed stretch of a workload in one process. Times are nanoseconds of Now.
+// A phase is one timed part of a workload in one process. Times are nanoseconds of Now.
 type phase struct {
 	*env
 	ctx      context.Context
@@ -241,8 +241,8 @@ type phase struct {
 // unmeasured returns a lane for work that is not part of a phase.
 func unmeasured() *lane { return &lane{rec: new(Recorder), deadline: math.MaxInt64} }
 
-// lane returns lane i of n. A lane that is not paced has commands that follow from others'.
-// The caller ends it.
+// lane returns lane i of n. Unpaced lanes send commands that follow from other lanes' commands. The
+// caller must end it.
 func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
 	l := &lane{rec: ph.rec, deadline: ph.deadline}
 	if ph.count > 0 {
@@ -252,7 +252,7 @@ func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
 	if !paced || ph.Load.Rate == 0 {
 		return l, nil
 	}
-	// The lanes of all processes share the rate, each shifted by its part of the step.
+	// The lanes of all processes share the rate. Each is shifted by its part of the step.
 	lanes := float64(n * ph.Load.Processes)
 	step := 1e9 / ph.Load.Rate * lanes
 	return l, l.openLoop(ph.started+int64(step*float64(i*ph.Load.Processes+ph.Process)/lanes), step)
@@ -283,8 +283,8 @@ func (ph *phase) all(turns []turn) error {
 	return ph.failure()
 }
 
-// exclude runs f outside of the measurement: its time and the server's CPU are subtracted.
-// It is exact only while nothing else drives the server: for workloads with one connection.
+// exclude runs f outside of the measurement: it subtracts f's time and the server's CPU. It is
+// exact only for workloads with one connection, since nothing else may drive the server.
 func (ph *phase) exclude(f func() error) error {
 	cpu, err := ph.serverCPU()
 	if err == nil {
@@ -307,7 +307,7 @@ func (ph *phase) serverCPU() (time.Duration, error) {
 
 var errNoPID = errors.New("this workload needs the server's process id (-compare, or -pid)")
 
-// untimed runs f, and subtracts its time; what the server does meanwhile counts.
+// untimed runs f and subtracts its time. The server's CPU meanwhile counts.
 func (ph *phase) untimed(f func() error) error {
 	t := Now()
 	err := f()
@@ -326,7 +326,7 @@ func (ph *phase) rest(d time.Duration) error {
 	})
 }
 
-// A report is what one process measured.
+// A report has the measurements of one process.
 type report struct {
 	Ops         int64
 	Wall        time.Duration // without excluded time
@@ -338,12 +338,12 @@ type report struct {
 	Growth      growth
 }
 
-// grace is how long after the end of a phase the last replies may come before the run
-// fails: a lost reply must not look like a slow one for ever.
+// grace is how long the last replies may arrive after the end of a phase before the run fails, so
+// that a lost reply does not look like a very slow one.
 const grace = 20 * time.Second
 
-// Drive runs one process's part of a load. It calls tell with nil when the server is ready
-// and warm, and with the report after the measured phase; tell may delay what follows.
+// Drive runs one process's part of a load. It calls tell with nil when the server is ready and
+// warm, and with the report after the measured phase. tell may delay the next stage.
 func Drive(ctx context.Context, p Plan, tell func(*report) error) error {
 	proto := protocols[p.Load.Protocol]
 	e := &env{Plan: p, links: map[*link]bool{}, names: map[string]bool{}, ended: make(chan struct{})}
@@ -380,11 +380,11 @@ func Drive(ctx context.Context, p Plan, tell func(*report) error) error {
 	return nil
 }
 
-// first prefers the failure that closed the connections to err, its consequence.
+// first prefers the failure that closed the connections to err, which is its consequence.
 func (e *env) first(err error) error { return cmp.Or(e.failure(), err) }
 
-// measure runs w for the duration of l, or until the phase has its count if that is sooner;
-// if it is endless, until w ends by itself.
+// measure runs w for the duration of l, or until the phase reaches its count. If endless is set, it
+// runs w until w ends by itself.
 func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*report, error) {
 	ph := &phase{env: e, ctx: ctx, rec: new(Recorder)}
 	if e.Latencies != nil {
@@ -423,14 +423,14 @@ func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*r
 	return rep, err
 }
 
-// A message is what a load process tells its coordinator.
+// A message goes from a load process to its coordinator.
 type message struct {
 	Report *report
 	Error  string
 }
 
-// worker is a load process. It reads its plan from in and goes through the stages of Drive,
-// waiting for a line of in after each. It ends when the coordinator does.
+// worker is the main function of a load process. It reads its plan from in and goes through the
+// stages of Drive. After each stage it waits for a line of in. It ends when the coordinator ends.
 func worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	var p Plan
@@ -467,8 +467,8 @@ func worker(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// Beside runs a load in this process, until ctx ends, beside what a caller measures. line is
-// its one-line form. The latencies go to rec.
+// Beside runs a load in this process until ctx ends, while the caller measures something else. line
+// is the load's one-line form. rec receives the latencies.
 func Beside(ctx context.Context, protocol, addr, line string, rec *Recorder) error {
 	base := newLoad()
 	base.Duration, base.Warmup = 24*time.Hour, 0

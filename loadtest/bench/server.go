@@ -21,7 +21,7 @@ type Target struct {
 	Name    string `json:"name"`
 	Command string `json:"command"` // as given
 	Version string `json:"version,omitempty"`
-	// Constant marks the floor: it answers every command with the same bytes.
+	// Constant marks the floor server: it answers every command with the same bytes.
 	Constant bool `json:"constant,omitempty"`
 
 	args []string // with {port} and {dir} still in place
@@ -31,10 +31,9 @@ type Target struct {
 
 var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
-// parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free
-// port, {dir} for an empty directory that is removed afterwards, {body} for the size of the
-// load's bodies. A command without {port} gets the arguments of the
-// protocol's usual server.
+// parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free port, {dir}
+// for an empty directory that is removed afterwards, and {body} for the size of the load's bodies.
+// A command without {port} gets the arguments of the protocol's usual server.
 func parseTarget(s string, p *Protocol) (Target, error) {
 	var t Target
 	if m := targetName.FindString(s); m != "" {
@@ -57,7 +56,7 @@ func parseTarget(s string, p *Protocol) (Target, error) {
 	return t, nil
 }
 
-// floorTarget is this program's own constant server.
+// floorTarget returns this program's own constant server.
 func floorTarget() (Target, error) {
 	self, err := os.Executable()
 	return Target{Name: "floor", Command: "loadtest floor", Constant: true,
@@ -74,7 +73,7 @@ type server struct {
 	err    error         // how it ended; valid after ended
 }
 
-// start starts t with the settings of l and returns once it is ready. The caller stops it.
+// start starts t with the settings of l and returns once it is ready. The caller must stop it.
 func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ *server, err error) {
 	port, err := freePort()
 	if err != nil {
@@ -128,8 +127,8 @@ func (s *server) await(ctx context.Context, t *Target, p *Protocol) error {
 	}
 }
 
-// answers returns nil if the server at addr, and not only its kernel, takes connections. It
-// notes the server's version.
+// answers returns nil if the server at addr, not only its kernel, accepts connections. It sets the
+// server's version.
 func (t *Target) answers(ctx context.Context, p *Protocol, addr string) (err error) {
 	if t.Constant {
 		k, err := dialLink(ctx, addr, 0)
@@ -166,8 +165,8 @@ func (s *server) clean() {
 	}
 }
 
-// freePort asks the kernel for a port. Another process may take it before the server does;
-// the server then fails with a message of its own.
+// freePort asks the kernel for a free port. If another process takes it before the server does, the
+// server fails with its own message.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

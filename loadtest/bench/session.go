@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A session is what one command line asks for.
+// A session is the task of one command line.
 type session struct {
 	comparison
 	asserts []assertion
@@ -23,8 +23,8 @@ type session struct {
 	command string // the arguments, for people to repeat them
 }
 
-// Session runs the load tester with its command line. What was measured before a failure
-// is still written to the table.
+// Session runs the load tester with its command line. After a failure it still writes the table
+// with the measurements so far.
 func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	s, err := parseSession(args, stderr)
 	if err != nil {
@@ -174,7 +174,7 @@ func usage(fs *flag.FlagSet) {
 	fs.PrintDefaults()
 }
 
-// quoted renders arguments for a shell.
+// quoted quotes arguments for a shell.
 func quoted(args []string) string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -186,7 +186,7 @@ func quoted(args []string) string {
 	return strings.Join(out, " ")
 }
 
-// Main runs the load tester, a load process of it, or the server that answers constants.
+// Main runs the load tester, one of its load processes, or the server that answers constants.
 func Main(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "worker" {
 		return worker(ctx, os.Stdin, os.Stdout)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A metric is one figure of a run. A figure that is zero is not known, except that a server
-// may keep no memory.
+// A metric is one figure of a run. A figure of zero is unknown, except that a server may keep no
+// memory.
 type metric struct {
 	name     string
 	of       func(*Run) float64
@@ -38,7 +38,7 @@ var metrics = []metric{
 	}, true},
 }
 
-// in returns the figure of a run, if it is known.
+// in returns the figure of a run, and whether it is known.
 func (m metric) in(r *Run) (v float64, known bool) {
 	v = m.of(r)
 	return v, v != 0 || m.name == "kept" && r.Memory.Jobs > 0
@@ -63,8 +63,8 @@ type summary struct {
 	Server string             `json:"server"`
 	Rounds int                `json:"rounds"`
 	Median map[string]float64 `json:"median"` // by metric
-	// Ratio is the median, over the rounds, of this server's figure divided by the
-	// baseline's in the same round. Metrics that are not known are left out.
+	// Ratio is the median over the rounds of this server's figure divided by the baseline's figure
+	// in the same round. Unknown metrics are missing.
 	Ratio map[string]float64 `json:"ratio_to_baseline"`
 }
 
@@ -97,8 +97,8 @@ func figures(runs []Run, m metric, at side) (values []float64) {
 	return values
 }
 
-// medianRatio pairs the runs of two sides by round, which cancels what made a whole round
-// slow, and returns the median of the quotients.
+// medianRatio returns the median of the quotients of two sides. It pairs their runs by round, which
+// cancels out influences on a whole round.
 func medianRatio(runs []Run, m metric, num, den side) (float64, bool) {
 	var ratios []float64
 	for i := range runs {
@@ -112,7 +112,7 @@ func medianRatio(runs []Run, m metric, num, den side) (float64, bool) {
 	return median(ratios)
 }
 
-// median of an even number of values is the mean of the middle two.
+// median returns the median. For an even number of values it is the mean of the middle two.
 func median(values []float64) (float64, bool) {
 	n := len(values)
 	if n == 0 {
@@ -131,8 +131,8 @@ func median(values []float64) (float64, bool) {
 //	tubes-5000: cpu/@tubes-50<=1.15     against the same server under another load
 //	memory: bytes<=200                  absolute: bytes, kept and sustained are, without /against
 //
-// op is one of <= < >= >. Without a server it is about all but the baseline and the floor;
-// without a load, about all loads.
+// op is one of <= < >= >. Without a server the assertion holds for all servers except the baseline
+// and the floor; without a load, for all loads.
 type assertion struct {
 	text         string
 	load, server string
@@ -209,8 +209,8 @@ func (v verdict) String() string {
 	return fmt.Sprintf("%-12s %s  (%s, %s: %s)", v.word(), v.Assertion, v.Load, v.Server, v.measured())
 }
 
-// judge applies a to all that it is about. If that is nothing, it returns one verdict that
-// is not known.
+// judge applies a to all loads and servers that it matches. If none match, it returns one verdict
+// that is not known.
 func (a assertion) judge(runs []Run, targets []Target) []verdict {
 	var out []verdict
 	for _, at := range sides(runs) {
@@ -258,7 +258,7 @@ func (a assertion) holds(v float64) bool {
 	}
 }
 
-// failures turns verdicts into an error. What was not measured is a failure too: a check
+// failures returns the failed verdicts as an error. An unknown verdict is a failure too: a check
 // that checks nothing must not pass.
 func failures(verdicts []verdict) error {
 	var errs []error

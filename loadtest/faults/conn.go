@@ -18,11 +18,11 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// maxReply bounds what is read for one reply.
+// maxReply bounds the length of one reply, in bytes.
 const maxReply = 1 << 24
 
-// A conn is one connection to a node, of either protocol. Commands are appended to out and
-// sent together; their answers arrive in order.
+// A conn is a connection to a node, in either protocol. Commands are appended to out and sent
+// together; their answers arrive in order.
 type conn struct {
 	nc       net.Conn
 	r        *bufio.Reader
@@ -34,10 +34,10 @@ type conn struct {
 	buf      []byte
 }
 
-// errBroken is any end of a connection that a fault explains.
+// errBroken stands for any end of a connection that a fault explains.
 var errBroken = errors.New("the connection broke")
 
-// dial connects to any of addrs.
+// dial connects to a random address of addrs.
 func dial(ctx context.Context, addrs []string, rng *rand.Rand, patience time.Duration, h *history) (*conn, error) {
 	d := net.Dialer{Timeout: time.Second, KeepAlive: -1}
 	nc, err := d.DialContext(ctx, "tcp", addrs[rng.IntN(len(addrs))])
@@ -55,7 +55,7 @@ func (c *conn) close() {
 // say appends a command, or a part of one.
 func (c *conn) say(format string, args ...any) { c.out = fmt.Appendf(c.out, format, args...) }
 
-// send sends what was appended. Whether it has arrived is in doubt in any case.
+// send sends out. Even without an error it is in doubt whether the server gets it.
 func (c *conn) send() error {
 	c.sent = bench.Now()
 	c.nc.SetDeadline(time.Now().Add(c.patience))
@@ -67,7 +67,7 @@ func (c *conn) send() error {
 	return nil
 }
 
-// call returns the call of an answer that has just arrived to what was sent last.
+// call returns the call of an answer that has just arrived: it was invoked by the last send.
 func (c *conn) call() call { return call{c.sent, bench.Now()} }
 
 // A reply is an answer of beanstalkd's protocol.
@@ -77,13 +77,13 @@ type reply struct {
 	body []byte // of RESERVED and OK; valid until the next read
 }
 
-// wrong is a reply that does not answer what was asked.
+// A wrong is a reply that does not fit the command.
 type wrong struct{ asked, got string }
 
 func (w wrong) Error() string { return fmt.Sprintf("%s was answered %.80q", w.asked, w.got) }
 
-// read returns the answer to what was asked. more is how long the server may wait with it,
-// besides patience.
+// read returns the answer to the command asked. The server may wait for more in addition to
+// patience.
 func (c *conn) read(asked string, more time.Duration) (reply, error) {
 	var r reply
 	c.nc.SetDeadline(time.Now().Add(c.patience + more))
@@ -133,8 +133,8 @@ func (c *conn) bytes(n int) ([]byte, error) {
 	return c.buf[:n], nil
 }
 
-// ask sends what was appended, one command, and returns its answer, which must begin with one
-// of words.
+// ask sends out, which holds one command, and returns its answer, which must begin with one of
+// words.
 func (c *conn) ask(words ...string) (reply, error) {
 	asked := string(c.out[:min(len(c.out), 60)])
 	if err := c.send(); err != nil {
@@ -156,8 +156,7 @@ func (c *conn) packet(t gearman.Type, args ...string) {
 	c.out = gearman.AppendRequest(c.out, t, raw...)
 }
 
-// readPacket returns the next packet that the server sends, and its data; both are valid
-// until the next one is read.
+// readPacket returns the server's next packet and its data; both are valid until the next call.
 func (c *conn) readPacket() (*gearman.Message, []byte, error) {
 	c.nc.SetDeadline(time.Now().Add(c.patience))
 	head, err := c.r.Peek(gearman.HeaderSize)

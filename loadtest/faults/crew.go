@@ -17,7 +17,7 @@ const (
 	depth     = 30 // commands in one write, at most
 )
 
-// tubeNames returns the tubes, and behind them the functions.
+// tubeNames returns the tubes, followed by the functions.
 func tubeNames() (all []string) {
 	for i := range tubes {
 		all = append(all, fmt.Sprintf("tube-%d", i))
@@ -28,10 +28,10 @@ func tubeNames() (all []string) {
 	return all
 }
 
-// A crew is all clients of a run. A client dials any of the nodes. When its connection
-// breaks, or no answer arrives in time, it tells the history what it has sent and not been
-// answered, and dials another node. A put is never sent again: it would be another job. What
-// a client does next is drawn from the seed; what meets what depends on the machine.
+// A crew is all clients of a run. A client dials any of the nodes. When its connection breaks, or
+// no answer arrives in time, it reports its unanswered commands to the history, and dials another
+// node. It never repeats a put, which would be another job. The seed decides what each client does
+// next; the timing depends on the machine.
 type crew struct {
 	h        *history
 	names    []string
@@ -40,7 +40,7 @@ type crew struct {
 	seed     uint64
 	pause    pause
 
-	// beanstalkd and gearman return the addresses of the nodes. Any goroutine calls them.
+	// beanstalkd and gearman return the addresses of the nodes. Any goroutine may call them.
 	beanstalkd, gearman func() []string
 
 	ctx     context.Context
@@ -53,8 +53,7 @@ type crew struct {
 	dialed  int64
 }
 
-// A waitingJob is buried, or delayed for longer than the run: nobody gets it until it is
-// kicked.
+// A waitingJob is buried, or delayed for longer than the run: no worker gets it until it is kicked.
 type waitingJob struct {
 	token token
 	id    uint64
@@ -86,14 +85,14 @@ func (w *crew) start(ctx context.Context) {
 	}
 }
 
-// stop ends the clients. They close their connections without another command, so what is in
-// progress is in doubt.
+// stop ends the clients. They close their connections without another command, so commands in
+// progress are in doubt.
 func (w *crew) stop() {
 	w.cancel()
 	w.clients.Wait()
 }
 
-// serve is one client: one connection after the other.
+// serve runs one client, with one connection after the other.
 func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *rand.Rand) error) {
 	for w.ctx.Err() == nil {
 		c, err := dial(w.ctx, addrs(), rng, w.patience, w.h)
@@ -118,14 +117,14 @@ func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *ra
 // sleep returns after d, or when the crew ends.
 func (w *crew) sleep(d time.Duration) { sleep(w.ctx, d) }
 
-// keep notes jobs that are to be kicked.
+// keep records jobs to kick later.
 func (w *crew) keep(jobs ...waitingJob) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting = append(w.waiting, jobs...)
 }
 
-// takeKept removes and returns up to depth of them, the oldest first.
+// takeKept removes and returns up to depth of the kept jobs, the oldest first.
 func (w *crew) takeKept() []waitingJob {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,13 +134,14 @@ func (w *crew) takeKept() []waitingJob {
 	return taken
 }
 
-// A pause measures how long no put was acknowledged to any client. Any goroutine may use it.
+// A pause measures the longest time in which no client got an acknowledgement of a put. Any
+// goroutine may use it.
 type pause struct {
 	mu            sync.Mutex
 	last, longest int64
 }
 
-// acknowledged tells of a put that was answered at at.
+// acknowledged reports that a put was acknowledged at the time at.
 func (p *pause) acknowledged(at int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *pause) acknowledged(at int64) {
 	}
 }
 
-// begin starts to measure.
+// begin starts the measurement.
 func (p *pause) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

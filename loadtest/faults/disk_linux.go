@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// mount gives a directory a disk of its own, of memory.
+// mount mounts a disk in memory on a directory.
 func mount(dir, size string) error {
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
 		return fmt.Errorf("a disk of %s for %s: %w: run it as root", size, dir, err)
@@ -17,7 +17,7 @@ func mount(dir, size string) error {
 	return nil
 }
 
-// unmount removes the disk; the process that has used it may still be ending.
+// unmount removes the disk. It retries, because the process that used it may still be ending.
 func unmount(dir string) (err error) {
 	for range 100 {
 		if err = syscall.Unmount(dir, 0); !errors.Is(err, syscall.EBUSY) {
@@ -31,7 +31,7 @@ func unmount(dir string) (err error) {
 // ballast is a file that fills a node's disk.
 const ballast = "ballast"
 
-// fillDisk leaves nothing free on n's disk.
+// fillDisk uses up all free space on n's disk.
 func (n *node) fillDisk() error {
 	f, err := os.Create(filepath.Join(n.dir, ballast))
 	if err != nil {

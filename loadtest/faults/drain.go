@@ -12,8 +12,8 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// drain looks at all jobs that are left and takes them out, until the servers say that there
-// are none. The crew has stopped, and no fault lasts.
+// drain looks at all remaining jobs and removes them, until the servers report that there are none.
+// The crew must have stopped, and no fault may last.
 func (w *crew) drain(ctx context.Context) error {
 	w.ctx = ctx
 	w.h.beginRest()
@@ -77,7 +77,7 @@ func parseSight(body []byte) (s sight) {
 	return s
 }
 
-// empty takes out all jobs.
+// empty removes all jobs.
 func (w *crew) empty(c *conn) error {
 	if err := w.watch(c, w.names); err != nil {
 		return err

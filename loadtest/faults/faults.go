@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A fault is one thing that is done to the servers, from its beginning to its end: when play
-// returns, all nodes run and nothing is cut.
+// A fault is one disturbance of the servers, from its beginning to its end: when play returns, all
+// nodes run and no connection is cut.
 type fault struct {
 	name  string
 	nodes int // that it needs
 	often int // how often it is drawn, relative to the others; 0: only if it is named
-	// play plays the fault and returns for the log what it was done to.
+	// play plays the fault. It returns the affected nodes for the log.
 	play func(r *run, c *cast) (what string)
 }
 
-// A cast is the nodes that a fault may be about, drawn before it is played. In a run of one
-// node that node is the leader.
+// A cast has the nodes for a fault, drawn before it is played. In a run of one node that node is
+// the leader.
 type cast struct {
 	leader, follower *node // follower is drawn from those that do not lead
 	any              *node
@@ -40,7 +40,7 @@ var faults = []fault{
 
 	{"kill-leader", 2, 8, func(r *run, c *cast) string { return r.kill(c.leader) }},
 	{"kill-follower", 2, 3, func(r *run, c *cast) string { return r.kill(c.follower) }},
-	// Of three nodes no majority is left.
+	// Of three nodes this leaves no majority.
 	{"kill-two", 3, 3, func(r *run, c *cast) string { return r.kill(r.shuffled(c.leader, c.follower)...) }},
 	{"kill-all", 2, 1, func(r *run, c *cast) string { return r.kill(r.shuffled(c.all...)...) }},
 	{"kill-next", 3, 3, killNext},
@@ -58,7 +58,7 @@ var faults = []fault{
 	{"one-way-in", 2, 3, func(r *run, c *cast) string { return r.cut(c, false, true) }},
 	{"flap", 2, 2, flap},
 	{"reset", 2, 2, func(r *run, c *cast) string { r.fleet.reset(c.either); return c.either.name }},
-	// Two nodes are cut from each other that both reach a third.
+	// The connection of two nodes is cut; both still reach the third.
 	{"split", 3, 2, func(r *run, c *cast) string {
 		r.fleet.cut(c.leader, c.follower)
 		r.fleet.cut(c.follower, c.leader)
@@ -108,7 +108,7 @@ func (r *run) cast() (c *cast, err error) {
 	return c, err
 }
 
-// start starts nodes, each after at most a while.
+// start starts nodes, each after a random time up to most.
 func (r *run) start(most time.Duration, all ...*node) {
 	for _, n := range all {
 		r.wait(0, most)
@@ -135,14 +135,14 @@ func (r *run) stop(n *node) string {
 	return n.name
 }
 
-// terminate is an orderly restart.
+// terminate restarts a node by a graceful shutdown.
 func terminate(r *run, c *cast) string {
 	r.check(c.any.terminate(r.ctx))
 	r.start(0, c.any)
 	return c.any.name
 }
 
-// crashLoop kills a process again and again while it starts.
+// crashLoop kills a process repeatedly while it starts.
 func crashLoop(r *run, c *cast) string {
 	times := 1 + r.rng.IntN(4)
 	c.any.kill()
@@ -155,8 +155,8 @@ func crashLoop(r *run, c *cast) string {
 	return fmt.Sprintf("%s, %d times", c.any.name, times)
 }
 
-// amnesia loses a directory while its server is down. A single server has lost everything
-// then: this shows that a loss is found.
+// amnesia deletes a directory while its server is down. A single server loses everything, which
+// shows that the history detects a loss.
 func amnesia(r *run, c *cast) string {
 	c.any.kill()
 	r.check(c.any.wipe())
@@ -164,8 +164,8 @@ func amnesia(r *run, c *cast) string {
 	return c.any.name
 }
 
-// failFlush makes a flush of the disk fail, once. The server must end, and what it has
-// acknowledged must be there nevertheless. It needs strace.
+// failFlush makes one flush of the disk fail. The server must end, and must still have what it
+// acknowledged. It needs strace.
 func failFlush(r *run, c *cast) string {
 	strace, err := exec.LookPath("strace")
 	if r.check(err); err != nil {
@@ -201,7 +201,7 @@ func fillDisk(r *run, c *cast) string {
 	return c.any.name
 }
 
-// killNext kills the leader, and soon its successor while it begins to lead.
+// killNext kills the leader, and soon its successor while that begins to lead.
 func killNext(r *run, c *cast) string {
 	c.leader.kill()
 	r.start(timeout, c.leader)
@@ -213,8 +213,9 @@ func killNext(r *run, c *cast) string {
 	return c.leader.name + ", then " + r.kill(second)
 }
 
-// absence keeps a follower away until the others have dropped the entries that it needs: they
-// must send it the journal. Half of the times it is killed while it receives that.
+// absence keeps a follower down until the others have dropped the entries that it needs, so they
+// must send it the journal. In half of the cases it kills the follower while it receives the
+// journal.
 func absence(r *run, c *cast) string {
 	n := c.follower
 	n.kill()
@@ -229,7 +230,7 @@ func absence(r *run, c *cast) string {
 	return n.name + ", killed again"
 }
 
-// rolling restarts each node in turn, the leader last, with the next of the programs.
+// rolling restarts each node in turn, the leader last, with the next program.
 func rolling(r *run, c *cast) string {
 	r.program++
 	followers := slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == c.leader })
@@ -243,7 +244,7 @@ func rolling(r *run, c *cast) string {
 	return fmt.Sprintf("program %d", r.program%len(r.fleet.programs)+1)
 }
 
-// cut cuts what one node sends to the others, or what it gets, or both.
+// cut cuts the traffic from one node to the others, or to it, or both.
 func (r *run) cut(c *cast, out, in bool) string {
 	for _, o := range c.all {
 		if out {
@@ -256,7 +257,7 @@ func (r *run) cut(c *cast, out, in bool) string {
 	return c.either.name + r.mend()
 }
 
-// mend ends cuts after a while.
+// mend ends cuts after a random time.
 func (r *run) mend() string {
 	r.wait(timeout, 3*time.Second)
 	forget := r.rng.IntN(2) == 0
@@ -264,7 +265,7 @@ func (r *run) mend() string {
 	return fmt.Sprintf(", forget %v", forget)
 }
 
-// flap cuts one node again and again.
+// flap cuts one node repeatedly.
 func flap(r *run, c *cast) string {
 	times := 3 + r.rng.IntN(8)
 	for range times {
@@ -279,8 +280,8 @@ func flap(r *run, c *cast) string {
 	return fmt.Sprintf("%s, %d times", c.either.name, times)
 }
 
-// join removes a follower and lets it join with an empty disk. Meanwhile it, or the leader
-// that sends it the journal, is killed some times and started with the same flags.
+// join removes a follower and lets it join again with an empty disk. Meanwhile it kills the
+// follower, or the leader that sends the journal, some times and restarts it with the same flags.
 func (r *run) join(c *cast, kills int) string {
 	n := c.follower
 	n.kill()
@@ -304,7 +305,7 @@ func (r *run) join(c *cast, kills int) string {
 	return what
 }
 
-// replace lets a new node join, and removes another once it votes, all of them running.
+// replace lets a new node join, and removes another one once the new one votes. All nodes run.
 func replace(r *run, c *cast) string {
 	old := c.follower
 	n, err := r.fleet.add(old.program)

@@ -15,11 +15,11 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// A fleet is all nodes of a run, and what is between them. All processes end with this one.
-// One goroutine adds and removes nodes; any may ask for their addresses.
+// A fleet is all nodes of a run and the relays between them. All processes end with this one. One
+// goroutine adds and removes nodes; any may ask for their addresses.
 //
-// Relays make partitions, because the kernel's own means need netfilter or netem, which not
-// every machine has: each node connects to a relay of its own instead of to another node.
+// Relays make partitions, because the kernel's means need netfilter or netem, which not every
+// machine has. A node connects to a relay for each other node instead of to the node itself.
 type fleet struct {
 	dir      string // of everything
 	programs []string
@@ -35,11 +35,10 @@ type fleet struct {
 	accidents []string // ends of nodes that nobody ordered
 }
 
-// A wire is one direction between two nodes, by their numbers: the connections that from
-// makes to to.
+// A wire is the direction between two nodes, by number, of the connections that from opens to to.
 type wire struct{ from, to int }
 
-// makeNodes makes n nodes with addresses of their own, and starts none.
+// makeNodes makes n nodes with their own addresses, and starts none.
 func (f *fleet) makeNodes(n int) error {
 	f.spawner, f.wires, f.cluster = bench.NewSpawner(), make(map[wire]*relay.Relay), n > 1
 	for i := range n {
@@ -87,7 +86,7 @@ func (f *fleet) add(program string) (*node, error) {
 	return n, nil
 }
 
-// drop ends a node for good.
+// drop removes a node permanently.
 func (f *fleet) drop(n *node) error {
 	err := f.end(n)
 	f.mu.Lock()
@@ -120,8 +119,8 @@ func (f *fleet) addresses(of func(*node) string) (all []string) {
 	return all
 }
 
-// arguments returns the flags of a node's next start. The first node founds the cluster,
-// every other joins it; a member needs neither flag.
+// arguments returns the flags of a node's next start. The first node creates the cluster, and every
+// other one joins it; a node that is a member needs neither flag.
 func (f *fleet) arguments(n *node) []string {
 	_, port, _ := net.SplitHostPort(n.beanstalkd)
 	args := []string{"-l", "127.0.0.1", "-p", port, "-b", n.dir, "--gearman-listen", n.gearman}
@@ -146,7 +145,7 @@ func (f *fleet) arguments(n *node) []string {
 	return append(args, f.args...)
 }
 
-// cut holds back what goes from one node to another, on connections that either has made.
+// cut holds back bytes from one node to another, on connections that either node opened.
 func (f *fleet) cut(from, to *node) {
 	if r := f.wires[wire{from.number, to.number}]; r != nil {
 		r.Hold(relay.Out)
@@ -156,8 +155,8 @@ func (f *fleet) cut(from, to *node) {
 	}
 }
 
-// mend lets all bytes flow again. With forget all connections are reset before: what was
-// held back never arrives.
+// mend lets all bytes flow again. With forget it resets all connections first, so the bytes that
+// were held back never arrive.
 func (f *fleet) mend(forget bool) {
 	for _, r := range f.wires {
 		if forget {
@@ -191,7 +190,7 @@ func (f *fleet) takeAccidents() []string {
 	return all
 }
 
-// close kills all nodes, and ends what is between them.
+// close kills all nodes and ends the relays.
 func (f *fleet) close() error {
 	var all []error
 	for _, n := range f.all() {
@@ -203,7 +202,7 @@ func (f *fleet) close() error {
 	return errors.Join(all...)
 }
 
-// freePorts finds addresses that stay the nodes' while they do not run: with ports below
+// freePorts finds addresses that no other process gets while a node is down: their ports are below
 // those that the kernel gives to clients.
 func freePorts(n int) ([]string, error) {
 	var free []string

@@ -12,28 +12,26 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// A history is told what clients sent and what the servers answered, and finds what no
-// correct server does. Any goroutine may use it.
+// A history records what clients sent and what the servers answered, and finds what no correct
+// server does. Any goroutine may use it.
 //
-// Every command has a time at which it was invoked and one at which it was answered; it took
-// effect in between. A command that was never answered is in doubt: it may have taken effect
-// at any time, or never. Only what follows from that is judged: a rule is broken only if no
+// A command takes effect between the times at which it was invoked and answered. An unanswered
+// command is in doubt: it may have taken effect at any time, or never. A rule is broken only if no
 // order of events explains the answers.
 //
-// A reservation is certain from its answer to the last command that the same connection had
-// answered afterwards, but not beyond the job's TTR. No connection outlives the leader that
-// it leads to, so a change of leader excuses no overlap.
+// A reservation is certain from its answer to the last later command that was answered on the same
+// connection, but not beyond the job's TTR. No connection survives its leader, so a change of
+// leader does not excuse an overlap.
 //
-// Answers are told by many goroutines, late. So a client tells what allows an event (putting,
-// kicking) before it sends the command, and what forbids one (an answer) after it arrived.
-// Nothing is concluded from two answers unless one command was invoked after the other was
-// answered.
+// Many goroutines report answers, and late. So a client reports what allows an event (putting,
+// kicking) before it sends the command, and what forbids one (an answer) after it arrived. The
+// history compares two answers only if one command was invoked after the other was answered.
 //
-// A job costs 48 bytes for the whole run; what else is known of it is kept from its first
-// reservation until it is deleted.
+// A job costs 48 bytes for the whole run. Its life costs more, from its first reservation until it
+// is deleted.
 type history struct {
 	tubeNames []string
-	// slack is how much earlier than the clock of calls a server may end a delay or a TTR.
+	// slack is how much earlier a server may end a delay or a TTR, by the clock of calls.
 	slack time.Duration
 	found func(r rule, text string) // called with the lock held
 
@@ -54,7 +52,7 @@ func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *
 	return h
 }
 
-// A rule is one that a correct server cannot break.
+// A rule is a rule that a correct server cannot break.
 type rule string
 
 const (
@@ -75,7 +73,7 @@ const (
 // rules lists all rules in the order of reports.
 var rules = []rule{lost, back, late, altered, idTwice, overlap, disowned, changed, early, unburied, unwanted, stranger}
 
-// violated reports a broken rule. The zero call is the end of the run.
+// violated reports a broken rule. A zero call means the end of the run.
 func (h *history) violated(r rule, t token, id uint64, c call, format string, args ...any) {
 	h.rules[r]++
 	if h.found != nil {
@@ -83,7 +81,7 @@ func (h *history) violated(r rule, t token, id uint64, c call, format string, ar
 	}
 }
 
-// known describes a job for the reader of a violation.
+// known describes a job for readers of a violation.
 func (h *history) known(t token) string {
 	if t == 0 {
 		return "nothing"
@@ -97,10 +95,10 @@ func (h *history) known(t token) string {
 	return s.String()
 }
 
-// A call is when a command was sent and when its answer arrived, in nanoseconds of one clock.
+// A call has the times at which a command was sent and answered, in nanoseconds of one clock.
 type call struct{ invoked, answered int64 }
 
-// A put is what a job must be as long as it is there. The body is not kept.
+// A put has the properties that a job must have while it exists. The body is not kept.
 type put struct {
 	tube     int // index into tubeNames
 	pri, ttr uint32
@@ -109,7 +107,7 @@ type put struct {
 	foreign  bool // of Gearman: the server chooses priority and TTR
 }
 
-// counts are what clients were told.
+// counts counts the answers that clients got.
 type counts struct {
 	put, acknowledged, refused                  int64
 	reserved, deleted, released, buried         int64 // answered
@@ -122,7 +120,7 @@ type kicks struct {
 	until int64 // when the last of the others was answered
 }
 
-// since reports whether any may have taken effect at t or later.
+// since reports whether any kick may have taken effect at t or later.
 func (k kicks) since(t int64) bool { return k.open > 0 || k.until > t }
 
 func (k *kicks) answered(at int64) {
@@ -135,7 +133,7 @@ func (h *history) kicked(j *job, l *life, t int64) bool {
 	return l.kicks.since(t) || h.kicks[j.tube].since(t)
 }
 
-// newToken returns the name of the next put.
+// newToken returns the token of the next put.
 func (h *history) newToken() token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +141,7 @@ func (h *history) newToken() token {
 	return h.next
 }
 
-// putting tells of a put that is about to be sent.
+// putting reports a put that is about to be sent.
 func (h *history) putting(t token, p put, invoked int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +156,7 @@ func (h *history) putting(t token, p put, invoked int64) {
 	}
 }
 
-// inserted tells that a put was acknowledged.
+// inserted reports that a put was acknowledged.
 func (h *history) inserted(t token, id uint64, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +169,7 @@ func (h *history) inserted(t token, id uint64, c call) {
 	h.named(t, j, id, c)
 }
 
-// refused tells that a put was answered with an error: its job must never be there.
+// refused reports that a put was answered with an error: its job must never exist.
 func (h *history) refused(t token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,7 +177,7 @@ func (h *history) refused(t token) {
 	h.jobs.at(t).is |= isRefused
 }
 
-// named judges that the job of t has that id.
+// named checks that the job of t has this id.
 func (h *history) named(t token, j *job, id uint64, c call) {
 	switch other := h.jobs.byID(id, t); {
 	case other != t:
@@ -192,8 +190,8 @@ func (h *history) named(t token, j *job, id uint64, c call) {
 	}
 }
 
-// kicking tells of a kick-job that is about to be sent. If it is never answered, it may take
-// effect at any time.
+// kicking reports a kick-job that is about to be sent. If it is never answered, it may take effect
+// at any time.
 func (h *history) kicking(t token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +200,7 @@ func (h *history) kicking(t token) {
 	}
 }
 
-// kickAnswered tells how a kick-job was answered.
+// kickAnswered reports the answer to a kick-job.
 func (h *history) kickAnswered(t token, c call, kicked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,21 +216,21 @@ func (h *history) kickAnswered(t token, c call, kicked bool) {
 	}
 }
 
-// kickingTube tells of a kick of a number of jobs that is about to be sent.
+// kickingTube reports a kick of a number of jobs that is about to be sent.
 func (h *history) kickingTube(tube int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kicks[tube].open++
 }
 
-// tubeKicked tells when it was answered.
+// tubeKicked reports the answer to that kick.
 func (h *history) tubeKicked(tube int, at int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kicks[tube].answered(at)
 }
 
-// liveJobs returns how many jobs were acknowledged and cannot have been deleted.
+// liveJobs returns the number of acknowledged jobs that cannot have been deleted.
 func (h *history) liveJobs() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,7 +250,7 @@ func (h *history) violations() map[rule]int {
 	return maps.Clone(h.rules)
 }
 
-// recognize judges the bytes of a job, and returns its put.
+// recognize checks the bytes of a job's body, and returns its put.
 func (h *history) recognize(id uint64, b []byte, c call) (token, *job, bool) {
 	stamp, err := bench.Stamp(b)
 	t := token(stamp)
@@ -271,7 +269,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// exists judges that a job is there at all.
+// exists checks that a job may exist.
 func (h *history) exists(t token, j *job, id uint64, c call) {
 	if h.rest {
 		j.is |= isSeen
@@ -287,15 +285,15 @@ func (h *history) exists(t token, j *job, id uint64, c call) {
 	}
 }
 
-// beginRest tells that the run is over: all connections have ended, no fault lasts, and one
-// client looks at what is left and takes it out.
+// beginRest reports the end of the run: all connections have ended, no fault lasts, and one client
+// looks at the remaining jobs and removes them.
 func (h *history) beginRest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rest = true
 }
 
-// remaining returns the jobs that may be there and have a known id.
+// remaining returns the jobs that may exist and have a known id.
 func (h *history) remaining() (all []waitingJob) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -307,14 +305,14 @@ func (h *history) remaining() (all []waitingJob) {
 	return all
 }
 
-// A sight is a job as the server describes it at rest.
+// A sight is the server's description of a job at rest.
 type sight struct {
 	tube     string
 	state    string // ready, delayed, buried or reserved
 	pri, ttr uint32
 }
 
-// look judges a job as it was found at rest.
+// look checks the server's description of a job at rest.
 func (h *history) look(t token, s sight, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -338,15 +336,15 @@ func (h *history) look(t token, s sight, c call) {
 	case c.answered < l.due-int64(h.slack) && !h.kicked(j, l, l.delayed.invoked):
 		want = "delayed"
 	}
-	// A reserve that was sent and not answered may have taken the job, if the server has not
-	// noticed yet that the connection is gone.
+	// An unanswered reserve may have taken the job if the server has not noticed yet that the
+	// connection has ended.
 	if want != "" && s.state != want && (want != "ready" || s.state != "reserved") {
 		h.violated(changed, t, j.id, c, "it is %s, and should be %s", s.state, want)
 	}
 }
 
-// close ends the run: what must be there and was not seen since beginRest is lost. It
-// returns the jobs that were seen at the end, and the puts in doubt that took effect.
+// close ends the run. A job that must exist and was not seen since beginRest is lost. close returns
+// the number of jobs seen at the end, and of puts in doubt that took effect.
 func (h *history) close() (seen, appeared int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

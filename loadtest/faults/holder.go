@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A holder is one connection to a server, from its beginning to its end, as a history sees
-// it. One goroutine uses it.
+// A holder is one connection to a server, as a history sees it. One goroutine uses it.
 type holder struct {
 	h     *history
 	alive int64   // when the last command was sent that was answered
@@ -15,14 +14,14 @@ type holder struct {
 
 func (h *history) connect() *holder { return &holder{h: h} }
 
-// answered tells that a command was answered: the connection existed when the server ran it.
+// answered reports that a command was answered: the connection existed when the server ran it.
 func (s *holder) answered(invoked int64) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	s.alive = max(s.alive, invoked)
 }
 
-// broken tells that the connection has ended. What was sent and not answered is told before.
+// broken reports the end of the connection. The caller must first report unanswered commands.
 func (s *holder) broken() {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -32,7 +31,7 @@ func (s *holder) broken() {
 	s.held = nil
 }
 
-// reserved tells that a job was handed out. ok: it is a job that a client put.
+// reserved reports that the client got a job. ok reports whether a client put that job.
 func (s *holder) reserved(id uint64, body []byte, c call) (t token, ok bool) {
 	h := s.h
 	h.mu.Lock()
@@ -68,12 +67,12 @@ func (s *holder) reserved(id uint64, body []byte, c call) (t token, ok bool) {
 	return t, true
 }
 
-// expiry returns until when a reservation or a touch is certain.
+// expiry returns the time until which a reservation or a touch is certain.
 func (h *history) expiry(j *job, c call) int64 {
 	return c.invoked + int64(j.ttr)*int64(time.Second) - int64(h.slack)
 }
 
-// end ends s's reservation of t, which was certain until at or its TTR.
+// end ends s's reservation of t, which was certain until the time at or its TTR.
 func (s *holder) end(t token, at int64) {
 	l := s.h.lives[t]
 	if l == nil {
@@ -86,7 +85,7 @@ func (s *holder) end(t token, at int64) {
 	s.h.forget(t, l)
 }
 
-// forget drops what is known of a deleted job, once nothing can follow from it.
+// forget drops the life of a deleted job when no reservation is left.
 func (h *history) forget(t token, l *life) {
 	if h.jobs.at(t).gone != 0 && len(l.holds) == 0 {
 		h.checkHolds(t, l)
@@ -100,7 +99,7 @@ func (s *holder) giveUp(t token, c call) {
 	s.drop(t, c.invoked)
 }
 
-// drop ends the reservation, which was certain until then.
+// drop ends the reservation, which was certain until the given time.
 func (s *holder) drop(t token, until int64) {
 	if i := slices.Index(s.held, t); i >= 0 {
 		s.held = slices.Delete(s.held, i, i+1)
@@ -108,7 +107,7 @@ func (s *holder) drop(t token, until int64) {
 	s.end(t, until)
 }
 
-// deleted tells that a delete was acknowledged.
+// deleted reports that a delete was acknowledged.
 func (s *holder) deleted(t token, c call) {
 	h := s.h
 	h.mu.Lock()
@@ -136,7 +135,7 @@ func (s *holder) deleted(t token, c call) {
 	}
 }
 
-// released tells that a release was acknowledged.
+// released reports that a release was acknowledged.
 func (s *holder) released(t token, pri uint32, delay time.Duration, c call) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *holder) released(t token, pri uint32, delay time.Duration, c call) {
 	}
 }
 
-// buried tells that a bury was acknowledged.
+// buried reports that a bury was acknowledged.
 func (s *holder) buried(t token, pri uint32, c call) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
@@ -156,7 +155,7 @@ func (s *holder) buried(t token, pri uint32, c call) {
 	}
 }
 
-// changed notes a release or a bury; sure: it says what the job is now.
+// changed records a release or a bury. sure reports whether it decides the job's present state.
 func (s *holder) changed(t token, pri uint32, c call) (l *life, sure bool) {
 	h := s.h
 	h.life(t).observe(release, s, c)
@@ -171,7 +170,7 @@ func (s *holder) changed(t token, pri uint32, c call) (l *life, sure bool) {
 	return l, sure && j.gone == 0
 }
 
-// touched tells that a touch was acknowledged.
+// touched reports that a touch was acknowledged.
 func (s *holder) touched(t token, c call) {
 	h := s.h
 	h.mu.Lock()
@@ -189,7 +188,7 @@ func (s *holder) touched(t token, c call) {
 	}
 }
 
-// notFound tells that a command about a job that s had reserved was answered NOT_FOUND.
+// notFound reports NOT_FOUND as the answer to a command about a job that s had reserved.
 func (s *holder) notFound(t token, c call) {
 	h := s.h
 	h.mu.Lock()
@@ -204,7 +203,7 @@ func (s *holder) notFound(t token, c call) {
 	s.giveUp(t, c)
 }
 
-// deleteInDoubt tells of a delete that was sent and not answered, or never is.
+// deleteInDoubt reports a delete that has no answer, or never gets one.
 func (s *holder) deleteInDoubt(t token, invoked int64) {
 	h := s.h
 	h.mu.Lock()
@@ -218,7 +217,7 @@ func (s *holder) deleteInDoubt(t token, invoked int64) {
 	s.inDoubt(t, invoked)
 }
 
-// changeInDoubt tells of a release or a bury that was sent and not answered.
+// changeInDoubt reports a release or a bury that has no answer.
 func (s *holder) changeInDoubt(t token, pri uint32, invoked int64) {
 	h := s.h
 	h.mu.Lock()
@@ -229,8 +228,8 @@ func (s *holder) changeInDoubt(t token, pri uint32, invoked int64) {
 	l.otherPris = append(l.otherPris, pri)
 }
 
-// inDoubt: the job is held or not; it is buried, delayed or ready. For the server the
-// connection may have ended before the command was sent.
+// inDoubt records that the job may be held, buried, delayed or ready. The server may have seen the
+// connection end before the command was sent.
 func (s *holder) inDoubt(t token, invoked int64) {
 	s.drop(t, s.alive)
 	if l := s.h.lives[t]; l != nil {

@@ -11,11 +11,11 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// A token names one put: its body begins with the token as a stamp of package bench. Tokens
+// A token identifies a put: the body begins with the token as a stamp of package bench. Tokens
 // count up from 1.
 type token uint64
 
-// minBody is the least length of a body, the length of its stamp.
+// minBody is the length of the shortest body, which is only a stamp.
 const minBody = bench.StampLen
 
 // A job is the record of one put, kept for the whole run.
@@ -41,7 +41,7 @@ const (
 	isSeen                           // it was there at the end
 )
 
-// mustBe reports whether the job must be there.
+// mustBe reports whether the job must exist.
 func (j *job) mustBe() bool { return j.gone == 0 && j.is&(isAcknowledged|isDoubtful) == isAcknowledged }
 
 const pageBits = 12
@@ -59,7 +59,7 @@ func (b *jobTable) at(t token) *job {
 	return &b.pages[t>>pageBits][t&(1<<pageBits-1)]
 }
 
-// byID returns the token that id was first seen with: t if it is new.
+// byID returns the first token with this id. If the id is new, it is t.
 func (b *jobTable) byID(id uint64, t token) token {
 	if first, ok := b.ids[id]; ok {
 		return first
@@ -68,13 +68,13 @@ func (b *jobTable) byID(id uint64, t token) token {
 	return t
 }
 
-// A life is what is known of a job besides its record.
+// A life holds further facts about a job, in addition to its record.
 type life struct {
 	holds []hold                // reservations that have not ended, as far as is told
 	ops   []porcupine.Operation // all reservations, and what proves or disproves them
 	kicks kicks
-	// told is when the latest answer arrived that says what the job is now: a command that
-	// was invoked before that says nothing for certain.
+	// told is the arrival of the latest answer that decides the job's state. A command invoked
+	// before that proves nothing.
 	told      int64
 	buried    call // the answer to the bury that buried it; zero: it may be in any state
 	delayed   call // the same, delayed until due
@@ -82,16 +82,16 @@ type life struct {
 	otherPris []uint32 // it has one of these priorities, or the one of the record
 }
 
-// A hold is a reservation that a client was told of.
+// A hold is a reservation that a client got.
 type hold struct {
 	by    *holder
 	until int64 // the TTR: beyond, the server may hand out the job again
 }
 
-// never is later than any time.
+// never is later than any other time.
 const never = math.MaxInt64
 
-// life returns what is known of t, which begins now if nothing is.
+// life returns the life of t, and creates it if necessary.
 func (h *history) life(t token) *life {
 	l := h.lives[t]
 	if l == nil {
@@ -101,8 +101,8 @@ func (h *history) life(t token) *life {
 	return l
 }
 
-// certain notes an answer that says what the job is now, and reports whether no other answer
-// may be later.
+// certain records an answer that decides the job's state. It reports whether no other answer can be
+// later.
 func (l *life) certain(c call) bool {
 	before := l.told
 	l.told = max(before, c.answered)
@@ -110,7 +110,7 @@ func (l *life) certain(c call) bool {
 	return before < c.invoked
 }
 
-// The operations of the model of a job as a lock: its state is the holder, nil if it is free.
+// Operations of the model of a job as a lock. Its state is the holder; nil: the job is free.
 type lockOp uint8
 
 const (
@@ -153,13 +153,13 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// observe adds an operation that was answered.
+// observe adds an answered operation.
 func (l *life) observe(op lockOp, by *holder, c call) {
 	l.ops = append(l.ops, porcupine.Operation{Input: lockInput{op, by}, Call: c.invoked, Return: c.answered})
 }
 
-// checkHolds judges that an order of all operations explains the reservations. It gives up
-// after a second.
+// checkHolds checks that an order of all operations explains the reservations. It stops without a
+// result after a second.
 func (h *history) checkHolds(t token, l *life) {
 	for _, o := range l.holds { // nobody told their end
 		l.observe(expire, o.by, call{min(o.by.alive, o.until), never})

@@ -1,5 +1,5 @@
-// Faults kills, stops and cuts off servers while clients use them, and judges by the answers
-// that the clients got whether anything was lost, done twice or altered.
+// Faults kills, stops and disconnects servers while clients use them. From the answers to the
+// clients it judges whether anything was lost, done twice or altered.
 //
 //	go run ./loadtest/faults -program bin/polystalkd -rounds 100
 //	    one server with a journal
@@ -13,7 +13,7 @@
 //	history    what clients were told, and whether it can be true; holder is one connection,
 //	           jobs has the records and the model of a job's reservations
 //
-// What is done when is drawn from the seed, which is printed; what it meets depends on the
+// The seed, which is printed, decides the faults and their times; the effects depend on the
 // machine. So a seed repeats a run approximately.
 package main
 
@@ -34,7 +34,7 @@ import (
 	"time"
 )
 
-// options are what a run is made of.
+// options are the options of a run.
 type options struct {
 	programs []string
 	nodes    int
@@ -124,7 +124,8 @@ func findPrograms(list string) ([]string, error) {
 	return all, nil
 }
 
-// session is a run and its report. It fails if anything was found; then the logs stay.
+// session runs a run and reports it. It fails if there are violations or other errors; then the
+// logs stay.
 func session(ctx context.Context, o *options) (err error) {
 	if o.dir, err = os.MkdirTemp("", "faults-"); err != nil {
 		return err
@@ -143,7 +144,7 @@ func session(ctx context.Context, o *options) (err error) {
 	return err
 }
 
-// A report is what a run has shown.
+// A report is the result of a run.
 type report struct {
 	seed           uint64
 	took           float64              // seconds
@@ -158,7 +159,7 @@ type report struct {
 	dialed         int64
 }
 
-// clean reports whether nothing was found, at the end of a whole run.
+// clean reports whether the run reached its end without a finding.
 func (r *report) clean() bool {
 	return r.ended && len(r.rules) == 0 && len(r.wrong) == 0 && len(r.accidents) == 0
 }

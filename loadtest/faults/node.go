@@ -21,8 +21,8 @@ import (
 	"polystalk/codec/admin"
 )
 
-// A node is one server, running or not: a process with its directory, its addresses and its
-// log. One goroutine uses it.
+// A node is one server, running or not: its process, directory, addresses and log. One goroutine
+// uses it.
 type node struct {
 	name       string
 	number     int
@@ -32,8 +32,8 @@ type node struct {
 	gearman    string
 	cluster    string // for the other nodes, which are made to go through the wires
 	member     bool   // its directory has the identity of a member of the cluster
-	// wrapper precedes the command line of the next start: another program that runs it and
-	// does not change its process id.
+	// wrapper precedes the command line of the next start. It is a program that runs the server and
+	// keeps the process id.
 	wrapper []string
 
 	fleet *fleet
@@ -68,7 +68,7 @@ func (n *node) start() error {
 	return nil
 }
 
-// running reports whether there is a process, stopped or not.
+// running reports whether there is a process, even a stopped one.
 func (n *node) running() bool {
 	select {
 	case <-n.ended:
@@ -85,22 +85,22 @@ func (n *node) signal(s syscall.Signal) {
 	}
 }
 
-// expect makes an end of the process no accident.
+// expect makes the end of the process expected: it is not an accident.
 func (n *node) expect() {
 	if n.told != nil {
 		n.told.Store(true)
 	}
 }
 
-// kill kills the process and returns when it is gone.
+// kill kills the process and waits until it has ended.
 func (n *node) kill() {
 	n.expect()
 	n.signal(syscall.SIGKILL)
 	<-n.ended
 }
 
-// terminate asks the process to end and returns when it has. After 30 seconds it is killed,
-// which is an error.
+// terminate asks the process to end and waits until it has ended. After 30 seconds it kills the
+// process and returns an error.
 func (n *node) terminate(ctx context.Context) error {
 	n.expect()
 	n.signal(syscall.SIGTERM)
@@ -116,7 +116,7 @@ func (n *node) terminate(ctx context.Context) error {
 	}
 }
 
-// wipe empties the directory of a node that does not run.
+// wipe empties the directory of a node that is not running.
 func (n *node) wipe() error {
 	if n.running() {
 		return fmt.Errorf("%s runs", n.name)
@@ -128,8 +128,8 @@ func (n *node) wipe() error {
 	return err
 }
 
-// request asks the node at the socket in its directory, and reads the answer into to, which
-// may be nil.
+// request sends a request to the socket in the node's directory, and decodes the answer into to,
+// which may be nil.
 func (n *node) request(ctx context.Context, method, path string, body, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -165,7 +165,7 @@ func (n *node) request(ctx context.Context, method, path string, body, to any) e
 	return nil
 }
 
-// transfer makes to lead in place of n.
+// transfer transfers the leadership from n to to.
 func (n *node) transfer(ctx context.Context, to *node) error {
 	return n.request(ctx, "POST", "/cluster/transfer", admin.ClusterTransfer{Node: to.name}, nil)
 }
@@ -175,8 +175,8 @@ func (n *node) remove(ctx context.Context, other *node) error {
 	return n.request(ctx, "DELETE", "/cluster/members/"+url.PathEscape(other.name), nil, nil)
 }
 
-// leader returns the node that leads by its own account, in the latest term, and what it says
-// about the cluster. A node forwards the question to the leader that it knows.
+// leader returns the node that claims to lead in the latest term, and its view of the cluster. A
+// node forwards the question to the leader that it knows.
 func (f *fleet) leader(ctx context.Context) (leader *node, latest admin.Cluster, err error) {
 	all := f.all()
 	for _, n := range all {

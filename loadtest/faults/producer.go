@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// kickedTube is the tube that is kicked by number. Kicks in doubt may affect any of its
-	// jobs, so little can be said of them.
+	// kickedTube is the tube with kicks of a number of jobs. Kicks in doubt may affect any of its
+	// jobs, so the history can judge little about them.
 	kickedTube = 0
 	// longDelay is longer than any run: such a job waits to be kicked.
 	longDelay = 2 * time.Hour
@@ -20,8 +20,8 @@ const (
 	longTTR = 600
 )
 
-// newBody returns a body for t, mostly short, sometimes of any length up to the longest that
-// a server takes by default.
+// newBody returns a body for t: usually short, sometimes of any length up to a server's default
+// limit.
 func newBody(rng *rand.Rand, t token) []byte {
 	n := minBody + rng.IntN(200)
 	switch rng.IntN(400) {
@@ -112,7 +112,7 @@ func (w *crew) inserted(t token, id uint64, c call) {
 
 var background = []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
 
-// submit submits background jobs, some in one write.
+// submit submits background jobs, several in one write.
 func (w *crew) submit(c *conn, rng *rand.Rand) error {
 	for {
 		if w.h.liveJobs() > w.stock {
@@ -157,7 +157,7 @@ func (w *crew) submit(c *conn, rng *rand.Rand) error {
 	}
 }
 
-// idOf returns the job's id in a handle: the number behind its last colon.
+// idOf returns the job's id in a handle: the number after the last colon.
 func idOf(handle []byte) (uint64, error) {
 	id, err := strconv.ParseUint(string(handle[bytes.LastIndexByte(handle, ':')+1:]), 10, 64)
 	if err != nil {
@@ -166,8 +166,8 @@ func idOf(handle []byte) (uint64, error) {
 	return id, nil
 }
 
-// grab does background jobs of all functions. A completion has no answer, so each of its
-// deletes is in doubt for ever.
+// grab does background jobs of all functions. A completion has no answer, so each of its deletes
+// stays in doubt.
 func (w *crew) grab(c *conn, rng *rand.Rand) error {
 	for _, name := range w.names[tubes:] {
 		c.packet(gearman.CanDo, name)
@@ -179,7 +179,7 @@ func (w *crew) grab(c *conn, rng *rand.Rand) error {
 		}
 		m, data, err := c.readPacket()
 		for err == nil && (m.Type == gearman.Noop || m.Type == gearman.Error) {
-			// A wake-up, or the error for a completed job that the worker no longer had.
+			// A wake-up, or the error for a completed job that the worker had lost.
 			m, data, err = c.readPacket()
 		}
 		if err != nil {

@@ -18,11 +18,11 @@ import (
 const (
 	// timeout is the election timeout of a cluster.
 	timeout = 500 * time.Millisecond
-	// recovery is how long servers may take until they serve again.
+	// recovery bounds the time until the servers serve again.
 	recovery = time.Minute
 )
 
-// A run is the servers, their clients and what is found.
+// A run has the servers, their clients and the findings.
 type run struct {
 	ctx     context.Context
 	o       *options
@@ -38,7 +38,7 @@ type run struct {
 	log    *os.File // what the history found, as it is found
 }
 
-// play plays the whole run. It returns what was learned before an error, too.
+// play plays the complete run. After an error it also returns the results so far.
 func play(ctx context.Context, o *options) (_ *report, err error) {
 	began := time.Now()
 	r := &run{ctx: ctx, o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), report: &report{seed: o.seed, pauses: make(map[string][]float64)}}
@@ -75,7 +75,7 @@ func play(ctx context.Context, o *options) (_ *report, err error) {
 	return r.report, err
 }
 
-// found notes what the history found.
+// found records a violation that the history found.
 func (r *run) found(_ rule, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *run) found(_ rule, text string) {
 	fmt.Fprintf(r.log, "%s %s\n", time.Now().Format("15:04:05.000"), text)
 }
 
-// say prints what happens, and logs it.
+// say prints and logs an event.
 func (r *run) say(format string, args ...any) {
 	line := fmt.Sprintf("%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 	fmt.Print(line)
@@ -94,14 +94,14 @@ func (r *run) say(format string, args ...any) {
 	r.log.WriteString("# " + line)
 }
 
-// check keeps the first error of a fault, which ends the run once the fault is over.
+// check keeps the first error of a fault. It ends the run after the fault.
 func (r *run) check(err error) {
 	if r.failed == nil {
 		r.failed = err
 	}
 }
 
-// startAll starts the nodes, one after the other since each must find a cluster to join.
+// startAll starts the nodes one by one, since each must find a cluster to join.
 func (r *run) startAll() error {
 	for _, n := range r.fleet.all() {
 		if err := n.start(); err != nil {
@@ -187,7 +187,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// await calls f until it returns nil, for the time that a recovery may take.
+// await calls f until it returns nil, at most for the time of a recovery.
 func (r *run) await(wrong string, f func() error) error {
 	for limit := time.Now().Add(recovery); ; sleep(r.ctx, 10*time.Millisecond) {
 		err := f()
@@ -211,8 +211,8 @@ func (r *run) allServe() error {
 	return nil
 }
 
-// serves returns once n answers a client. A node that has ended by itself is an accident, and
-// is started again.
+// serves returns once n answers a client. If the node ended by itself, that is an accident, and
+// serves starts it again.
 func (r *run) serves(n *node) error {
 	return r.await(n.name+" does not serve", func() error {
 		err := asks(r.ctx, n.beanstalkd)
@@ -225,7 +225,7 @@ func (r *run) serves(n *node) error {
 	})
 }
 
-// asks asks a server for something that only a leader answers.
+// asks sends a server a command that only a leader answers.
 func asks(ctx context.Context, addr string) error {
 	d := net.Dialer{Timeout: time.Second}
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -255,7 +255,7 @@ func (r *run) acknowledges() error {
 	})
 }
 
-// complete returns once all nodes of a cluster vote and are connected, as the leader says.
+// complete returns once all nodes of a cluster vote and are connected, according to the leader.
 func (r *run) complete() error {
 	if !r.fleet.cluster {
 		return nil
@@ -278,7 +278,7 @@ func (r *run) complete() error {
 	})
 }
 
-// end takes out what is left, and closes the history.
+// end removes the remaining jobs and closes the history.
 func (r *run) end() error {
 	r.say("the end: %d jobs should be there", r.h.liveJobs())
 	if err := r.allServe(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// An act is what a worker does with a job that it holds.
+// An act is what a worker does with a reserved job.
 type act uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	actExpire
 )
 
-// A task is a job that a worker holds, and what it does with it.
+// A task is a reserved job and the act for it.
 type task struct {
 	waitingJob
 	act   act
@@ -27,7 +27,7 @@ type task struct {
 	delay time.Duration
 }
 
-// work reserves jobs from all tubes, some at a time, and does something with each.
+// work reserves jobs from all tubes, several at a time, and acts on each.
 func (w *crew) work(c *conn, rng *rand.Rand) error {
 	if err := w.watch(c, w.names[:tubes]); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (w *crew) watch(c *conn, tubes []string) error {
 	return err
 }
 
-// reserve asks for n jobs in one write, and returns those that there were. The server may
-// wait for wait seconds.
+// reserve asks for n jobs in one write, and returns the jobs it got. The server may wait for up to
+// wait seconds.
 func (w *crew) reserve(c *conn, n, wait int) (tasks []task, err error) {
 	for range n {
 		c.say("reserve-with-timeout %d\r\n", wait)
@@ -100,7 +100,7 @@ func (w *crew) reserve(c *conn, n, wait int) (tasks []task, err error) {
 	return tasks, nil
 }
 
-// draw draws what is done with the job.
+// draw draws the act for the job.
 func (t *task) draw(rng *rand.Rand) {
 	t.pri = rng.Uint32N(1000)
 	switch n := rng.IntN(200); {
@@ -119,7 +119,7 @@ func (t *task) draw(rng *rand.Rand) {
 	}
 }
 
-// finish does with the jobs what was drawn, in one write, and reads the answers.
+// finish sends the acts in one write, and reads the answers.
 func (w *crew) finish(c *conn, tasks []task) error {
 	for _, t := range tasks {
 		switch t.act {
@@ -154,7 +154,7 @@ func (w *crew) finish(c *conn, tasks []task) error {
 	return err
 }
 
-// done tells the history of the answer to a change.
+// done reports the answer to a change to the history.
 func (w *crew) done(c *conn, t task, r reply) error {
 	s, call := c.holder, c.call()
 	switch {
@@ -173,15 +173,15 @@ func (w *crew) done(c *conn, t task, r reply) error {
 	case r.word == "TOUCHED" && t.act == actTouch:
 		s.touched(t.token, call)
 	case r.word == "OUT_OF_MEMORY" || r.word == "INTERNAL_ERROR":
-		// A full disk: the job is what it was, and held.
+		// The disk is full: the job is unchanged and still held.
 	default:
 		return wrong{"a change of a job", r.word}
 	}
 	return nil
 }
 
-// kick makes jobs ready that would wait for ever: the buried and delayed ones by id, and in
-// one tube a number of them.
+// kick makes jobs ready that would otherwise wait forever: buried and delayed ones by id, and in
+// one tube a number of jobs.
 func (w *crew) kick(c *conn, rng *rand.Rand) error {
 	h := w.h
 	c.say("use %s\r\n", w.names[kickedTube])

@@ -1,13 +1,12 @@
-// Operators measures what operators cost the clients of a server: it keeps both protocols
-// busy at a steady rate, and plays scenes of an operator, or of a hostile user of HTTP,
-// beside them: a while without the scene, a while with it. It prints the latencies of
-// commands with and without, and what the scene did.
+// Operators measures what operators cost the clients of a server. It keeps both protocols busy at a
+// steady rate and plays scenes of an operator, or of hostile HTTP clients. Spells with and without
+// the scene alternate. It prints the latencies of commands in both, and what the scene did.
 //
 //	go run ./loadtest/operators -server bin/polystalkd
 //
-// A scene is a process of its own. A crowd has the lowest priority: on a machine with few
-// processors its own work must not count as the server's. For the same reason a scene is
-// compared with a process that does not use the server.
+// A scene is a separate process. A crowd has the lowest priority: on a machine with few processors
+// its own work must not count as the server's. For the same reason a scene is compared with a
+// process that does not use the server.
 package main
 
 import (
@@ -48,7 +47,7 @@ var (
 	rate   = 1500 // commands per second of beanstalkd's protocol; Gearman has a quarter as many jobs
 )
 
-// felt is what a scene may add to the p99 of commands, in microseconds.
+// felt is the most that a scene may add to the p99 of commands, in microseconds.
 const felt = 1000
 
 func main() {
@@ -122,8 +121,8 @@ type server struct {
 	cmd                         *exec.Cmd
 	beanstalkd, gearman, socket string
 	latencies                   bench.Recorder // of the load
-	// beside is the p99 of commands beside a process that does not use the server, by whether
-	// it has the lowest priority: a user on the same machine cannot cost less.
+	// beside is the p99 of commands while a process runs that does not use the server, by whether
+	// it has the lowest priority. Any user of the same machine costs at least that.
 	beside map[bool]float64
 }
 
@@ -157,8 +156,8 @@ func (s *server) stop() {
 	s.cmd.Wait()
 }
 
-// fill puts jobs of random priorities into the tube "backlog", or into it and others. Their
-// ids begin with 1.
+// fill puts jobs of random priorities into the tube "backlog", and into others if there are more.
+// Their ids begin with 1.
 func (s *server) fill() error {
 	c, err := net.Dial("tcp", s.beanstalkd)
 	if err != nil {
@@ -191,13 +190,13 @@ func (s *server) fill() error {
 	}
 }
 
-// A spell is one part of a round: latencies of commands and the server's CPU.
+// A spell is a part of a round: latencies of commands and the server's CPU.
 type spell struct {
 	bench.Latency
 	cpu float64 // processors
 }
 
-// A result is what a scene has cost, and what it did.
+// A result is the cost of a scene, and what it did.
 type result struct {
 	scene         scene
 	without, with []spell
@@ -205,14 +204,14 @@ type result struct {
 	told          []told
 }
 
-// A told is what the process of a scene reports.
+// A told is the report of a scene's process.
 type told struct {
 	Did     map[string]int
 	Longest map[string]time.Duration
 	Err     string
 }
 
-// begin begins a spell; the function that it returns ends it.
+// begin begins a spell. The returned function ends it.
 func (s *server) begin() func() spell {
 	cpu, _ := bench.CPU(s.cmd.Process.Pid)
 	start := time.Now()
@@ -223,7 +222,7 @@ func (s *server) begin() func() spell {
 	}
 }
 
-// round measures the load alone, and then beside the scene.
+// round measures the load alone, and then with the scene.
 func (r *result) round(ctx context.Context, s *server) error {
 	end := s.begin()
 	time.Sleep(*length)

@@ -29,7 +29,7 @@ func run(args []string, stderr io.Writer) int {
 	fs := flag.NewFlagSet("manual", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	dir := fs.String("o", "", "write the pages into this directory, which must exist")
-	date := fs.String("date", time.Now().UTC().Format(time.DateOnly), "the `day` that the pages say they are of")
+	date := fs.String("date", time.Now().UTC().Format(time.DateOnly), "the `day` on the pages")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -59,9 +59,9 @@ var makers = []maker{
 func write(dir, date string, rest []string) error {
 	switch _, err := time.Parse(time.DateOnly, date); {
 	case dir == "" || len(rest) > 0:
-		return errors.New("the use is: manual -o DIR [-date YYYY-MM-DD]")
+		return errors.New("usage: manual -o DIR [-date YYYY-MM-DD]")
 	case err != nil:
-		return fmt.Errorf("-date %q is no day: give one as in 2026-11-22", date)
+		return fmt.Errorf("-date %q is not a day: give one as in 2026-11-22", date)
 	}
 	for _, m := range makers {
 		p := newPage(m.file, m.section, date, "polystalk "+program.Version)
@@ -69,7 +69,7 @@ func write(dir, date string, rest []string) error {
 			return fmt.Errorf("%s(%s): %w", m.file, m.section, err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, m.file+"."+m.section), p.text(), 0o644); err != nil {
-			return fmt.Errorf("%w: give a directory that is there, and that this user may write to", err)
+			return fmt.Errorf("%w: give a directory that exists and that this user may write to", err)
 		}
 	}
 	return nil

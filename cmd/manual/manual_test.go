@@ -152,8 +152,8 @@ func TestManualCannotBeWritten(t *testing.T) {
 	}{
 		{nil, 1, "manual -o DIR"},
 		{[]string{"-o", dir, "more"}, 1, "manual -o DIR"},
-		{[]string{"-o", dir, "-date", "today"}, 1, `"today" is no day`},
-		{[]string{"-o", filepath.Join(dir, "none")}, 1, "directory that is there"},
+		{[]string{"-o", dir, "-date", "today"}, 1, `"today" is not a day`},
+		{[]string{"-o", filepath.Join(dir, "none")}, 1, "directory that exists"},
 		{[]string{"-x"}, 2, "-x"},
 		{[]string{"-h"}, 0, "-date"},
 		{[]string{"-o", dir}, 0, ""},

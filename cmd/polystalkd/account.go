@@ -44,7 +44,7 @@ func findAccount(c *config.Config) (*account, error) {
 		text string
 	}{{&a.UID, u.Uid}, {&a.GID, u.Gid}} {
 		if *n.to, err = strconv.Atoi(n.text); err != nil {
-			return nil, fault.New(fault.UserFind, "%s: user %q has the id %q, which is no number", from, c.User, n.text)
+			return nil, fault.New(fault.UserFind, "%s: user %q has the id %q, which is not a number", from, c.User, n.text)
 		}
 	}
 	for _, id := range ids {

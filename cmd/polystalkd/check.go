@@ -80,7 +80,7 @@ func checkJournalDir(c *config.Config) error {
 	}
 	info, err := os.Stat(c.BinlogDir)
 	if err == nil && !info.IsDir() {
-		err = errors.New("it is no directory")
+		err = errors.New("it is not a directory")
 	}
 	if err != nil {
 		return fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)

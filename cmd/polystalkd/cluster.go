@@ -55,7 +55,7 @@ func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early
 func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
 	next, err := o.leave()
 	if err != nil {
-		return fault.New(fault.System, "beginning anew: %v: start it again", err)
+		return fault.New(fault.System, "restarting in the same process: %v: start the server again", err)
 	}
 	anew := func() error { return o.beginAnew(next, why.Error(), signals, w.log.Logger) }
 	at, done := w.endBy(func() { w.exit(anew()) })
@@ -96,7 +96,7 @@ func (w *watch) endBy(last func()) (at func(part string), done func() bool) {
 	now.Store("")
 	timer := time.AfterFunc(endWithin, func() {
 		within(writeWithin, func() {
-			w.log.Error("the server was not closed in time; the process ends all the same", "waits for", now.Load(), "within", endWithin)
+			w.log.Error("the server did not close in time; the process ends anyway", "waits for", now.Load(), "within", endWithin)
 		})
 		last()
 	})
@@ -173,7 +173,7 @@ func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, sign
 		select {
 		case err := <-left:
 			if err != nil {
-				log.Warn("shut down before everything in flight was finished, or another server led", "err", err)
+				log.Warn("shut down before all work was finished, or before another server led", "err", err)
 			}
 			return nil
 		case sig := <-signals:

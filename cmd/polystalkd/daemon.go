@@ -24,7 +24,7 @@ var served = []byte{'1'}
 // its errors to our stderr.
 func detach(c *config.Config) (code int, err error) {
 	if os.Getenv("LISTEN_FDS") != "" && os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
-		return 0, fault.New(fault.Usage, "%s: sockets that the service manager passes in do not survive it: leave it out, the service manager keeps the server in the background", c.Origin("daemon"))
+		return 0, fault.New(fault.Usage, "%s: it cannot be combined with sockets of the service manager: leave it out, the service manager keeps the server in the background", c.Origin("daemon"))
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -49,7 +49,7 @@ func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir
 		d.cfg.Sync = wal.SyncEvery
 	}
 	if c.BinlogSize < wal.SegmentMin {
-		log.Warn("segments of the journal are made larger than asked for", "bytes", wal.SegmentMin, "asked", c.BinlogSize)
+		log.Warn("segments of the journal are larger than requested", "bytes", wal.SegmentMin, "asked", c.BinlogSize)
 	}
 	return d, nil
 }
@@ -72,7 +72,7 @@ func (d *journalDir) close() {
 func explainJournal(c *config.Config, err error) error {
 	var damage *wal.Damage
 	if errors.As(err, &damage) {
-		return fault.New(fault.Journal, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR takes over what can be read",
+		return fault.New(fault.Journal, "%s: %v; nothing was changed: polystalk journal salvage %s NEWDIR copies what can be read",
 			c.Origin("binlog-dir"), err, c.BinlogDir)
 	}
 	if _, ok := errors.AsType[*router.JournalError](err); ok {

@@ -68,7 +68,7 @@ func (l *logger) reopen() {
 		return
 	}
 	if err := l.file.reopen(); err != nil {
-		l.Warn("the log file cannot be opened again; the old one is written on", "err", err)
+		l.Warn("the log file cannot be opened again; the old one stays in use", "err", err)
 		return
 	}
 	l.Info("the log file was opened again", "signal", "SIGHUP")

@@ -56,7 +56,7 @@ func readOwnFile(path string) ([]byte, error) {
 
 var (
 	errSymlink  = errors.New("it is a symbolic link, which is not followed; name the file that it points to")
-	errHardLink = errors.New("the file has a second name, and may be another program's; remove it, or name another")
+	errHardLink = errors.New("the file has a second name and may belong to another program; remove it, or give another file")
 )
 
 func infoSys(info os.FileInfo) (st *syscall.Stat_t, ok bool) {

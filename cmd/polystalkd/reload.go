@@ -107,7 +107,7 @@ func (r *reloader) refuse(err error) {
 			r.log.Error("the configuration cannot be used", "err", f)
 		}
 	}
-	r.log.Error("nothing was changed: the server goes on with what it had", "errors", len(all))
+	r.log.Error("nothing was changed: the old configuration stays in effect", "errors", len(all))
 }
 
 // tell logs the settings that were applied and the ones that need a restart.

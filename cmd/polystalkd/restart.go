@@ -108,7 +108,7 @@ func executablePath() (string, error) {
 func reopen(c *config.Config, last *inherited) (o *opened, err error) {
 	o = &opened{last: last}
 	if o.socks, err = last.Sockets.Sockets(); err != nil {
-		return nil, fault.New(fault.System, "beginning anew: %v", err)
+		return nil, fault.New(fault.System, "restarting in the same process: %v", err)
 	}
 	if c.PidFile != "" {
 		o.pid = &pidFile{path: c.PidFile}
@@ -136,12 +136,12 @@ func (o *opened) beginAnew(next *inherited, why string, stop <-chan os.Signal, l
 	if pause > 0 { // it has just restarted, so something is wrong
 		level = slog.LevelWarn
 	}
-	log.Log(context.Background(), level, "beginning anew", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)
+	log.Log(context.Background(), level, "restarting in the same process", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)
 	if sig := endSignal(stop, pause); sig != nil {
 		log.Info("ending instead", "signal", sig.String())
 		return nil
 	}
-	return fault.New(fault.System, "beginning anew: %v: start it again", next.exec())
+	return fault.New(fault.System, "restarting in the same process: %v: start the server again", next.exec())
 }
 
 // endSignal waits up to pause for a signal that ends the server; nil: none came. It also returns

@@ -192,7 +192,7 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, l
 		return journalFailed(err)
 	}
 	if err != nil {
-		log.Warn("shut down before everything in flight was finished", "err", err)
+		log.Warn("shut down before all work was finished", "err", err)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 	case sig == syscall.SIGUSR1 && w.c.Gearmand:
 		w.srv.Retire()
 		w.asked = "SIGUSR1"
-		w.log.Info("no new connections are accepted; it ends when no job is left", "signal", "SIGUSR1")
+		w.log.Info("no new connections are accepted; the server ends when no job is left", "signal", "SIGUSR1")
 	case sig == syscall.SIGUSR1:
 		w.srv.Drain()
 		w.log.Info("draining: no new jobs are accepted", "signal", "SIGUSR1")

@@ -41,7 +41,7 @@ func feedWatchdog(ctx context.Context, every time.Duration, alive func() error, 
 		case err == nil:
 			notify(daemon.SdNotifyWatchdog, log)
 		default:
-			log.Error("the server does not get on, and the service manager's watchdog is not fed", "err", err)
+			log.Error("the server makes no progress, so the service manager's watchdog is not notified", "err", err)
 		}
 		select {
 		case <-ctx.Done():

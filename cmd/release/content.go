@@ -136,7 +136,7 @@ func (s *Stage) configuration() ([]byte, error) {
 		return nil, err
 	}
 	if bytes.Count(text, []byte("\n#"+journalKey)) != 1 {
-		return nil, fmt.Errorf("%s has not one line %q: the packages' configuration is made from it", example, "#"+strings.TrimSpace(journalKey))
+		return nil, fmt.Errorf("%s does not have exactly one line %q: the packages' configuration is made from it", example, "#"+strings.TrimSpace(journalKey))
 	}
 	return bytes.Replace(text, []byte("\n#"+journalKey), []byte("\n"+journalKey), 1), nil
 }

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	root := flags.String("root", "", "the folder of polystalk's sources")
-	out := flags.String("out", "", "write the release into this folder, which must be empty or not be there")
+	out := flags.String("out", "", "write the release into this folder, which must be empty or not exist")
 	version := flags.String("version", "", "release this version, not that of "+versionFile)
 	list := flags.String("platforms", "", fmt.Sprintf("release for these alone, with commas between them (default %v)", allPlatforms))
 	if err := flags.Parse(args); err != nil {
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	}
 	err := func() error {
 		if *root == "" || *out == "" || flags.NArg() > 0 {
-			return errors.New("the use is: release -root DIR -out DIR; make release knows both")
+			return errors.New("usage: release -root DIR -out DIR; make release knows both")
 		}
 		platforms, err := parsePlatforms(*list)
 		if err != nil {

@@ -74,7 +74,7 @@ func (s *Stage) modules(platforms []Platform) (map[string]string, error) {
 			}
 			for _, m := range info.Deps {
 				if m.Replace != nil {
-					return nil, fmt.Errorf("%s is replaced by %s in go.mod: a release is made of what everybody can have", m.Path, m.Replace.Path)
+					return nil, fmt.Errorf("%s is replaced by %s in go.mod: a release must be built from public modules", m.Path, m.Replace.Path)
 				}
 				all[m.Path] = m.Version
 			}
@@ -138,7 +138,7 @@ func notice(b *bytes.Buffer, of, dir string) error {
 		fmt.Fprintf(b, "\n==== %s: %s\n\n%s\n", of, e.Name(), bytes.TrimRight(text, "\n"))
 	}
 	if !found {
-		return fmt.Errorf("%s has no licence in %s: it must not be given to others like that", of, dir)
+		return fmt.Errorf("%s has no licence in %s: it must not be distributed without one", of, dir)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func readSource(root, version, epoch string) (*Source, error) {
 		s.Version, from = version, "VERSION="
 	}
 	if !semantic.MatchString(s.Version) {
-		return nil, fmt.Errorf("%s: %q is no semantic version: write one as in 1.2.3 or 1.2.3-rc.1, without a v", from, s.Version)
+		return nil, fmt.Errorf("%s: %q is not a semantic version: write one as in 1.2.3 or 1.2.3-rc.1, without a v", from, s.Version)
 	}
 	modified, err := s.readRepository()
 	if err != nil {
@@ -70,12 +70,12 @@ func readSource(root, version, epoch string) (*Source, error) {
 	if epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil || seconds <= 0 {
-			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is no date: give the seconds since 1970, as date +%%s prints them", epoch)
+			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a date: give the seconds since 1970, as date +%%s prints them", epoch)
 		}
 		s.Date = time.Unix(seconds, 0).UTC()
 	}
 	if s.Date.IsZero() {
-		return nil, fmt.Errorf("%s is no checkout of a git repository, so that nothing says when the sources are of: give SOURCE_DATE_EPOCH, in seconds since 1970", root)
+		return nil, fmt.Errorf("%s is not a git checkout, so the date of the sources is unknown: give SOURCE_DATE_EPOCH, in seconds since 1970", root)
 	}
 	return s, nil
 }
@@ -109,7 +109,7 @@ func (s *Source) readRepository() (modified bool, err error) {
 		return false, err
 	}
 	if tagged != "" && tagged != revision {
-		return false, fmt.Errorf("the tag %s is on the commit %.12s, and these sources are of %.12s: raise the version in %s, or check the tag out", tag, tagged, revision, versionFile)
+		return false, fmt.Errorf("the tag %s is on the commit %.12s, and these sources are from %.12s: raise the version in %s, or check the tag out", tag, tagged, revision, versionFile)
 	}
 	return false, nil
 }
@@ -125,7 +125,7 @@ func (s *Source) git(args ...string) (string, error) {
 		return "", fmt.Errorf("the sources are in a git repository, and git is not installed: install it, or make the release of an archive of the sources")
 	case err != nil:
 		line, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return "", fmt.Errorf("git %s: %v: %s: mend the checkout, or make the release of an archive of the sources", args[0], err, line)
+		return "", fmt.Errorf("git %s: %v: %s: repair the checkout, or make the release of an archive of the sources", args[0], err, line)
 	}
 	return strings.TrimSpace(string(out)), nil
 }

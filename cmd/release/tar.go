@@ -31,7 +31,7 @@ func writeTar(w io.Writer, entries []tarEntry, date time.Time) error {
 	t := tar.NewWriter(w)
 	for i, e := range all {
 		if i > 0 && all[i-1].Name == e.Name {
-			return fmt.Errorf("%s stands twice in an archive", e.Name)
+			return fmt.Errorf("%s occurs twice in an archive", e.Name)
 		}
 		if err := writeEntry(t, e, date); err != nil {
 			return fmt.Errorf("archiving %s: %w", e.Name, err)

@@ -236,7 +236,7 @@ func TestCommandLine(t *testing.T) {
 		"-load fast":                            "no workload",
 		"-load cycle -load cycle":               "are called",
 		"-compare no-such-server":               "give its path",
-		"-compare name=":                        "no command line",
+		"-compare name=":                        "not the command line",
 		"-compare ls -compare ls":               "two servers",
 		"-depth x":                              "invalid value",
 		"-protocol smtp":                        "the protocols are beanstalkd gearman",

@@ -42,7 +42,7 @@ func parseTarget(s string, p *Protocol) (Target, error) {
 	t.Command = s
 	t.args = strings.Fields(s)
 	if len(t.args) == 0 {
-		return t, fmt.Errorf("%q is no command line of a server", s)
+		return t, fmt.Errorf("%q is not the command line of a server", s)
 	}
 	if !strings.Contains(s, "{port}") {
 		t.args = append(t.args, strings.Fields(p.args)...)

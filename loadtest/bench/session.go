@@ -70,7 +70,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs.IntVar(&pid, "pid", 0, "process `id` of that server, for its CPU and memory")
 	fs.BoolVar(&quiet, "quiet", false, "no progress")
 	fs.BoolVar(&floor, "floor", false, "also run a server that parses and answers constants (cycle, put, connect, big-bodies)")
-	fs.BoolVar(&bench, "bench", false, "the loads by which polystalkd is judged, those of the published table")
+	fs.BoolVar(&bench, "bench", false, "run the loads of the published table, which judge polystalkd")
 	fs.IntVar(&s.rounds, "rounds", 3, "interleaved rounds")
 	fs.BoolVar(&goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
 	fs.StringVar(&s.files.json, "json", "", "write everything to `file`, - for standard output")
@@ -93,9 +93,9 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	case fs.NArg() > 0:
 		return nil, fmt.Errorf("%q is not a flag; give workloads with -load, servers with -compare", fs.Arg(0))
 	case s.rounds < 1:
-		return nil, errors.New("-rounds is 1 or more")
+		return nil, errors.New("-rounds must be 1 or more")
 	case s.files.chart != "" && !strings.HasSuffix(s.files.chart, ".svg"):
-		return nil, fmt.Errorf("-chart %s: the name does not end in .svg", s.files.chart)
+		return nil, fmt.Errorf("-chart %s: the name must end in .svg", s.files.chart)
 	case !ok:
 		return nil, fmt.Errorf("there is no protocol %q; the protocols are %s", protocol, strings.Join(sortedKeys(protocols), " "))
 	case floor && s.protocol != beanstalkd:

@@ -73,8 +73,8 @@ func parseOptions(args []string) (*options, error) {
 	fs.IntVar(&o.rounds, "rounds", 100, "number of faults")
 	fs.Int64Var(&o.puts, "puts", 0, "continue with faults until this many puts are acknowledged")
 	fs.StringVar(&only, "only", "", "the `names` of the faults to be played, separated by commas")
-	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is drawn")
-	fs.StringVar(&o.disk, "disk", "", "give each server a disk in memory of this `size`, as mount takes it: 200m; needs root")
+	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
+	fs.StringVar(&o.disk, "disk", "", "give each server a disk in memory of this `size`, in mount's format: 200m; needs root")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func parseOptions(args []string) (*options, error) {
 		return nil, fmt.Errorf("%q is not a flag", fs.Arg(0))
 	}
 	if o.nodes < 1 || o.rounds < 0 {
-		return nil, errors.New("-nodes is 1 or more, -rounds 0 or more")
+		return nil, errors.New("-nodes must be 1 or more, -rounds 0 or more")
 	}
 	var err error
 	if o.programs, err = findPrograms(programs); err != nil {
@@ -135,7 +135,7 @@ func session(ctx context.Context, o *options) (err error) {
 	if r != nil {
 		r.print(os.Stdout)
 		if !r.clean() && err == nil {
-			err = fmt.Errorf("the servers are at fault: see %s", o.dir)
+			err = fmt.Errorf("the run found errors: see %s", o.dir)
 		}
 	}
 	if err == nil {
@@ -186,7 +186,7 @@ func (r *report) print(w io.Writer) {
 	if r.ended {
 		fmt.Fprintf(w, "%d were there at the end; of the puts in doubt %d took effect\n", r.seen, r.appeared)
 	} else {
-		fmt.Fprintln(w, "the run did not reach its end: what is lost is not known")
+		fmt.Fprintln(w, "the run did not reach its end: losses are unknown")
 	}
 	var counts []string
 	for _, rule := range rules {

@@ -34,10 +34,10 @@ import (
 
 var (
 	program = flag.String("server", "bin/polystalkd", "the server's `program`")
-	jobs    = flag.Int("jobs", 1_000_000, "jobs that wait meanwhile")
-	tubes   = flag.Int("tubes", 1, "tubes that they are in")
-	body    = flag.Int("body", 64, "bytes of each of their bodies")
-	length  = flag.Duration("spell", time.Second, "how long a scene is played at least, and the load alone each time")
+	jobs    = flag.Int("jobs", 1_000_000, "waiting jobs")
+	tubes   = flag.Int("tubes", 1, "tubes of the waiting jobs")
+	body    = flag.Int("body", 64, "bytes of each body of the waiting jobs")
+	length  = flag.Duration("spell", time.Second, "minimum duration of a scene, and of the load alone")
 	only    = flag.String("scenes", "", "the `names` of the scenes to be played, separated by commas; empty: all")
 	assert  = flag.Bool("goals", false, "exit with 1 when a goal is missed")
 	played  = flag.String("scene", "", "play this scene in this process, on -socket")

@@ -54,8 +54,8 @@ const timeoutDefault = "10s"
 func (a *App) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH; default: $"+client.Variable+", or the first that answers of "+strings.Join(client.Places, ", "))
 	fs.StringVar(&a.tokenFile, "token-file", "", "a file that holds only the token; default: $POLYSTALK_TOKEN_FILE")
-	fs.StringVar(&a.wait, "timeout", timeoutDefault, "time for an answer, and for each 64 kB of a large body")
-	fs.BoolVarP(&a.verbose, "verbose", "v", false, "say on standard error which server is asked")
+	fs.StringVar(&a.wait, "timeout", timeoutDefault, "timeout of an answer, and of each 64 kB of a large body")
+	fs.BoolVarP(&a.verbose, "verbose", "v", false, "show on standard error which server is used")
 	fs.StringVarP(&a.printer.Format, "output", "o", "", "table, wide, json, jsonl (a row on each line) or name; default: table")
 	fs.StringVar(&a.printer.Filter, "jq", "", "show the result of this jq expression on the JSON; with -o jsonl on each row")
 }
@@ -170,5 +170,5 @@ func interruption(ran *cobra.Command) error {
 	if ran != nil && ran.Annotations["reads"] != "" {
 		return client.Errorf(client.NotDone, "interrupted")
 	}
-	return client.Errorf(client.NotDone, "interrupted: what was done stays done")
+	return client.Errorf(client.NotDone, "interrupted: changes so far remain")
 }

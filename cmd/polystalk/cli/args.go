@@ -18,7 +18,7 @@ import (
 
 // pathFlag adds --path, for verbs that take names of tubes.
 func (a *App) pathFlag(fs *pflag.FlagSet) {
-	fs.BoolVar(&a.path, "path", false, "names of tubes are percent-encoded, as in the member path; so any bytes can be given")
+	fs.BoolVar(&a.path, "path", false, "tube names are percent-encoded, as in the member path, so they can have any bytes")
 }
 
 // tubeName reads the name of a tube.
@@ -40,7 +40,7 @@ func (a *App) tubeName(arg string) (string, error) {
 func readID(arg string) (uint64, error) {
 	id, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil || id == 0 {
-		return 0, client.Errorf(client.Usage, "%q is no id: give a number above 0", arg)
+		return 0, client.Errorf(client.Usage, "%q is not an id: give a number above 0", arg)
 	}
 	return id, nil
 }
@@ -81,7 +81,7 @@ func readTime(flag, text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, client.Errorf(client.Usage, "%s %q is no time: give seconds, or such as 90s, 5m, 12h or 7d", flag, text)
+		return 0, client.Errorf(client.Usage, "%s %q is not a time: give seconds, or such as 90s, 5m, 12h or 7d", flag, text)
 	}
 	return d, nil
 }
@@ -93,7 +93,7 @@ func readSeconds(flag, text string) (uint32, error) {
 	}
 	d, err := readTime(flag, text)
 	if err != nil || d < 0 || d > math.MaxUint32*time.Second || d%time.Second != 0 {
-		err = client.Errorf(client.Usage, "%s %q is no time: give whole seconds, or such as 90s, 5m, 12h or 7d", flag, text)
+		err = client.Errorf(client.Usage, "%s %q is not a time: give whole seconds, or such as 90s, 5m, 12h or 7d", flag, text)
 	}
 	return uint32(d / time.Second), err
 }
@@ -126,7 +126,7 @@ func (s *selection) flags(fs *pflag.FlagSet, limit int) {
 func (s *selection) read() (err error) {
 	for _, state := range s.states {
 		if !slices.Contains(jobStates, state) {
-			return client.Errorf(client.Usage, "--state %q is no state: give ready, delayed, reserved or buried", state)
+			return client.Errorf(client.Usage, "--state %q is not a state: give ready, delayed, reserved or buried", state)
 		}
 	}
 	if s.limit < 0 {
@@ -144,7 +144,7 @@ func (s *selection) read() (err error) {
 			s.maxID, err = readID(to)
 		}
 		if err != nil || s.ids == "-" || s.maxID != 0 && s.minID > s.maxID {
-			return client.Errorf(client.Usage, "--id %q is no range: give A-B, A- or -B", s.ids)
+			return client.Errorf(client.Usage, "--id %q is not a range: give A-B, A- or -B", s.ids)
 		}
 	}
 	s.olderThan, err = readSeconds("--older", s.older)

@@ -35,7 +35,7 @@ func readBookmark(file string) (m mark, found bool, err error) {
 		return m, false, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, false, fmt.Errorf("%s%s is no bookmark: %w", file, bookmarkSuffix, err)
+		return m, false, fmt.Errorf("%s%s is not a bookmark: %w", file, bookmarkSuffix, err)
 	}
 	s, err := os.Stat(file)
 	if err != nil {

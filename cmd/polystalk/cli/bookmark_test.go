@@ -46,7 +46,7 @@ func TestBookmark(t *testing.T) {
 		t.Errorf("another file has it: %v", err)
 	}
 	must(t, os.WriteFile(file+bookmarkSuffix, []byte("?"), 0o600))
-	if _, _, err := readBookmark(file); err == nil || !strings.Contains(err.Error(), "is no bookmark") {
+	if _, _, err := readBookmark(file); err == nil || !strings.Contains(err.Error(), "is not a bookmark") {
 		t.Errorf("%v", err)
 	}
 	var none *bookmark

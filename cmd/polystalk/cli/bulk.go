@@ -38,9 +38,9 @@ func (b *bulk) selects(r *run) (bool, error) {
 	byTube := r.changed("tube")
 	switch {
 	case byTube && b.picked.allTubes:
-		return false, r.usagef("there are --tube and --all-tubes: give one of them")
+		return false, r.usagef("--tube and --all-tubes exclude each other: give one of them")
 	case (byTube || b.picked.allTubes) && len(r.args) > 0:
-		return false, r.usagef("there are ids and a tube: give one of them")
+		return false, r.usagef("ids and a tube exclude each other: give one of them")
 	case byTube || b.picked.allTubes:
 		return true, b.picked.read()
 	case len(r.args) == 0:
@@ -48,7 +48,7 @@ func (b *bulk) selects(r *run) (bool, error) {
 	}
 	for _, flag := range []string{"state", "contains", "id", "older", "limit", "dry-run", "expect", "path"} {
 		if r.changed(flag) && (flag != "path" || r.cmd.Flags().Lookup("to") == nil) {
-			return false, r.usagef("--%s goes with --tube or --all-tubes, not with ids", flag)
+			return false, r.usagef("--%s works with --tube or --all-tubes, not with ids", flag)
 		}
 	}
 	return false, nil
@@ -162,7 +162,7 @@ func reasons(o admin.Operation) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return " (left alone: " + strings.Join(all, ", ") + ")"
+	return " (skipped: " + strings.Join(all, ", ") + ")"
 }
 
 // pollEach is the time between requests for the state of an operation. Polling survives a lost
@@ -199,7 +199,7 @@ func (r *run) operate(o admin.NewOperation, what string) ([]byte, error) {
 			if _, err := r.server.Ask(waiting, client.Request{Method: "DELETE", Path: "/operations/{id}", ID: now.ID}); err != nil {
 				return nil, err
 			}
-			interrupted = client.Errorf(client.NotDone, "interrupted: what was done stays done; the same command goes on with the rest")
+			interrupted = client.Errorf(client.NotDone, "interrupted: changes so far remain; repeat the command for the rest")
 		case <-time.After(pollEach):
 		}
 		next, err := r.server.Ask(waiting, client.Request{Method: "GET", Path: "/operations/{id}", ID: now.ID})
@@ -220,7 +220,7 @@ type consent struct {
 
 func (c *consent) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
-	fs.BoolVar(&c.dryRun, "dry-run", false, "say how many jobs are selected, and do nothing")
+	fs.BoolVar(&c.dryRun, "dry-run", false, "only count the selected jobs")
 	fs.Int64Var(&c.expect, "expect", -1, "do nothing if more jobs than this are selected; default: any number")
 	fs.Lookup("expect").DefValue = "0" // the help does not show it
 }
@@ -228,7 +228,7 @@ func (c *consent) flags(fs *pflag.FlagSet) {
 // expected refuses more jobs than --expect allows.
 func (c *consent) expected(jobs uint64) error {
 	if c.expect >= 0 && jobs > uint64(c.expect) {
-		return client.Errorf(client.NotDone, "%s selected, and at most %d expected: nothing was done; look at them, or expect more", counted(jobs, "job"), c.expect)
+		return client.Errorf(client.NotDone, "%s selected, and at most %d expected: nothing was done; check the selection, or raise --expect", counted(jobs, "job"), c.expect)
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 		return nil
 	}
 	if !a.Screens.In || !a.Screens.Err {
-		return client.Errorf(client.Unconfirmed, "this would %s: give --yes to do it, or --dry-run to look", what)
+		return client.Errorf(client.Unconfirmed, "this would %s: give --yes to do it, or --dry-run to only count", what)
 	}
 	_ = a.out.Flush() // the next write fails as well
 	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), program.Safe(what[1:]))
@@ -260,7 +260,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 		if !strings.HasSuffix(line, "\n") {
 			fmt.Fprintln(a.Err)
 		}
-		return client.Errorf(client.Unconfirmed, "nothing was done: answer y to go on")
+		return client.Errorf(client.Unconfirmed, "nothing was done: answer y to continue")
 	}
 }
 

@@ -44,7 +44,7 @@ var figures = []figure{
 	{flag: "delayed", read: readCount, help: "delayed jobs"},
 	{flag: "reserved", read: readCount, help: "reserved jobs"},
 	{flag: "buried", read: readCount, help: "buried jobs"},
-	{flag: "oldest", read: readAge, unit: "s", help: "age of the oldest ready job of a tube, such as 60s:5m; only by polystalkd"},
+	{flag: "oldest", read: readAge, unit: "s", help: "age of the oldest ready job of a tube, such as 60s:5m; polystalkd only"},
 	{flag: "workers", read: readCount, few: true, help: "clients that watch the tube, or workers of the server; too few if below the threshold"},
 	{flag: "connections", read: readCount, help: "connections of the server"},
 }
@@ -52,7 +52,7 @@ var figures = []figure{
 func readCount(flag, text string) (float64, error) {
 	n, err := strconv.ParseUint(text, 10, 53)
 	if err != nil {
-		return 0, client.Errorf(client.Usage, "%s: %q is no number: give WARN:CRIT, such as 1000:10000", flag, text)
+		return 0, client.Errorf(client.Usage, "%s: %q is not a number: give WARN:CRIT, such as 1000:10000", flag, text)
 	}
 	return float64(n), nil
 }
@@ -166,7 +166,7 @@ critical; a wrong command line, or a missing token, is unknown.`,
 			for _, f := range figures {
 				limits[f.flag] = fs.String(f.flag, "", f.help)
 			}
-			fs.BoolVar(&journal, "journal", false, "check the journal: a warning while the disk is behind, critical when it is full; only by polystalkd")
+			fs.BoolVar(&journal, "journal", false, "check the journal: a warning while the disk is behind, critical when it is full; polystalkd only")
 		},
 		do: func(r *run) (err error) {
 			set := make(map[string]threshold)
@@ -219,7 +219,7 @@ func (r *run) checkFigures(v *verdict, tube string, set map[string]threshold) er
 		case wanted && tube == "":
 			return client.Errorf(client.Usage, "--%s belongs to a tube: name one by --tube", f.flag)
 		case wanted:
-			return client.Unsupported("tell --" + f.flag + " of a tube")
+			return client.Unsupported("report --" + f.flag + " of a tube")
 		}
 		if wanted {
 			shown := plainNumber(n)
@@ -271,7 +271,7 @@ func (r *run) figures(tube string) (map[string]float64, error) {
 // checkJournal checks whether the server accepts changes and makes them durable.
 func (r *run) checkJournal(v *verdict) error {
 	if !r.server.HasAPI() {
-		return client.Unsupported("tell the state of the journal")
+		return client.Unsupported("report the state of the journal")
 	}
 	var j admin.Journal
 	if _, err := r.read("/journal", "", &j); err != nil {

@@ -26,7 +26,7 @@ func (a *App) clusterVerb() verb {
 	all := []verb{
 		{
 			use: "status", short: "list the servers and the leader; exit code 1: there is no leader", reads: true,
-			cannot: "tell of a cluster", do: clusterStatus,
+			cannot: "report the state of a cluster", do: clusterStatus,
 		},
 		{
 			use: "remove SERVER", short: "remove a server from the cluster", cannot: "change a cluster", view: client.ClusterView,
@@ -41,9 +41,9 @@ of voters could be reached: start or remove the ones that are down first.`,
 			method: "POST", path: "/cluster/members/{node}/promote",
 		},
 		{
-			use: "transfer [SERVER]", short: "make another server the leader; by default the one with most of the log", cannot: "change a cluster",
-			long: `Connections of clients are closed, and the new leader serves them at once: nothing is lost,
-and jobs that workers have become ready. Nothing changes if SERVER cannot be reached, has a
+			use: "transfer [SERVER]", short: "make another server the leader; by default the one with the longest log", cannot: "change a cluster",
+			long: `The old leader closes client connections, and the new leader serves clients at once. Nothing
+is lost; reserved jobs become ready. Nothing changes if SERVER cannot be reached, has a
 full disk, or does not catch up in time.`,
 			do: clusterTransfer,
 		},
@@ -60,11 +60,11 @@ is the directory of a standalone server: polystalkd -b OUT. The servers keep run
 		},
 		{
 			use: "recover-alone DIR", short: "turn a stopped server's directory into a standalone server's: the last resort",
-			long: `For when a majority of the voters is lost for good, and nothing else helps: the data in DIR
-counts from then on, and what only the lost servers had is lost. The others must never be
-started again on their data. It asks the others first, and refuses while those that answer
-are a majority together with this server: exit code 1.`,
-			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "go on even if other servers answer") },
+			long: `Only if a majority of the voters is lost permanently: the server continues with the data in
+DIR, and data that only the lost servers had is lost. Never start the other servers again on
+their data. The command asks them first, and refuses while this server and those that answer
+are a majority: exit code 1.`,
+			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "continue even if other servers answer") },
 			local: func(r *run) error { return journal.RecoverAlone(r.ctx, r.args[0], force, r.out) },
 		},
 	}
@@ -75,7 +75,7 @@ are a majority together with this server: exit code 1.`,
 			}
 			path, err := filepath.Abs(dir)
 			if err != nil || dir == "" {
-				return client.Errorf(client.Usage, "--dir %q is no directory: give the server's -b", dir)
+				return client.Errorf(client.Usage, "--dir %q is not a directory: give the server's -b", dir)
 			}
 			awaitSocket(r.ctx, path)
 			r.App.server = "unix:" + filepath.Join(path, socketName)
@@ -84,9 +84,9 @@ are a majority together with this server: exit code 1.`,
 	}
 	return verb{
 		use: "cluster", short: "inspect and change a cluster (polystalkd's --cluster-listen)",
-		long: `With --dir, on the machine of a server, any server can be asked at the socket in its
-directory; it passes on to the leader what only the leader can do. With --server, the
-server answers for itself; changes then take a token with the role admin.`,
+		long: `With --dir, on a server's machine, it uses the socket in that directory; the server forwards
+requests that only the leader can handle. With --server, the server answers for itself, and
+changes need a token with the role admin.`,
 		examples: "polystalk cluster status --dir /var/lib/polystalkd\npolystalk cluster remove jobs3 --dir /var/lib/polystalkd",
 		flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&dir, "dir", "", "instead of --server: ask the server that runs on this directory, its -b")

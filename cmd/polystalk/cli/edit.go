@@ -29,7 +29,7 @@ func (a *App) editVerb() verb {
 	b := &bulk{action: action{name: "set", verb: "edit", done: "changed"}}
 	return verb{
 		use: "edit [ID...]", short: "change jobs: priority, delay, time to run, and the body of one", cannot: "change jobs",
-		long: idsHelp + bulkHelp + `A body is changed in one job at a time. With --editor, the program in $VISUAL or $EDITOR
+		long: idsHelp + bulkHelp + `--body and --editor change one job at a time. With --editor, the program in $VISUAL or $EDITOR
 gets the body. The job is changed only if no one else has changed it meanwhile.`,
 		examples: "polystalk edit 17 --editor\npolystalk edit --tube mail --pri 5 --older 1h",
 		flags: func(fs *pflag.FlagSet) {
@@ -38,7 +38,7 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 			fs.StringVar(&e.ttr, "ttr", "", "time to run: how long a worker may take, from its next reservation")
 			fs.StringVar(&e.body, "body", "", "the file that holds the new body; -: standard input")
 			fs.BoolVar(&e.editor, "editor", false, "change the body in an editor")
-			fs.BoolVar(&b.force, "force", false, "also jobs that workers have")
+			fs.BoolVar(&b.force, "force", false, "also reserved jobs")
 			b.flags(fs, a)
 		},
 		do: func(r *run) error {
@@ -52,9 +52,9 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 			}
 			switch byFile := r.changed("body"); {
 			case (e.editor || byFile) && (selects || len(r.args) != 1 || r.args[0] == "-"):
-				return client.Errorf(client.Usage, "edit: a body is changed in one job at a time: give one ID")
+				return client.Errorf(client.Usage, "edit: --body and --editor change one job at a time: give one ID")
 			case e.editor && byFile:
-				return client.Errorf(client.Usage, "edit: there are --body and --editor: give one of them")
+				return client.Errorf(client.Usage, "edit: --body and --editor exclude each other: give one of them")
 			case selects:
 				if change["delay_seconds"] != nil {
 					b.states = []string{"ready", "delayed"} // other jobs have no delay

@@ -23,8 +23,8 @@ func (a *App) exportVerb() verb {
 	return verb{
 		use: "export [TUBE]", short: "write jobs with their bodies for import, each as JSON on a line",
 		long: `Writes the jobs of a tube, or with --all-tubes of all tubes, as the API shows them, each on a
-line. A job that exists all the time is written once. beanstalkd's protocol has no list:
-it takes --id A-B, and each of these ids is tried.`,
+line. A job that exists during the whole export is written once. beanstalkd's protocol has no
+list of jobs: give --id A-B, and each of these ids is tried.`,
 		examples: "polystalk export mail --file mail.jsonl\npolystalk export --all-tubes | gzip > all.gz",
 		reads:    true,
 		flags: func(fs *pflag.FlagSet) {
@@ -67,7 +67,7 @@ func (r *run) export(picked *selection, q client.Request, s *sink) error {
 		case picked.contains != "" || picked.olderThan != 0:
 			return client.Unsupported("search jobs")
 		case picked.maxID == 0:
-			return client.Errorf(client.Usage, "export: by beanstalkd's protocol each id is tried: give --id A-B")
+			return client.Errorf(client.Usage, "export: beanstalkd's protocol has no list of jobs: give --id A-B")
 		}
 		err = c.Walk(r.ctx, q, s.add, p.at)
 	} else {

@@ -21,7 +21,7 @@ const seriesDefault = "ready,delayed,reserved,buried,put_per_second,delete_per_s
 func (a *App) historyVerb() verb {
 	var series, last, step string
 	return verb{
-		use: "history [TUBE]", short: "show the history of figures of the server, or of a tube", cannot: "tell the history of figures",
+		use: "history [TUBE]", short: "show the history of figures of the server, or of a tube", cannot: "report the history of figures",
 		examples: "polystalk history mail --last 1h --step 1m",
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)

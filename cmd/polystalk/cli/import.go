@@ -37,8 +37,8 @@ func (a *App) importVerb() verb {
 		long: `Puts the jobs of FILE, or with - of standard input, in their order: body, tube, priority,
 remaining delay, time to run; buried jobs are buried again. Ids, ages and counters are
 new, and jobs that workers had are ready. A line that the server refuses is reported, and
-the import goes on. If the server cannot be asked, the import ends, and says by which
---skip it goes on.
+the import continues. If the server cannot be reached, the import ends, and shows the --skip
+to continue with.
 
 The position is kept in FILE.imported. A FILE that was imported before, or in part, is
 refused without --skip, so that nothing is put twice by mistake. This holds for every
@@ -47,7 +47,7 @@ server, as a server can have several names: give --skip 0 for another server.`,
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
 			fs.StringVar(&to, "to", "", "put all jobs into this tube")
-			fs.Uint64Var(&skip, "skip", 0, "leave this number of lines out, which were put before")
+			fs.Uint64Var(&skip, "skip", 0, "skip this number of lines, which were put before")
 		},
 		do: func(r *run) (err error) {
 			if r.changed("to") {
@@ -109,7 +109,7 @@ func skipLines(ctx context.Context, r *bufio.Reader, lines uint64) error {
 }
 
 func unreadLine(n uint64, err error) error {
-	return client.Errorf(client.System, "line %d cannot be read: %v; go on with --skip %d", n, err, n-1)
+	return client.Errorf(client.System, "line %d cannot be read: %v; continue with --skip %d", n, err, n-1)
 }
 
 // retrying returns the advice for a line that was not put, or may have been.
@@ -162,7 +162,7 @@ func (i *importing) all(r *bufio.Reader) error {
 			return i.end(true, unreadLine(i.n+1, err))
 		}
 		if i.ctx.Err() != nil {
-			return i.end(true, client.Errorf(client.NotDone, "interrupted: %s; go on with --skip %d", i.summary(), i.n))
+			return i.end(true, client.Errorf(client.NotDone, "interrupted: %s; continue with --skip %d", i.summary(), i.n))
 		}
 		i.n++
 		if len(bytes.TrimSpace(text)) > 0 {
@@ -172,7 +172,7 @@ func (i *importing) all(r *bufio.Reader) error {
 			i.progress.at(i.put, 0)
 		}
 		if err := i.bookmark.at(i.n); err != nil {
-			return i.end(true, client.Errorf(client.System, "the position cannot be written: %v; go on with --skip %d", err, i.n))
+			return i.end(true, client.Errorf(client.System, "the position cannot be written: %v; continue with --skip %d", err, i.n))
 		}
 	}
 	if err := i.end(true, nil); err != nil {
@@ -235,7 +235,7 @@ func (i *importing) failed(err error) error {
 	code := client.ExitCode(err)
 	was := "was not"
 	if _, there := errors.AsType[*unburied](err); there {
-		return i.end(i.bookmark.at(i.n) == nil, client.Errorf(client.NotDone, "%s; line %d %v; --skip %d goes on after it", i.summary(), i.n, err, i.n))
+		return i.end(i.bookmark.at(i.n) == nil, client.Errorf(client.NotDone, "%s; line %d %v; --skip %d continues after it", i.summary(), i.n, err, i.n))
 	}
 	f, known := errors.AsType[*client.Error](err)
 	certain := code != client.System || known && f.Unsent

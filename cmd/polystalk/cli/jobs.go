@@ -17,11 +17,11 @@ const (
 	idsHelp  = "With - as ID, ids are read from standard input. polystalk jobs -o name writes such ids.\n"
 	bulkHelp = `
 With --tube or --all-tubes, selects jobs instead. The server works in small steps, and
-serves its clients between them. The jobs are counted first; jobs that come later are not
-touched.
+serves its clients between them. It counts the jobs first; jobs that are put later stay
+unchanged.
 
 `
-	forceHelp = "also jobs that workers have, who lose them"
+	forceHelp = "also reserved jobs, which their workers lose"
 )
 
 // An action changes jobs, which ids name or flags select.
@@ -49,9 +49,9 @@ var actions = []action{
 	},
 	{
 		use: "delete [ID...]", short: "delete jobs",
-		long: `Without --state, selects the jobs that no worker has. It asks for confirmation on a
-terminal; elsewhere give --yes. It does not ask if jobs are named by ids. To empty a
-tube, flush is faster.`,
+		long: `Without --state, selects all jobs that are not reserved. It asks for confirmation on a
+terminal; elsewhere give --yes. It does not ask if jobs are named by ids. flush empties
+a tube faster.`,
 		examples: "polystalk delete 17\npolystalk delete --tube mail --contains user-17 --dry-run",
 		method:   "DELETE", path: "/jobs/{id}", name: "delete", verb: "delete", done: "deleted", states: []string{"ready", "delayed", "buried"}, force: forceHelp, careful: true,
 	},
@@ -64,7 +64,7 @@ are named by ids.`,
 	},
 	{
 		use: "mv [ID...]", short: "move jobs to another tube, where they get new ids",
-		long:     "Without --state, selects the jobs that no worker has. A job whose client waits for the\nresult stays.",
+		long:     "Without --state, selects all jobs that are not reserved. A job whose client waits for the\nresult stays.",
 		examples: "polystalk mv 17 --to mail-later\npolystalk mv --tube mail --state buried --to mail-broken",
 		method:   "POST", path: "/jobs/{id}/move", name: "move", verb: "mv", done: "moved", states: []string{"ready", "delayed", "buried"},
 		cannot: "move jobs",
@@ -154,7 +154,7 @@ func (r *run) target(to string) (string, error) {
 	}
 	name, err := r.tubeName(to)
 	if err == nil && !utf8.ValidString(name) {
-		err = r.usagef("--to %q is no UTF-8, which JSON needs: give another tube", to)
+		err = r.usagef("--to %q is not UTF-8, which JSON needs: give another tube", to)
 	}
 	return name, err
 }

@@ -55,12 +55,12 @@ func (a *App) lookVerbs() []verb {
 			},
 		},
 		{
-			use: "tube TUBE", short: "show one tube", long: "A name that begins with a hyphen stands after --.",
+			use: "tube TUBE", short: "show one tube", long: "Write -- before a name that begins with a hyphen.",
 			examples: "polystalk tube mail\npolystalk tube -- -x\npolystalk tube --path a%20b",
 			flags:    a.pathFlag, path: "/tubes/{tube}", view: client.TubeView,
 		},
 		{
-			use: "jobs TUBE", short: "list jobs of a tube; this disturbs no client",
+			use: "jobs TUBE", short: "list jobs of a tube, without side effects",
 			long: `With --all-tubes, lists the jobs of all tubes. A job is shown once, even while other jobs
 come and go. beanstalkd's protocol shows the first job of each state.
 
@@ -72,7 +72,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 			flags: func(fs *pflag.FlagSet) {
 				a.pathFlag(fs)
 				picked.flags(fs, jobsLimit)
-				fs.BoolVar(&all, "all", false, "show all jobs, whatever --limit says")
+				fs.BoolVar(&all, "all", false, "show all jobs; overrides --limit")
 				fs.StringVar(&order, "order", "", "scan, next, oldest or newest; default: scan, by beanstalkd's protocol next")
 				fs.StringVar(&body, "body", "preview", "none, preview (256 bytes) or full")
 			},
@@ -93,7 +93,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 		{use: "job ID", short: "show one job without its body", path: "/jobs/{id}", view: client.JobView},
 		{
 			use: "body ID", short: "write the body of a job to standard output",
-			long: `Writes the body byte for byte, with nothing behind it. A terminal gets only text, unless
+			long: `Writes the exact bytes of the body. A terminal gets only text, unless
 --raw is given: other bytes could change its settings.`,
 			examples: "polystalk body 17 > file",
 			flags:    func(fs *pflag.FlagSet) { fs.BoolVar(&raw, "raw", false, "write any bytes to a terminal") },
@@ -111,7 +111,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 					return err
 				}
 				if !program.IsText(b.Bytes()) {
-					return client.Errorf(client.Usage, "the body is no text: give --raw to write it to the terminal anyway, or > FILE")
+					return client.Errorf(client.Usage, "the body is not text: give --raw to write it to the terminal anyway, or > FILE")
 				}
 				_, err = b.WriteTo(r.Out)
 				return err

@@ -56,7 +56,7 @@ func directoriesOnly(c *cobra.Command) {
 	c.PersistentPreRunE = func(cmd *cobra.Command, args []string) (err error) {
 		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Changed {
-				err = client.Errorf(client.Usage, "%s--%s is about servers, and goes with no directory: leave it out", about(cmd), f.Name)
+				err = client.Errorf(client.Usage, "%s--%s is for verbs that talk to servers: leave it out", about(cmd), f.Name)
 			}
 		})
 		for _, arg := range args {
@@ -95,7 +95,7 @@ makes the server read the file again.`,
 				name := r.args[0]
 				switch {
 				case !slices.Contains(roles, role):
-					return client.Errorf(client.Usage, "--role %q is no role: give read, operate or admin", role)
+					return client.Errorf(client.Usage, "--role %q is not a role: give read, operate or admin", role)
 				case strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r == '#' || r >= 0x7F }) >= 0 || name == "":
 					return client.Errorf(client.Usage, "%q cannot be a name: give letters, digits or signs without spaces and #", name)
 				}

@@ -85,7 +85,7 @@ Shows the id of the job.`,
 			var in io.ReadCloser
 			switch {
 			case r.changed("body") && len(r.args) > 1:
-				return client.Errorf(client.Usage, "put: there are a FILE and a --body: give one of them")
+				return client.Errorf(client.Usage, "put: FILE and --body exclude each other: give one of them")
 			case r.changed("body"):
 				in = io.NopCloser(strings.NewReader(body))
 			case len(r.args) > 1:

@@ -21,11 +21,11 @@ func (a *App) serverVerbs() []verb {
 	)
 	return []verb{
 		{
-			use: "health", short: "ask whether the server is well; exit code 0: it is, 1: it is not", reads: true, cannot: "tell its health",
-			long: `Asks /readyz, like a load balancer: the server is not well while it reads the journal,
-after the journal has failed, and while the server stops. With --live it asks /livez,
+			use: "health", short: "check whether the server is healthy; exit code 0: it is, 1: it is not", reads: true, cannot: "report its health",
+			long: `Asks /readyz, like a load balancer: the server is not healthy while it reads the journal,
+after the journal has failed, and while it stops. With --live it asks /livez,
 like a supervisor that would restart the server.`,
-			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&live, "live", false, "ask only whether its threads answer") },
+			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&live, "live", false, "check only whether its threads answer") },
 			do: func(r *run) error {
 				q := client.Request{Method: "GET", Path: "/readyz", Query: url.Values{"verbose": {""}}, Probe: true}
 				if live {
@@ -40,7 +40,7 @@ like a supervisor that would restart the server.`,
 				}
 				var h admin.Health
 				_ = a.Read(&h) // it was shown
-				return client.Errorf(client.NotDone, "the server is not well (%s): its log says more", h.State)
+				return client.Errorf(client.NotDone, "the server is not healthy (%s): see its log", h.State)
 			},
 		},
 		{
@@ -83,7 +83,7 @@ like a supervisor that would restart the server.`,
 		},
 		{
 			use: "ops [ID]", short: "list bulk operations, the newest first, or show or cancel one", cannot: "list operations",
-			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&cancel, "cancel", false, "cancel it; what was done stays done") },
+			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&cancel, "cancel", false, "cancel it; changes so far remain") },
 			do: func(r *run) error {
 				if len(r.args) == 0 {
 					if cancel {
@@ -113,9 +113,9 @@ like a supervisor that would restart the server.`,
 			},
 		},
 		{
-			use: "audit", short: "list the changes and their authors, the newest first", reads: true, cannot: "tell the audit",
+			use: "audit", short: "list the changes and their authors, the newest first", reads: true, cannot: "report the audit log",
 			flags: func(fs *pflag.FlagSet) {
-				fs.IntVar(&entries, "limit", 100, "show at most this number; the most is 1,000")
+				fs.IntVar(&entries, "limit", 100, "show at most this number, up to 1,000")
 			},
 			path: "/audit", view: client.AuditView,
 			request: func(_ *run, q *client.Request) error {
@@ -124,7 +124,7 @@ like a supervisor that would restart the server.`,
 			},
 		},
 		{
-			use: "drain [STATE]", short: "stop taking new jobs (on), or take them again (off); without STATE, show which", values: []string{"on", "off"},
+			use: "drain [STATE]", short: "stop accepting new jobs (on), or accept them again (off); without STATE, show the state", values: []string{"on", "off"},
 			cannot: "drain and take jobs again", path: "/drain", view: client.DrainView,
 			request: func(r *run, q *client.Request) error {
 				if len(r.args) == 0 {
@@ -137,7 +137,7 @@ like a supervisor that would restart the server.`,
 			},
 		},
 		{
-			use: "reload", short: "make the server read its configuration again, all of it or nothing", cannot: "reload",
+			use: "reload", short: "make the server read its configuration again; it applies all changes or none", cannot: "reload",
 			method: "POST", path: "/reload", view: client.ReloadView,
 		},
 		{

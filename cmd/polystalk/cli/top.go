@@ -31,9 +31,9 @@ polystalk top --once | head -15`,
 		flags: func(fs *pflag.FlagSet) {
 			fs.BoolVarP(&o.Connections, "conns", "c", false, "show connections, not tubes")
 			fs.StringVar(&o.Sort, "sort", "", "as in polystalk tubes, or with --conns by a column such as -holds or -for; default: -ready, or -holds")
-			fs.IntVar(&o.Limit, "limit", jobsLimit, "rows of the text; the most is 1000")
+			fs.IntVar(&o.Limit, "limit", jobsLimit, "rows of the text, up to 1000")
 			fs.StringVarP(&delay, "delay", "d", "2", "seconds between updates")
-			fs.IntVarP(&o.Count, "count", "n", 0, "end after this number of updates; 0: go on")
+			fs.IntVarP(&o.Count, "count", "n", 0, "end after this number of updates; 0: never")
 			fs.BoolVar(&once, "once", false, "write one table as text, even to a terminal")
 			fs.BoolVarP(&batch, "batch", "b", false, "write text, even to a terminal")
 		},

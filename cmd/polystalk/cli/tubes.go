@@ -20,7 +20,7 @@ import (
 func (a *App) tubeVerbs() []verb {
 	return []verb{
 		{
-			use: "pause TUBE TIME", short: "give workers no jobs of a tube, for a time such as 90s, 5m or 12h",
+			use: "pause TUBE TIME", short: "stop reservations from a tube for a time such as 90s, 5m or 12h",
 			examples: "polystalk pause mail 5m", flags: a.pathFlag, method: "PUT", path: "/tubes/{tube}/pause",
 			request: func(r *run, q *client.Request) error {
 				seconds, err := readSeconds("TIME", r.args[1])
@@ -52,10 +52,10 @@ type flush struct {
 func (a *App) flushVerb() verb {
 	var f flush
 	return verb{
-		use: "flush TUBE", short: "empty a tube, but for the jobs that workers have",
-		long: `Deletes the jobs of the tube in the named states, all at the same instant. They are counted
-first; jobs that come later are not touched. By beanstalkd's protocol, jobs are deleted
-one after the other. It asks for confirmation on a terminal; elsewhere give --yes.`,
+		use: "flush TUBE", short: "delete all jobs of a tube except reserved ones",
+		long: `Deletes the jobs of the tube in the named states, all at the same instant. It counts them
+first; jobs that are put later stay. By beanstalkd's protocol, it deletes jobs one by one.
+It asks for confirmation on a terminal; elsewhere give --yes.`,
 		examples: "polystalk flush mail --dry-run\npolystalk flush mail --state buried --save buried.jsonl",
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
@@ -69,7 +69,7 @@ one after the other. It asks for confirmation on a terminal; elsewhere give --ye
 			}
 			for _, s := range f.states {
 				if !slices.Contains(flushable, s) {
-					return client.Errorf(client.Usage, "--state %q cannot be flushed: give ready, delayed or buried; polystalk delete --force deletes what workers have", s)
+					return client.Errorf(client.Usage, "--state %q cannot be flushed: give ready, delayed or buried; polystalk delete --force deletes reserved jobs too", s)
 				}
 			}
 			if s, ok := r.server.(*client.Beanstalk); ok {

@@ -169,9 +169,9 @@ func (a *App) Tree() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "polystalk",
 		Short: "inspect, operate and repair job queues",
-		Long: `polystalk is the operators' program. It asks polystalkd by HTTP (its --http), and any
-server by beanstalkd's protocol as far as the protocol goes. It also reads and repairs
-journals, the directories of polystalkd's -b.
+		Long: `polystalk is the operators' program. It talks to polystalkd by HTTP (its --http), and to any
+server by beanstalkd's protocol, within the limits of that protocol. It also reads and
+repairs journals, the directories of polystalkd's -b.
 
   polystalk --version
         print the version and exit`,
@@ -228,11 +228,11 @@ func arguments(names ...string) cobra.PositionalArgs {
 		}
 		for i, name := range names {
 			if i >= len(args) && !strings.HasPrefix(name, "[") {
-				return client.Errorf(client.Usage, "%s%s is missing: the use is %s", about(cmd), strings.TrimSuffix(name, "..."), cmd.UseLine())
+				return client.Errorf(client.Usage, "%s%s is missing; usage: %s", about(cmd), strings.TrimSuffix(name, "..."), cmd.UseLine())
 			}
 		}
 		if len(args) > len(names) && (len(names) == 0 || !strings.HasSuffix(strings.TrimSuffix(names[len(names)-1], "]"), "...")) {
-			return client.Errorf(client.Usage, "%sunknown argument %q: the use is %s", about(cmd), args[len(names)], cmd.UseLine())
+			return client.Errorf(client.Usage, "%sunknown argument %q; usage: %s", about(cmd), args[len(names)], cmd.UseLine())
 		}
 		return nil
 	}

@@ -35,7 +35,7 @@ func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beans
 	d := net.Dialer{Deadline: time.Now().Add(timeout)}
 	conn, err := d.DialContext(ctx, t.Network, t.Address)
 	if err != nil {
-		return nil, Errorf(System, "%s cannot be asked: %v: is the server running?", t.Name, err)
+		return nil, Errorf(System, "%s cannot be reached: %v: is the server running?", t.Name, err)
 	}
 	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), out: make([]byte, progress), wait: timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	if err = conn.SetDeadline(d.Deadline); err == nil {
@@ -72,7 +72,7 @@ func (c *Beanstalk) greet() error {
 	for len(got) < len(want) {
 		n, err := c.conn.Read(got[len(got):len(want)])
 		if got = got[:len(got)+n]; string(got) != want[:len(got)] {
-			return Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: polystalkd's --http is given as http://HOST:PORT", c.target.Name, got)
+			return Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: write polystalkd's --http as http://HOST:PORT", c.target.Name, got)
 		}
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 	case err == notFound:
 		return Errorf(Nothing, "there is no %s: look it up again", about)
 	case err == replyError("DRAINING"):
-		return Errorf(NotDone, "the server drains and takes no new jobs: put them on another one")
+		return Errorf(NotDone, "the server is draining and accepts no new jobs: use another server")
 	case err == replyError("JOB_TOO_BIG"):
 		return Errorf(Usage, "the body is too large for the server: send less, or raise its -z")
 	case err == replyError("OUT_OF_MEMORY"):
@@ -252,7 +252,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 	case err == replyError("UNKNOWN_COMMAND"):
 		return Errorf(Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return Errorf(System, "%s does not answer in time: try again, or give it longer by --timeout", c.target.Name)
+		return Errorf(System, "%s does not answer in time: try again, or raise --timeout", c.target.Name)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return Errorf(System, "%s has closed the connection: try again", c.target.Name)
 	}

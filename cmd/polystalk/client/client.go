@@ -114,5 +114,5 @@ func (r *Request) rows() string { return r.Path[strings.LastIndexByte(r.Path, '/
 // Unsupported returns the error of a request that beanstalkd's protocol does not have. what
 // completes the sentence after "cannot".
 func Unsupported(what string) error {
-	return Errorf(Usage, "beanstalkd's protocol cannot %s: that takes polystalkd with --http, which is given as --server http://HOST:PORT", what)
+	return Errorf(Usage, "beanstalkd's protocol cannot %s: use polystalkd with --http, as in --server http://HOST:PORT", what)
 }

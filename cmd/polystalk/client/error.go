@@ -21,9 +21,9 @@ const (
 // Codes is the list of exit codes in the help of verbs that talk to servers.
 const Codes = `Exit codes:
   0    done
-  1    some of it was not done; health: the server is not well
+  1    some of it was not done; health: the server is not healthy
   2    there is nothing with this name, or nothing matches
-  3    refused: the server wants a token, or one with more rights
+  3    refused: the server needs a token, or one with more rights
   4    not confirmed
   5    unknown command or flag, bad argument, or the server does not have the operation
   10   a directory cannot be used: it is in use, missing, not empty, or holds no journal

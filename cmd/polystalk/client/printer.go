@@ -38,11 +38,11 @@ func (p *Printer) Check() error {
 	}
 	switch {
 	case !slices.Contains(Formats, p.Format):
-		return Errorf(Usage, "-o %q is no format: give one of %s", p.Format, strings.Join(Formats, ", "))
+		return Errorf(Usage, "-o %q is not a format: give one of %s", p.Format, strings.Join(Formats, ", "))
 	case p.Filter == "":
 		return nil
 	case p.Format != "json" && p.Format != "jsonl":
-		return Errorf(Usage, "--jq goes with -o json or -o jsonl, not with -o %s", p.Format)
+		return Errorf(Usage, "--jq works with -o json or -o jsonl, not with -o %s", p.Format)
 	}
 	q, err := gojq.Parse(p.Filter)
 	if err != nil {

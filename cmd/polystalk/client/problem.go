@@ -96,7 +96,7 @@ func ProblemError(p *admin.Problem) error {
 	case slug == admin.NoToken.Slug:
 		code, remedy = Refused, "give one by --token-file or POLYSTALK_TOKEN_FILE"
 	case slug == admin.Draining.Slug:
-		what, remedy = "the server drains, and takes no new jobs", "put them on another one, or end it by polystalk drain off"
+		what, remedy = "the server is draining, and accepts no new jobs", "use another server, or end the drain with polystalk drain off"
 	case p.Status == http.StatusForbidden || p.Status == http.StatusMisdirectedRequest:
 		code = Refused
 	case p.Status == http.StatusNotFound:
@@ -122,7 +122,7 @@ func (c *httpServer) foreign(res *http.Response) error {
 	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
 		what += ", and points to " + to
 	}
-	return Errorf(System, "%s is no polystalkd with --http: %s: give the address of its --http by %s", c.target.Name, what, serverFlag)
+	return Errorf(System, "%s is not polystalkd's --http: %s: give the address of its --http by %s", c.target.Name, what, serverFlag)
 }
 
 // unreachable returns the error for a server that does not answer, or does not speak HTTP.
@@ -137,13 +137,13 @@ func (c *httpServer) unreachable(err error) error {
 	}
 	switch {
 	case errors.Is(err, errSlow):
-		remedy = "try again, or give it longer by --timeout"
+		remedy = "try again, or raise --timeout"
 	case strings.Contains(text, "malformed HTTP"):
-		remedy = "a server that speaks beanstalkd's protocol is given as beanstalk://HOST:PORT"
+		remedy = "write a server of beanstalkd's protocol as beanstalk://HOST:PORT"
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
 		remedy = "is that the address of polystalkd's --http? If so, try again"
 	case strings.Contains(text, "HTTP response to HTTPS"):
-		remedy = "it is given as http://HOST:PORT"
+		remedy = "write it as http://HOST:PORT"
 	case errors.Is(err, fs.ErrPermission):
 		remedy = "ask as root, or as the account that the server runs as"
 	case c.target.Network == "unix":
@@ -151,5 +151,5 @@ func (c *httpServer) unreachable(err error) error {
 	case strings.Contains(text, "x509:"):
 		remedy = "give the name that its certificate has, and its authority by SSL_CERT_FILE"
 	}
-	return Errorf(System, "%s cannot be asked: %s: %s", c.target.Name, text, remedy)
+	return Errorf(System, "%s cannot be reached: %s: %s", c.target.Name, text, remedy)
 }

@@ -40,7 +40,7 @@ func parseTarget(name string) (Target, error) {
 				path = path[2:] // unix:///run/… is as good as unix:/run/…
 			}
 			if path == "" || strings.HasPrefix(path, "//") {
-				return bad("names no socket")
+				return bad("has no socket path")
 			}
 			t := Target{Network: "unix", Address: path, Name: name}
 			if http {
@@ -51,7 +51,7 @@ func parseTarget(name string) (Target, error) {
 	}
 	u, err := url.Parse(name)
 	if err != nil || u.Host == "" {
-		return bad("is no address")
+		return bad("is not an address")
 	}
 	switch {
 	case u.User != nil:
@@ -63,14 +63,14 @@ func parseTarget(name string) (Target, error) {
 	port := u.Port()
 	switch standard, ok := ports[u.Scheme]; {
 	case !ok:
-		return bad("begins with a scheme that is unknown")
+		return bad("has an unknown scheme")
 	case u.Hostname() == "":
-		return bad("names no host")
+		return bad("has no host")
 	case port == "":
 		port = standard
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return bad("has no port that can be")
+		return bad("has an invalid port")
 	}
 	t := Target{Network: "tcp", Address: net.JoinHostPort(u.Hostname(), port), Name: name}
 	if u.Scheme == "beanstalk" {

@@ -61,7 +61,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 			p.server = by + "://" + serving(t, relaying(map[string]string{"http": strings.TrimPrefix(http.server, "http://"), "beanstalk": s.Listen[0]}[by], 20_000, cancel))
 			o := p.within(ctx, "import", file, "--skip", "0")
 			cancel()
-			found := regexp.MustCompile(`^polystalk: interrupted: (\d+) jobs put; go on with --skip (\d+)\n$`).FindStringSubmatch(o.stderr)
+			found := regexp.MustCompile(`^polystalk: interrupted: (\d+) jobs put; continue with --skip (\d+)\n$`).FindStringSubmatch(o.stderr)
 			if o.code != client.NotDone || found == nil || found[1] != found[2] {
 				t.Fatalf("%d, %q", o.code, o.stderr)
 			}

@@ -149,7 +149,7 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 	}{
 		{[]string{"journal"}, "missing"}, {[]string{"journal", "eat"}, `unknown command "eat"`}, {[]string{"journal", "verify"}, "DIR is missing"},
 		{[]string{"journal", "verify", "--fast", "a"}, "--fast"}, {[]string{"journal", "verify", "a", "b"}, `unknown argument "b"`},
-		{[]string{"journal", "salvage", "a"}, "NEWDIR is missing"}, {[]string{"journal", "verify", ""}, "is empty"}, {[]string{"journal", "verify", "a", "-o", "json"}, "--output is about servers"},
+		{[]string{"journal", "salvage", "a"}, "NEWDIR is missing"}, {[]string{"journal", "verify", ""}, "is empty"}, {[]string{"journal", "verify", "a", "-o", "json"}, "--output is for verbs that talk to servers"},
 		{[]string{"stats", "--fast"}, "--fast"},
 	} {
 		p.says(tt.want, client.Usage, tt.args...)

@@ -43,7 +43,7 @@ func TestBadServersGetALineWithARemedy(t *testing.T) {
 		return serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)); _, _ = io.WriteString(conn, text) })
 	}
 	const hello = "USING default\r\n"
-	const late = "does not answer in time: try again, or give it longer by --timeout"
+	const late = "does not answer in time: try again, or raise --timeout"
 	for _, tt := range []struct {
 		about, server string
 		code          int
@@ -60,25 +60,25 @@ func TestBadServersGetALineWithARemedy(t *testing.T) {
 		{"half an answer", "beanstalk://" + replying(t, "USING"), client.System, late},
 		{"a hanging beanstalkd", "beanstalk://" + replying(t, hello), client.System, late},
 		{"a closed connection", "beanstalk://" + closes(""), client.System, "has closed the connection"},
-		{"another protocol", "beanstalk://" + closes("H"), client.System, "does not speak beanstalkd's protocol: it answers \"H\": polystalkd's"},
+		{"another protocol", "beanstalk://" + closes("H"), client.System, "does not speak beanstalkd's protocol: it answers \"H\": write polystalkd's"},
 		{"a negative size", "beanstalk://" + replying(t, hello+"OK -5\r\n"), client.System, "announces"},
 		{"no size", "beanstalk://" + replying(t, hello+"OK\r\n"), client.System, "announces"},
 		{"a size that is too large", "beanstalk://" + replying(t, hello+"OK 65537\r\n"), client.System, "announces"},
 		{"a long line", "beanstalk://" + replying(t, hello+strings.Repeat("x", 5000)), client.System, `it answers "xxx`},
 		{"another reply", "beanstalk://" + replying(t, hello+"FOUND 1 5\r\nabcde\r\n"), client.System, `it answers "FOUND"`},
 		{"no statistics", "beanstalk://" + replying(t, hello+"OK 4\r\n---\n\r\n"), client.System, "answers without current-jobs-ready"},
-		{"beanstalkd for HTTP", "http://" + replying(t, "UNKNOWN_COMMAND\r\n"), client.System, "given as beanstalk://HOST:PORT"},
+		{"beanstalkd for HTTP", "http://" + replying(t, "UNKNOWN_COMMAND\r\n"), client.System, "protocol as beanstalk://HOST:PORT"},
 		{"our beanstalkd for HTTP", "http://" + s.Listen[0], client.System, "is that the address of polystalkd's --http?"},
-		{"HTTP for beanstalkd", "beanstalk://" + replying(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "given as http://HOST:PORT"},
-		{"HTTP for HTTPS", strings.Replace(content(200, "text/html", "x"), "http:", "https:", 1), client.System, "given as http://HOST:PORT"},
+		{"HTTP for beanstalkd", "beanstalk://" + replying(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "--http as http://HOST:PORT"},
+		{"HTTP for HTTPS", strings.Replace(content(200, "text/html", "x"), "http:", "https:", 1), client.System, "write it as http://HOST:PORT"},
 		{"an unknown certificate", tls.URL, client.System, "SSL_CERT_FILE"},
 		{"a page", content(200, "text/html; charset=utf-8", "<p>"), client.System, "it answers 200 OK, text/html"},
 		{"no page", content(404, "text/plain", "404"), client.System, "it answers 404 Not Found, text/plain"},
 		{"a login", content(302, "text/html", ""), client.System, "points to https://elsewhere.example"},
-		{"no JSON", content(200, "application/json", "{"), client.System, "is no polystalkd"},
+		{"no JSON", content(200, "application/json", "{"), client.System, "is not polystalkd's --http"},
 		{"nothing", content(204, "application/json", ""), client.System, "answers nothing"},
 		{"an unknown problem", content(418, "application/problem+json", `{"type":"/problems/x","title":"It is\u001b[2J so","status":418,"remedy":"do\nthat"}`), client.Usage, `It is\x1B[2J so: do\nthat`},
-		{"an empty problem", content(500, "application/problem+json", "{}"), client.System, "is no polystalkd"},
+		{"an empty problem", content(500, "application/problem+json", "{}"), client.System, "is not polystalkd's --http"},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +158,7 @@ func TestInterruptsEndACommandSoon(t *testing.T) {
 		})
 		want := "polystalk: interrupted\n"
 		if strings.Contains(args, "remove") || strings.Contains(args, "kick") {
-			want = "polystalk: interrupted: what was done stays done\n"
+			want = "polystalk: interrupted: changes so far remain\n"
 		}
 		p := &program{t: t, server: by + "://" + address}
 		if o := p.within(ctx, append(strings.Fields(args), "--timeout", "1h")...); o.code != client.NotDone || o.stderr != want {

@@ -151,8 +151,8 @@ func TestTerminal(t *testing.T) {
 	x.types("\x03")
 	x.sees("cancelling operation 7")
 	x.sees("polystalk ops 7")
-	x.sees("kick: 300 of 400 jobs (left alone: 2 gone)")
-	x.sees("goes on with the rest")
+	x.sees("kick: 300 of 400 jobs (skipped: 2 gone)")
+	x.sees("repeat the command for the rest")
 	x.ends(1)
 	if e.cancelled.Load() != 1 {
 		t.Errorf("cancelled %d times", e.cancelled.Load())

@@ -46,7 +46,7 @@ func Backup(ctx context.Context, timeout time.Duration, socket, to string, out i
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return client.Errorf(client.System, "the server on %s cannot be asked: %v: is polystalkd running there, with --cluster-listen?", filepath.Dir(socket), patience.Cause(errors.Unwrap(err)))
+		return client.Errorf(client.System, "the server on %s cannot be reached: %v: is polystalkd running there, with --cluster-listen?", filepath.Dir(socket), patience.Cause(errors.Unwrap(err)))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

@@ -19,8 +19,8 @@ import (
 var exportCommand = Command{
 	Use:   "export DIR OUT",
 	Short: "write the jobs as files that beanstalkd can start from",
-	Long: `Writes all jobs of the journal in DIR to OUT, for beanstalkd -b OUT: the way back. OUT
-must be empty or not exist. DIR does not change. beanstalkd's account must own the files.
+	Long: `Writes all jobs of the journal in DIR to OUT, for a return to beanstalkd -b OUT. OUT must
+be empty or not exist. DIR does not change. beanstalkd's account must own the files.
 
 The output lists what beanstalkd cannot keep: paused tubes, a highest id above the ids of
 the jobs, and bodies for which it needs a larger -z. beanstalkd adds one to the buries of
@@ -73,7 +73,7 @@ func export(dir, to string, out io.Writer) error {
 		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets the pause\n", name, nano(r.paused[name].until))
 	}
 	if high := v.Globals.HighID; high > uint64(highest) {
-		fmt.Fprintf(out, "warning: ids up to %d have been used up, by jobs that are gone: beanstalkd goes on from %d, and uses ids again\n", high, highest+1)
+		fmt.Fprintf(out, "warning: deleted jobs used ids up to %d: beanstalkd continues from %d, and reuses ids\n", high, highest+1)
 	}
 	fmt.Fprintf(out, "written: %s, %s, in %s: start beanstalkd -b %s", counted(done.Jobs, "job", "jobs"), counted(done.Bytes, "byte", "bytes"), to, to)
 	if done.MaxJobSize > 0 {

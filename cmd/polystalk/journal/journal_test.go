@@ -280,8 +280,8 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 		{10, "journal verify " + filepath.Join(full, "file"), "not a directory"},
 		{10, "journal salvage " + full + " " + none, "holds no journal"},
 		{10, "journal salvage " + dir + " " + full, "is not empty"},
-		{10, "journal salvage " + dir + " " + dir, "lies in"},
-		{10, "journal export " + dir + " " + filepath.Join(dir, "out"), "lies in"},
+		{10, "journal salvage " + dir + " " + dir, "which must not change"},
+		{10, "journal export " + dir + " " + filepath.Join(dir, "out"), "which must not change"},
 		{10, "journal export " + dir + " " + full, "is not empty"},
 		{10, "journal export " + dir + " " + filepath.Join(none, "out"), "cannot be made"},
 	} {

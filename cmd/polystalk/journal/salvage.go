@@ -66,7 +66,7 @@ func salvage(dir, newDir string, out io.Writer) error {
 	if n := len(r.paused); n > 0 {
 		fmt.Fprintf(out, ", %s", counted(n, "paused tube", "paused tubes"))
 	}
-	fmt.Fprintf(out, "; ids go on from %d\n", w.highID+1)
+	fmt.Fprintf(out, "; ids continue from %d\n", w.highID+1)
 	return t.close()
 }
 
@@ -84,7 +84,7 @@ func foreignLogs(s *source) (bool, error) {
 	}
 	last := files[len(files)-1].Number
 	if s.survey.Globals.Imported < last && len(s.survey.Losses) == 0 {
-		return false, client.Errorf(client.Dir, "%s holds a journal and files of beanstalkd's, up to binlog.%d, which are not in the journal: copy one of the two elsewhere, and salvage the copy", s.dir, last)
+		return false, client.Errorf(client.Dir, "%s holds a journal and files of beanstalkd, up to binlog.%d, which are not in the journal: copy one of the two elsewhere, and salvage the copy", s.dir, last)
 	}
 	return false, nil
 }
@@ -104,7 +104,7 @@ func (w *rescue) readJournal(s *source, out io.Writer) error {
 	}
 	w.highID, w.imported = v.Globals.HighID, v.Globals.Imported
 	s.writeLosses(out)
-	s.writeTorn(out, "what can be read behind it is taken over")
+	s.writeTorn(out, "readable batches after it are copied")
 	var lost uint64
 	for _, l := range v.Losses {
 		bytes += max(0, l.End-l.Offset)
@@ -124,7 +124,7 @@ func (w *rescue) readJournal(s *source, out io.Writer) error {
 }
 
 // backAgain explains the consequences of a loss.
-const backAgain = "jobs that were put in what was lost are gone; jobs that were deleted there come back, and jobs that were changed there are as they were before\n"
+const backAgain = "jobs put in the lost part are gone; jobs deleted there come back, and jobs changed there have their old state\n"
 
 // readLogs reads the jobs of beanstalkd's files.
 func (w *rescue) readLogs(s *source, out io.Writer) error {
@@ -151,7 +151,7 @@ func (w *rescue) readLogs(s *source, out io.Writer) error {
 			bytes += d.Skipped
 			n++
 		}
-		fmt.Fprintf(out, "%s: %s at offset %d: %s (%s passed over)\n", what, filepath.Base(d.Path), d.Offset, d.Reason, counted(d.Skipped, "byte", "bytes"))
+		fmt.Fprintf(out, "%s: %s at offset %d: %s (%s skipped)\n", what, filepath.Base(d.Path), d.Offset, d.Reason, counted(d.Skipped, "byte", "bytes"))
 	}
 	fmt.Fprintf(out, "read: %s in %s of beanstalkd's\n", counted(c.Records, "record", "records"), counted(c.Files, "file", "files"))
 	if n == 0 {

@@ -77,10 +77,10 @@ func (s *source) journal() (*wal.Survey, error) {
 		return s.survey, nil
 	}
 	if files, err := binlog.Files(s.dir); err == nil && len(files) > 0 {
-		return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's, but files of beanstalkd's, up to binlog.%d: polystalkd -b %s takes those over",
+		return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd, but files of beanstalkd, up to binlog.%d: polystalkd -b %s imports those",
 			s.dir, files[len(files)-1].Number, s.dir)
 	}
-	return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd's", s.dir)
+	return nil, client.Errorf(client.Dir, "%s holds no journal of polystalkd", s.dir)
 }
 
 // damaged returns the error for a damaged journal; nil: no damage.
@@ -97,7 +97,7 @@ func (s *source) damaged(advice string) error {
 
 // salvageAdvice returns the remedy for damage.
 func (s *source) salvageAdvice() string {
-	return fmt.Sprintf("polystalk journal salvage %s NEWDIR takes over what can be read", s.dir)
+	return fmt.Sprintf("polystalk journal salvage %s NEWDIR copies what can be read", s.dir)
 }
 
 // writeTorn reports a torn end.

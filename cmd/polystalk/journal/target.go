@@ -24,7 +24,7 @@ type target struct {
 // openTarget makes and locks the directory. It must not be in the source, which must not change.
 func openTarget(dir, source string) (*target, error) {
 	if inside(dir, source) {
-		return nil, client.Errorf(client.Dir, "%s lies in %s, which must not change: give a directory elsewhere", dir, source)
+		return nil, client.Errorf(client.Dir, "%s is in %s, which must not change: give a directory elsewhere", dir, source)
 	}
 	t := &target{dir: dir}
 	switch err := os.Mkdir(dir, 0o755); {

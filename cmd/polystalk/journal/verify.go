@@ -10,8 +10,8 @@ import (
 var verifyCommand = Command{
 	Use:   "verify DIR",
 	Short: "check a whole journal for damage", Reads: true,
-	Long: `Reads and checks every byte. Each damage is a line with its file and offset; the search goes
-on after it. A torn end is no damage: the server ended during a write that it had not
+	Long: `Reads and checks every byte. Each damage is a line with its file and offset; the search
+continues after it. A torn end is not damage: the server ended during a write that it had not
 acknowledged, and a start cuts the end off.`,
 	New: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
 }

@@ -16,7 +16,7 @@ var keys = []struct{ key, does string }{
 	{"/", "show what matches: a part of a name, or a pattern with * ? [a-z]"},
 	{"Esc", "show all again"},
 	{"↑ ↓ PgUp PgDn Home End", "move; j k, Space b and g G do the same"},
-	{"p", "pause, and go on"},
+	{"p", "pause or continue"},
 	{"Enter", "update now"},
 	{"q", "quit"},
 }
@@ -65,7 +65,7 @@ func (m model) press(k tea.KeyPressMsg) (model, tea.Cmd) {
 		if by != "name" {
 			return m.sorted(by, !down)
 		}
-		m.message = "names are sorted from the first to the last only: go to another column by < or >"
+		m.message = "names are sorted from the first to the last only: select another column with < or >"
 	case "down", "j":
 		return m.scroll(1)
 	case "up", "k":

@@ -47,7 +47,7 @@ func (o *Options) check() (wanted, error) {
 	case o.Limit < 1 || o.Limit > rowsMax:
 		return w, client.Errorf(client.Usage, "--limit is %d: give a number from 1 to %d", o.Limit, rowsMax)
 	case !w.view.sorts(w.sort):
-		return w, client.Errorf(client.Usage, "--sort %q is no order of %s: give %s; with - in front the largest first", o.Sort, w.view.name, w.view.help)
+		return w, client.Errorf(client.Usage, "--sort %q is not an order of %s: give %s; with - in front the largest first", o.Sort, w.view.name, w.view.help)
 	}
 	return w, nil
 }

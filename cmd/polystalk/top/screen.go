@@ -167,7 +167,7 @@ func (m model) foot() string {
 	}
 	items := []string{"q quit", "? help", "/ filter", "p pause", "< > sort", "r reverse"}
 	if m.paused {
-		items[3] = "p go on"
+		items[3] = "p continue"
 		items = append([]string{"PAUSED"}, items...)
 	}
 	switch {

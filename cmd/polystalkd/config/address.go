@@ -89,7 +89,7 @@ func (c *Config) hosts(flag string, list []string, all, port string) ([]Address,
 			return nil, fault.New(fault.System, "%s: the address is empty: give %s, as in %s", a.From, kinds, a.Like)
 		}
 		if h, p, err := net.SplitHostPort(given); err == nil {
-			return nil, fault.New(fault.System, "%s: %q holds a port: give the address alone and the port with -p, as in %s %s -p %s", a.From, given, spelling, h, p)
+			return nil, fault.New(fault.System, "%s: %q includes a port: give the address alone and the port with -p, as in %s %s -p %s", a.From, given, spelling, h, p)
 		}
 		out = append(out, a)
 		portUsed = true
@@ -128,7 +128,7 @@ func (c *Config) pairs(flag string, list []string, like string, paths bool) ([]A
 			_, err = LookupPort(a.Port)
 		}
 		if err != nil {
-			return nil, fault.New(fault.Usage, "%s: %q is no address with a port: give %s, as in %s", a.From, given, kinds, like)
+			return nil, fault.New(fault.Usage, "%s: %q is not an address with a port: give %s, as in %s", a.From, given, kinds, like)
 		}
 		out = append(out, a)
 	}

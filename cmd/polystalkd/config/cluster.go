@@ -51,18 +51,18 @@ const (
 
 func (c *Config) clusterFlags(fs *pflag.FlagSet) {
 	k := &c.Cluster
-	fs.StringVar(&k.Listen, "cluster-listen", "", "be a server of a cluster, which keeps the same jobs on several servers: listen\nfor the others on `ADDR`, HOST:PORT, as in "+clusterAddress+"; needs -b (default: no cluster)")
+	fs.StringVar(&k.Listen, "cluster-listen", "", "be a server of a cluster, which replicates jobs to several servers: listen for\nthe other servers on `ADDR`, HOST:PORT, as in "+clusterAddress+"; needs -b (default: no cluster)")
 	fs.StringVar(&k.Advertise, "cluster-advertise", "", "tell the other servers to reach this one at `ADDR`, HOST:PORT, as in\njobs1.example.com:11390 (default: the address of --cluster-listen)")
 	fs.StringVar(&k.Node, "cluster-node", "", "name this server `NAME` in the cluster, as in jobs1 (default: the host name)")
 	fs.BoolVar(&k.New, "cluster-new", false, "start a new cluster with this server; once")
 	fs.StringArrayVar(&k.Join, "cluster-join", nil, "join a cluster with an empty directory, through the server at `ADDR`, HOST:PORT,\nas in "+clusterAddress+"; may be given several times")
 	fs.BoolVar(&k.Standby, "cluster-standby", false, "with --cluster-join: keep a copy, and never vote or lead")
-	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "elect another leader once the leader was silent for `TIME`")
+	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "elect a new leader after the leader was silent for `TIME`")
 	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "let a new client wait for a leader for up to `TIME`")
-	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "step down and end when the disk has not answered for `TIME`")
+	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "step down and exit when the disk has not answered for `TIME`")
 	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: no limit", c.setCatchUpRate,
 		func() int64 { return k.CatchUpRate })
-	fs.StringVar(&k.Cert, "cluster-cert", "", "speak TLS with the other servers, with the certificate in `FILE` for the name\n--cluster-node")
+	fs.StringVar(&k.Cert, "cluster-cert", "", "use TLS between the servers, with the certificate in `FILE` for the name\n--cluster-node")
 	fs.StringVar(&k.Key, "cluster-key", "", "read the key of --cluster-cert from `FILE`")
 	fs.StringVar(&k.CA, "cluster-ca", "", "trust only servers with a certificate signed by a certificate in `FILE`")
 	fs.BoolVar(&k.Plaintext, "cluster-plaintext", false, "talk to the other servers without TLS, on a private network")
@@ -108,13 +108,13 @@ func (c *Config) validateCluster() {
 	}
 	if k.Listen == "" {
 		if c.IsSet("cluster-listen") {
-			bad("cluster-listen", "the address is empty: give HOST:PORT, as in %s, or leave it out for a server that is alone", clusterAddress)
+			bad("cluster-listen", "the address is empty: give HOST:PORT, as in %s, or leave it out for a standalone server", clusterAddress)
 		}
 		defaults := newFlagSet(newConfig())
 		for _, name := range clusterFlagNames {
 			f := c.keys.all.Lookup(name)
 			if c.IsSet(name) && f.Value.String() != defaults.Lookup(name).Value.String() {
-				bad(name, "it is of no use to a server that is alone: give --cluster-listen, or leave it out")
+				bad(name, "it has no effect without --cluster-listen: give that too, or leave it out")
 			}
 		}
 		return
@@ -130,9 +130,9 @@ func (c *Config) validateCluster() {
 	case c.BinlogDir == "":
 		bad("cluster-listen", "the servers of a cluster keep their jobs on disk: give %s with a directory", c.Spelling("binlog-dir"))
 	case c.NoFsync:
-		bad("no-fsync", "a cluster acknowledges what is on the disks of a majority: leave it out")
+		bad("no-fsync", "a cluster acknowledges a change when it is on the disks of a majority: leave it out")
 	case c.FsyncEvery > 0:
-		bad("fsync-ms", "a cluster acknowledges what is on the disks of a majority: leave it out, or give 0")
+		bad("fsync-ms", "a cluster acknowledges a change when it is on the disks of a majority: leave it out, or give 0")
 	}
 	switch {
 	case k.New && len(k.Join) > 0:
@@ -188,11 +188,11 @@ func (c *Config) validateClusterTLS() {
 	}
 	switch {
 	case have != "" && want != "":
-		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give --cluster-cert, --cluster-key and --cluster-ca, or none of them", c.Origin(have), want))
+		c.found(fault.New(fault.Usage, "%s: it needs --%s as well: give --cluster-cert, --cluster-key and --cluster-ca, or none of them", c.Origin(have), want))
 	case have != "" && k.Plaintext:
 		c.found(fault.New(fault.Usage, "%s: it contradicts --%s: leave one of the two out", c.Origin("cluster-plaintext"), have))
 	case have == "" && !k.Plaintext && !isLoopback(k.Address.Host):
-		c.found(fault.New(fault.Usage, "%s: whoever reaches %q could take the cluster over: give --cluster-cert, --cluster-key and --cluster-ca, or --cluster-plaintext on a network that nobody else is on", c.Origin("cluster-listen"), k.Listen))
+		c.found(fault.New(fault.Usage, "%s: anybody that can connect to %q could take over the cluster: give --cluster-cert, --cluster-key and --cluster-ca, or --cluster-plaintext on a private network", c.Origin("cluster-listen"), k.Listen))
 	}
 }
 
@@ -209,7 +209,7 @@ func (c *Config) clusterAddresses(flag string, list []string) (out []string) {
 			}
 			empty := host == "" && flag != "cluster-listen" || n == 0
 			if err != nil || empty {
-				c.found(fault.New(fault.Usage, "%s: %q is no address where a server of a cluster can be found: give HOST:PORT, as in %s", c.Origin(flag), a, clusterAddress))
+				c.found(fault.New(fault.Usage, "%s: %q is not the address of a cluster's server: give HOST:PORT, as in %s", c.Origin(flag), a, clusterAddress))
 				return nil
 			}
 			if !slices.Contains(out, a) {

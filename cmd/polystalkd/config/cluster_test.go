@@ -16,8 +16,8 @@ func TestClusterIsRefused(t *testing.T) {
 		args string
 		says []string // all in one fault
 	}{
-		{"--cluster-new", []string{"--cluster-new", "alone", "give --cluster-listen"}},
-		{"--cluster-timeout 1s", []string{"--cluster-timeout", "give --cluster-listen"}},
+		{"--cluster-new", []string{"--cluster-new", "no effect", "without --cluster-listen"}},
+		{"--cluster-timeout 1s", []string{"--cluster-timeout", "without --cluster-listen"}},
 		{"-b /d --cluster-listen=", []string{"--cluster-listen", "empty", "leave it out"}},
 		{"-b /d --cluster-listen 127.0.0.1", []string{`"127.0.0.1"`, "HOST:PORT"}},
 		{"-b /d --cluster-listen 127.0.0.1:0", []string{`"127.0.0.1:0"`, "HOST:PORT"}},
@@ -32,7 +32,7 @@ func TestClusterIsRefused(t *testing.T) {
 		{"-b /d --cluster-plaintext --cluster-listen [::]:1", []string{`"[::]:1"`, "give --cluster-advertise"}},
 		{"-b /d --cluster-plaintext --cluster-listen :1", []string{`":1"`, "give --cluster-advertise"}},
 		{"-b /d --cluster-listen 10.0.0.1:1", []string{`"10.0.0.1:1"`, "give --cluster-cert", "--cluster-plaintext"}},
-		{good + " --cluster-cert c", []string{"--cluster-cert", "without --cluster-ca", "none of them"}},
+		{good + " --cluster-cert c", []string{"--cluster-cert", "needs --cluster-ca", "none of them"}},
 		{good + " --cluster-cert c --cluster-key k --cluster-ca a --cluster-plaintext", []string{"--cluster-plaintext", "leave one of the two out"}},
 		{good + " --cluster-node a/b", []string{"--cluster-node", `"a/b"`, "use 1 to 63 of a-z"}},
 		{"-b /d --cluster-listen 127.0.0.1:1 --cluster-node N1", []string{"--cluster-node", `"N1"`, "a-z"}},

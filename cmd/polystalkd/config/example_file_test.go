@@ -16,13 +16,13 @@ const exampleFile = "../polystalkd.toml"
 
 const exampleHead = `# polystalkd --config /etc/polystalkd/polystalkd.toml
 #
-# Every key is a flag of polystalkd, without the dashes. What is commented out here is what
-# holds without it, or an example where that is nothing. Files of the directory
-# polystalkd.toml.d whose names end in .toml are read after this one, by their names, and
-# replace what stands here; variables of the environment replace that, and flags all.
-# polystalkd --check-config=print --config FILE shows what comes of it.
+# Every key is a flag of polystalkd, without the dashes. A key in a comment shows its
+# default, or an example if there is none. The files *.toml in the directory
+# polystalkd.toml.d are read after this one, sorted by name. A later file has precedence over
+# an earlier one, environment variables over files, and flags over both.
+# polystalkd --check-config=print --config FILE shows the settings in effect.
 #
-# SIGHUP reads all of it again. Some keys hold at once then, the others after a restart.
+# SIGHUP reads all files again. Some keys apply at once, the others after a restart.
 `
 
 // exampleText is what the example file is to hold.
@@ -40,7 +40,7 @@ func exampleText(t *testing.T) string {
 		if o.Live {
 			when = "at once"
 		}
-		fmt.Fprintf(&b, "\n%s#%s\n", wrapped(o.Text+". Holds "+when+"."), o.Line)
+		fmt.Fprintf(&b, "\n%s#%s\n", wrapped(o.Text+". Applies "+when+"."), o.Line)
 	}
 	return b.String()
 }

@@ -83,9 +83,9 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 		{"two files", "loops = 'x'\n", []string{"b.toml", "\nportt = 1\n", "a.toml", "shards = true"}, []string{
 			":1|loops|whole number", ".d/a.toml:1|shards|whole number|shards = true", ".d/b.toml:2|unknown key|write port"}},
 		{"no TOML behind others", "loops = 'x'\nport =\n", []string{"b.toml", "shards = 6\n"}, []string{":1|loops|whole number", ":2|write a key", ".d/b.toml:1|power of two"}},
-		{"twice", "port = 1\nport = 2\n", nil, []string{":2|port stands in line 1 already: leave one"}},
+		{"twice", "port = 1\nport = 2\n", nil, []string{":2|port is already set in line 1: leave one"}},
 		{"contradiction", "fsync-ms = 5\nno-fsync = true\n", nil, []string{":2|no-fsync contradicts fsync-ms in line 1"}},
-		{"an address", "listen = ['127.0.0.1:11300']\nport = 'x'\ngearman-listen = ['y']\n", nil, []string{":1|holds a port|listen = [", ":3|no address with a port|gearman-listen"}},
+		{"an address", "listen = ['127.0.0.1:11300']\nport = 'x'\ngearman-listen = ['y']\n", nil, []string{":1|includes a port|listen = [", ":3|not an address with a port|gearman-listen"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := confFile(t, tt.text, tt.more...)

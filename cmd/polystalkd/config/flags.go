@@ -70,28 +70,28 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	fs.StringArrayVarP(&c.Listen, "listen", "l", nil,
 		"listen on `ADDR`: a name, an IP address or unix:PATH;\nmay be given several times (default 0.0.0.0)")
 	fs.StringVarP(&c.Port, "port", "p", portDefault, "listen on TCP `PORT`")
-	fs.StringVarP(&c.User, "user", "u", "", "become `USER`, with its groups, once listening")
+	fs.StringVarP(&c.User, "user", "u", "", "switch to `USER` and its groups after listening")
 	number(fs, "max-job-size", "z", fmt.Sprintf("accept jobs of up to `BYTES`, at most %d (default %d)", jobSizeMax, jobSizeDefault), c.setJobSize,
 		func() int64 { return int64(c.MaxJobSize) })
 	fs.StringVarP(&c.BinlogDir, "binlog-dir", "b", "", "keep jobs in a journal in `DIR`; a change is acknowledged\nonce it is on the disk, and nothing acknowledged is lost")
-	number(fs, "fsync-ms", "f", "acknowledge changes at once and flush the journal within `MS`: a power\ncut can lose that much, the end of the process nothing; 0: as without -f", c.setFsync, c.fsyncMS)
-	truth(fs, "no-fsync", "F", "acknowledge changes at once and leave flushing to the kernel: a power\ncut can lose about 30 seconds, the end of the process nothing", c.setNoFsync,
+	number(fs, "fsync-ms", "f", "acknowledge changes at once and flush the journal within `MS`: a power\ncut can lose that much, a crash of the process nothing; 0: as without -f", c.setFsync, c.fsyncMS)
+	truth(fs, "no-fsync", "F", "acknowledge changes at once and leave flushing to the kernel: a power\ncut can lose about 30 seconds, a crash of the process nothing", c.setNoFsync,
 		func() bool { return c.NoFsync })
-	number(fs, "binlog-size", "s", fmt.Sprintf("let a file of the journal have `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize,
+	number(fs, "binlog-size", "s", fmt.Sprintf("use journal files of `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize,
 		func() int64 { return c.BinlogSize })
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
 	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
-	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` connections of clients at once, or hand on to the server of a\ncluster that leads, which counts them as well; 0: from the descriptor limit")
-	number(fs, "connection-memory", "", "let all connections together keep `BYTES` besides jobs: commands sent ahead,\nunfinished bodies, unread replies; 0: a quarter of the memory there is", c.setConnectionMemory,
+	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` client connections at once; a follower counts those that it\nforwards to the leader, which counts them too; 0: from the descriptor limit")
+	number(fs, "connection-memory", "", "limit the memory of all connections together to `BYTES`, without jobs: pipelined\ncommands, unfinished bodies, unread replies; 0: a quarter of the machine's memory", c.setConnectionMemory,
 		func() int64 { return c.ConnectionMemory })
 	c.gearmanFlags(fs)
 	c.httpFlags(fs)
 	c.clusterFlags(fs)
-	fs.StringVar(&c.LogLevel, "log-level", "info", "log from `LEVEL` on: debug, info, warn or error")
+	fs.StringVar(&c.LogLevel, "log-level", "info", "log `LEVEL` and above: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
 	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
 	fs.StringVar(&c.File, "config", "", "read options from `FILE`, in TOML, then from FILE.d/*.toml;\nSIGHUP reads them again")
-	fs.Var((*check)(&c.Check), "check-config", "check all that can be checked and exit; `HOW` is only, or print to\nshow what is in effect, and where it comes from")
+	fs.Var((*check)(&c.Check), "check-config", "check the configuration and exit; `HOW` is only, or print to show\nthe settings in effect and their origins")
 	fs.Lookup("check-config").NoOptDefVal = string(CheckOnly)
 	fs.BoolVar(&c.CheckArgs, "check-args", false, "check flags, variables and files and exit")
 	fs.BoolFuncP("version", "v", "show the version and exit", stopWith(ErrVersion))
@@ -190,7 +190,7 @@ func explain(err error, help string) error {
 				name += " in -" + group
 			}
 		}
-		return fault.New(fault.Usage, "unknown flag %s: leave it out, or see %s for the flags there are", name, help)
+		return fault.New(fault.Usage, "unknown flag %s: leave it out, or see %s for all flags", name, help)
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
 		kind, _ := pflag.UnquoteUsage(f)
@@ -199,7 +199,7 @@ func explain(err error, help string) error {
 		f := invalid.GetFlag()
 		return fault.New(fault.Usage, "flag %s: %s", spelling(f), complaint(f, invalid.GetValue(), err, help))
 	case errors.As(err, &syntax):
-		return fault.New(fault.Usage, "unknown flag %s: see %s for the flags there are", syntax.GetSpecifiedFlag(), help)
+		return fault.New(fault.Usage, "unknown flag %s: see %s for all flags", syntax.GetSpecifiedFlag(), help)
 	}
 	return fault.New(fault.Usage, "%v: see %s", err, help)
 }
@@ -318,13 +318,12 @@ Use: polystalkd [FLAGS]
      polystalkd help [gearmand]     show this text, or gearmand's flags, and exit
 
 %s
-A journal that is at rest is looked after with polystalk; see polystalk --help.
-Every flag that says how the server is to be is also read from the environment, as
-%sLISTEN or %sMAX_JOB_SIZE, and from the files of --config, as the
-key listen or max-job-size. A flag on the command line wins over both, the environment
-over files.
-SIGHUP reads files again and applies what can be applied. SIGUSR1 stops new jobs from
-being accepted. SIGTERM and SIGINT end the server.
+To inspect or repair a journal while no server runs, see polystalk --help.
+Settings are also read from the environment, as %sLISTEN or
+%sMAX_JOB_SIZE, and from the files of --config, as the key listen or
+max-job-size. The command line has precedence over both, the environment over files.
+SIGHUP reads files again and applies the settings that need no restart. SIGUSR1 makes
+the server refuse new jobs. SIGTERM and SIGINT end the server.
 `, newFlagSet(&Config{}).FlagUsages(), envPrefix, envPrefix)
 }
 

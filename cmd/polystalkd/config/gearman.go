@@ -29,16 +29,16 @@ type gearmanConfig struct {
 func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	g := &c.Gearman
 	fs.StringArrayVar(&g.Listen, "gearman-listen", nil,
-		"speak Gearman on `ADDR`, HOST:PORT, as in 127.0.0.1:4730;\nmay be given several times (default: not at all)")
+		"serve Gearman on `ADDR`, HOST:PORT, as in 127.0.0.1:4730;\nmay be given several times (default: not at all)")
 	fs.StringVar(&g.Prefix, "gearman-prefix", "", "begin Gearman's job handles with `PREFIX` (default H: and the host's\nname, or the cluster's number)")
 	fs.IntVar(&g.Retries, "gearman-retries", 0, "fail a Gearman job that has lost its worker `N` times; 0: never")
-	fs.IntVar(&g.Wakeup, "gearman-wakeup", 0, "tell `N` sleeping Gearman workers of a job; 0: all")
+	fs.IntVar(&g.Wakeup, "gearman-wakeup", 0, "wake `N` sleeping Gearman workers for a job; 0: all")
 	fs.BoolVar(&g.Exceptions, "gearman-exceptions", false, "send exceptions to every Gearman client")
-	fs.StringVar(&g.Failed, "gearman-failed", "drop", "`WHAT` becomes of background jobs that fail: drop or bury")
+	fs.StringVar(&g.Failed, "gearman-failed", "drop", "do `WHAT` with failed background jobs: drop or bury")
 	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "accept the command shutdown from `CLIENTS`: local, any or none")
 	g.MaxBody = gearman.DefaultMaxBody
-	number(fs, "gearman-max-body", "", fmt.Sprintf("take Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody), get(&g.MaxBody))
-	numberOrNone(fs, "gearman-max-unread", "", "cut Gearman clients off that leave `BYTES` from workers unread (default twice\nthe largest body)", setBytes(&g.MaxUnread), get(&g.MaxUnread))
+	number(fs, "gearman-max-body", "", fmt.Sprintf("accept Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody), get(&g.MaxBody))
+	numberOrNone(fs, "gearman-max-unread", "", "disconnect Gearman clients that leave `BYTES` from workers unread (default\ntwice the largest body)", setBytes(&g.MaxUnread), get(&g.MaxUnread))
 }
 
 func get(from *uint32) func() int64 { return func() int64 { return int64(*from) } }

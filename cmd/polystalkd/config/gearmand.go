@@ -124,8 +124,8 @@ func (g *gearmandFlags) readPort(lookupEnv func(string) (string, bool)) {
 
 // elsewhere maps the prefixes of gearmand's flags for missing features to a remedy.
 var elsewhere = []struct{ begin, remedy string }{
-	{"ssl", "TLS is not spoken: leave it out, and put a TLS proxy such as stunnel before the port, with --gearman-shutdown none"},
-	{"http-", "jobs are not submitted by HTTP: leave it out, and submit with a Gearman client"},
+	{"ssl", "TLS is not supported: leave it out, and use a TLS proxy such as stunnel, with --gearman-shutdown none"},
+	{"http-", "submission by HTTP is not supported: leave it out, and submit with a Gearman client"},
 	{"libmemcached-", storeRemedy},
 	{"libsqlite3-", storeRemedy},
 	{"libpq-", storeRemedy},
@@ -135,7 +135,7 @@ var elsewhere = []struct{ begin, remedy string }{
 	{"mysql-", storeRemedy},
 }
 
-const storeRemedy = "jobs are not kept in databases: leave it out, and give --journal DIR to keep background jobs in files in that directory"
+const storeRemedy = "databases are not supported: leave it out, and give --journal DIR to keep background jobs in files in that directory"
 
 // explainGearmand is like explain, with remedies for gearmand's flags that do not exist here.
 func explainGearmand(err error, help string) error {
@@ -219,8 +219,9 @@ Flags of polystalkd:
 Accepted without effect:
 %s
 Flags of gearmand for TLS, HTTP and databases are refused. The file of options
-holds flags as on the command line, which wins. GEARMAND_PORT is the port unless
-a flag sets it. The files of --config have the long flags as keys; all others win.
+has flags as on the command line, which has precedence. GEARMAND_PORT is the port
+unless a flag sets it. The files of --config have the long flags as keys, and the
+lowest precedence.
 SIGTERM and SIGINT end the server. SIGUSR1 refuses new connections and ends it
 when no job is left. SIGHUP opens the log file and reads the files of --config again.
 `, name, g.theirs.FlagUsages(), g.own.FlagUsages(), g.unused.FlagUsages())

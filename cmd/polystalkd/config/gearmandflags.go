@@ -64,11 +64,11 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	take(fs, "gearman-prefix", "job-handle-prefix", "")
 	take(fs, "gearman-exceptions", "exceptions", "")
 	fs.FuncP("queue-type", "q", "keep jobs in `NAME`: only builtin; see --journal (default builtin)", setQueueType)
-	fs.FuncP("protocol", "r", "speak `NAME` as well: nothing is left to choose", setProtocol)
+	fs.FuncP("protocol", "r", "also speak `NAME`: no other protocol is supported", setProtocol)
 	fs.StringVarP(&c.LogFile, "log-file", "l", "", "write the log to `FILE`, stderr or none (default stderr)")
 	fs.BoolVar(&c.Syslog, "syslog", false, "write the log to syslog, and to a file only with --log-file")
 	g.renamed["verbose"] = "log-level"
-	word(fs, "verbose", "", "log from `LEVEL` on: DEBUG, INFO or NOTICE, WARNING, or one\nof ERROR, CRITICAL, ALERT, FATAL (default INFO)", g.setVerbose,
+	word(fs, "verbose", "", "log `LEVEL` and above: DEBUG, INFO or NOTICE, WARNING, or one\nof ERROR, CRITICAL, ALERT, FATAL (default INFO)", g.setVerbose,
 		func() string { return c.Gearman.Verbose })
 	c.Gearman.Verbose = "INFO"
 	fs.StringVarP(&c.PidFile, "pid-file", "P", "", "write the process id to `FILE` (default: nowhere)")
@@ -99,7 +99,7 @@ func (g *gearmandFlags) ownFlags(take func(fs *pflag.FlagSet, ours, name, short 
 	take(fs, "no-fsync", "journal-no-fsync", "")
 	take(fs, "binlog-size", "journal-size", "")
 	fs.Lookup("journal-fsync-ms").Usage = strings.ReplaceAll(fs.Lookup("journal-fsync-ms").Usage, "; 0: as without -f", "")
-	fs.Lookup("journal-size").Usage = fmt.Sprintf("let a file of the journal have `BYTES` (default %d)", binlogSizeDefault)
+	fs.Lookup("journal-size").Usage = fmt.Sprintf("use journal files of `BYTES` (default %d)", binlogSizeDefault)
 	for _, name := range []string{"max-job-size", "loops", "shards", "max-connections", "connection-memory",
 		"gearman-failed", "gearman-shutdown", "gearman-max-body", "gearman-max-unread", "log-format", "config", "check-config"} {
 		take(fs, name, name, "")
@@ -161,14 +161,14 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 		set         func(n int)
 		get         func() int
 	}{
-		{"keepalive-idle", "probe after `SECONDS` without traffic; -1: as the system does (default -1)", 32767, seconds(&k.Idle), inSeconds(&k.Idle)},
-		{"keepalive-interval", "probe again after `SECONDS`; -1: as the system does (default -1)", 32767, seconds(&k.Interval), inSeconds(&k.Interval)},
-		{"keepalive-count", "give up after `N` probes; -1: as the system does (default -1)", 127, func(n int) { k.Count = n }, func() int { return k.Count }},
+		{"keepalive-idle", "probe after `SECONDS` without traffic; -1: the system's default (default -1)", 32767, seconds(&k.Idle), inSeconds(&k.Idle)},
+		{"keepalive-interval", "probe again after `SECONDS`; -1: the system's default (default -1)", 32767, seconds(&k.Interval), inSeconds(&k.Interval)},
+		{"keepalive-count", "give up after `N` probes; -1: the system's default (default -1)", 127, func(n int) { k.Count = n }, func() int { return k.Count }},
 	} {
 		number(fs, f.name, "", f.usage, func(s string) error {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < -1 || n == 0 || n > f.max {
-				return &badValue{fmt.Sprintf("give 1 to %d, or -1 for what the system does", f.max), ""}
+				return &badValue{fmt.Sprintf("give 1 to %d, or -1 for the system's default", f.max), ""}
 			}
 			if !k.Enable {
 				k.Enable, k.Idle, k.Interval, k.Count = true, -1, -1, -1
@@ -195,7 +195,7 @@ func inSeconds(d *time.Duration) func() int { return func() int { return int(*d 
 func (g *gearmandFlags) setBacklog(s string) error {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || n == 0 {
-		return &badValue{"give a whole number from 1 on", "128"}
+		return &badValue{"give a whole number of 1 or more", "128"}
 	}
 	g.c.Backlog = int(n)
 	return nil
@@ -207,11 +207,11 @@ const descriptorsMin = 64
 func (g *gearmandFlags) setDescriptors(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > math.MaxInt32 {
-		return &badValue{fmt.Sprintf("give a whole number from %d on", descriptorsMin), "65536"}
+		return &badValue{fmt.Sprintf("give a whole number of %d or more", descriptorsMin), "65536"}
 	}
 	// gearmand ignores 0 and negative numbers, and accepts too few descriptors.
 	if n > 0 && n < descriptorsMin {
-		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("flag -f: %d descriptors are too few to serve anybody; %d are allowed", n, descriptorsMin))
+		g.c.Warnings = append(g.c.Warnings, fmt.Sprintf("flag -f: %d descriptors are too few; the limit is set to %d", n, descriptorsMin))
 		n = descriptorsMin
 	}
 	g.c.Descriptors = uint64(max(n, 0))
@@ -243,7 +243,7 @@ func setQueueType(s string) error {
 
 func setProtocol(s string) error {
 	if s == "http" {
-		return &badValue{"jobs are not submitted by HTTP: leave it out, and submit with a Gearman client", ""}
+		return &badValue{"submission by HTTP is not supported: leave it out, and submit with a Gearman client", ""}
 	}
 	return &badValue{"there is no such protocol: leave it out", ""}
 }

@@ -47,13 +47,13 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "allow pages of the site `URL` to make changes by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "trust X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
 	fs.StringVar(&h.Prefix, "http-prefix", "", "remove `PATH` from the path of each HTTP request that begins with it, behind a\nproxy that serves the server below PATH and passes it on, as in /queue")
-	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep a day of history of the server and of the `N` busiest tubes in memory,\n105 kB each; 0: none, up to 1000")
+	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep a day of history of the server and of the `N` busiest tubes in memory,\n105 kB each, up to 1000; 0: none")
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show the `N` busiest tubes in /metrics; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes with names that match `GLOB` first in /metrics; may be given\nseveral times")
 	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of job bodies: full, preview (the beginning) or none;\na token with +bodies shows all of them")
 	fs.StringArrayVar(&h.Peers, "http-peer", nil, "link from the console to another server's console, `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
 	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the console's files from `DIR`, to develop the console, as in\n/src/polystalk/router/http/console")
-	fs.StringVar(&h.Cert, "http-tls-cert", "", "speak TLS instead of plain HTTP, with the certificates in `FILE`")
+	fs.StringVar(&h.Cert, "http-tls-cert", "", "use TLS instead of plain HTTP, with the certificates in `FILE`")
 	fs.StringVar(&h.Key, "http-tls-key", "", "read the key of --http-tls-cert from `FILE`")
 }
 
@@ -127,18 +127,18 @@ func (c *Config) validateHTTP() {
 	}
 	for _, name := range h.Hosts {
 		if name == "" || strings.ContainsAny(name, "/:* \t") {
-			c.found(fault.New(fault.Usage, "%s: %q is no host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name))
+			c.found(fault.New(fault.Usage, "%s: %q is not a host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name))
 		}
 	}
 	for _, origin := range h.Origins {
 		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
-			c.found(fault.New(fault.Usage, "%s: %q is no origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin))
+			c.found(fault.New(fault.Usage, "%s: %q is not an origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin))
 		}
 	}
 	for _, peer := range h.Peers {
 		name, address, _ := strings.Cut(peer, "=")
 		if u, err := url.Parse(address); name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.found(fault.New(fault.Usage, "%s: %q does not say which server is where: give its name and the address of its console, as in mail=https://ops.example.com/mail/", c.Origin("http-peer"), peer))
+			c.found(fault.New(fault.Usage, "%s: %q is not NAME=URL: give a server's name and the address of its console, as in mail=https://ops.example.com/mail/", c.Origin("http-peer"), peer))
 		}
 	}
 	if p := h.Prefix; p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "%?# ")) {
@@ -151,7 +151,7 @@ func (c *Config) validateHTTP() {
 			p, err = ip.Prefix(ip.BitLen())
 		}
 		if err != nil {
-			c.found(fault.New(fault.Usage, "%s: %q is no address and no network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given))
+			c.found(fault.New(fault.Usage, "%s: %q is neither an address nor a network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given))
 		}
 		h.ProxyNetworks = append(h.ProxyNetworks, p)
 	}
@@ -174,7 +174,7 @@ func (c *Config) validateHTTP() {
 		if h.Cert == "" {
 			have, want = want, have
 		}
-		c.found(fault.New(fault.Usage, "%s: it is of no use without --%s: give both files, or neither", c.Origin(have), want))
+		c.found(fault.New(fault.Usage, "%s: it needs --%s as well: give both files, or neither", c.Origin(have), want))
 	}
 }
 

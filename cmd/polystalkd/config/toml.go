@@ -83,7 +83,7 @@ func readFile(path string) ([]fileKey, []fileProblem) {
 }
 
 var (
-	errIrregular = errors.New("it is no regular file, and a reload reads it again")
+	errIrregular = errors.New("it is not a regular file, which a reload could read again")
 	errTooLarge  = fmt.Errorf("it has more than %d bytes", sizeMax)
 )
 
@@ -150,7 +150,7 @@ func parseTOML(path string, text []byte) ([]fileKey, []fileProblem) {
 		at := d.place(first)
 		begin = append(begin, d.lineBegin(first))
 		if e.Kind != unstable.KeyValue {
-			d.problem(at, fmt.Sprintf("there is no table %q: every key stands by itself, before any line in brackets; leave it out", name))
+			d.problem(at, fmt.Sprintf("tables such as %q are not supported: write every key before any line in brackets, and leave the table out", name))
 			break
 		}
 		found = append(found, fileKey{filePlace: at, Key: name})
@@ -177,7 +177,7 @@ func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
 			continue
 		}
 		if was := slices.IndexFunc(found[:i], func(o fileKey) bool { return o.Key == e.Key }); was >= 0 {
-			d.problem(e.filePlace, fmt.Sprintf("%s stands in line %d already: leave one of the two out", e.Key, found[was].Line))
+			d.problem(e.filePlace, fmt.Sprintf("%s is already set in line %d: leave one of the two out", e.Key, found[was].Line))
 			continue
 		}
 		if len(m) == 0 {

@@ -29,9 +29,9 @@ func TestProblemsHaveALineEach(t *testing.T) {
 		{"no equals sign", "port 11300\n", []string{"1|port 11300|expected '='|port = 11300"}, ""},
 		{"open string", "a = \"x\nb = 1\n", []string{"1|a = \"x|new lines"}, ""},
 		{"two on a line", "a = 1 b = 2\n", []string{"1|expected newline"}, ""},
-		{"twice", "a = 1\n\n# c\na = 2\nb = 3\na = 4\n", []string{"4|a = 2|line 1 already|leave one", "6|line 1 already"}, "a b"},
-		{"table", "a = 1\n[tube]\nb = 2\n", []string{"2|[tube]|no table \"tube\"|leave it out"}, "a"},
-		{"array of tables", "[[tube]]\nb = 2\n", []string{"1|no table \"tube\""}, ""},
+		{"twice", "a = 1\n\n# c\na = 2\nb = 3\na = 4\n", []string{"4|a = 2|already set in line 1|leave one", "6|already set in line 1"}, "a b"},
+		{"table", "a = 1\n[tube]\nb = 2\n", []string{"2|[tube]|tables such as \"tube\"|leave the table out"}, "a"},
+		{"array of tables", "[[tube]]\nb = 2\n", []string{"1|tables such as \"tube\""}, ""},
 		{"bad number", "a = 1__0\n", []string{"1|between underscores"}, ""},
 		{"bad values", "b = 99999999999999999999\nc = 1\nd = [\n1,\n2020-13-45]\n", []string{"1|too large|correct the value of b", "5|2020-13-45]|impossible date"}, "c"},
 		{"not UTF-8", "a = 1\nb = \"\xff\"\n", []string{"2|b = \"\ufffd\"|UTF-8"}, "a"},
@@ -91,7 +91,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "no such file",
 		dir:                        "is a directory",
-		pipe:                       "no regular file",
+		pipe:                       "not a regular file",
 		"/dev/zero":                "more than 1048576 bytes",
 		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", sizeMax+1)): "more than 1048576 bytes",
 	} {

@@ -76,7 +76,7 @@ func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.Fi
 	made, err := os.Lstat(path)
 	if err != nil {
 		l.Close()
-		return nil, nil, fmt.Errorf("the socket vanished at once (%w): choose a directory that nobody cleans", err)
+		return nil, nil, fmt.Errorf("the socket vanished at once (%w): choose a directory that no program cleans up", err)
 	}
 	return l, made, nil
 }

@@ -150,10 +150,10 @@ func TestEveryEndComesInTime(t *testing.T) {
 			l.start(flags[l]...)
 		}},
 		{"deposed", func(t *testing.T, l *node, others []*node) {
-			was := strings.Count(l.LogText(), "beginning anew")
+			was := strings.Count(l.LogText(), "restarting in the same process")
 			holdPuts(t, l, others)
 			since := time.Now()
-			eventually(t, "it restarts", func() bool { return strings.Count(l.LogText(), "beginning anew") > was })
+			eventually(t, "it restarts", func() bool { return strings.Count(l.LogText(), "restarting in the same process") > was })
 			if took := time.Since(since); took > 7*time.Second+endWithin { // the server still leads at the beginning of that time
 				t.Errorf("it took %v to restart", took)
 			}

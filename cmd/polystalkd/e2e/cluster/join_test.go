@@ -154,7 +154,7 @@ func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	}
 	first.restart()
 	second.start()
-	second.WaitLog("beginning anew")
+	second.WaitLog("restarting in the same process")
 	awaitCopy(t, first, "jobs2", "standby")
 	first.work(50, 100, false)
 	awaitCopy(t, first, "jobs2", "standby")

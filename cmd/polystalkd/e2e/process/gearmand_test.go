@@ -78,7 +78,7 @@ func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 	conn := daemon.Dial(t, gear)
 	daemon.Says(t, conn, bg, created("1"))
 	s.Signal(syscall.SIGUSR1)
-	logged(t, s, "no new connections are accepted; it ends when no job is left")
+	logged(t, s, "no new connections are accepted; the server ends when no job is left")
 	for _, addr := range []string{gear, s.Listen[0]} {
 		if late, err := net.DialTimeout("tcp", addr, daemon.Hang); err == nil {
 			late.Close()
@@ -139,7 +139,7 @@ func TestGearmandLimitsDescriptors(t *testing.T) {
 	for n, raised := range map[string]bool{"4": true, "63": true, "0": false, "-1": false} {
 		s, gear := daemon.GearmandWith(t, "-f", n)
 		daemon.Says(t, daemon.Dial(t, gear), "status\n", ".\n")
-		if s.LogHas("flag -f: "+n+" descriptors are too few to serve anybody; 64 are allowed") != raised {
+		if s.LogHas("flag -f: "+n+" descriptors are too few; the limit is set to 64") != raised {
 			t.Errorf("-f %s: %s", n, s.LogText())
 		}
 	}

@@ -125,11 +125,11 @@ func refusals(t *testing.T) []refusal {
 		{args: "--http :0", says: "other machines"},
 		{args: "--http [::]:0", says: "other machines"},
 		{args: "--http 192.0.2.1:80", says: "other machines"},
-		{args: "--http 11380", says: "no address with a port|127.0.0.1:11380"},
+		{args: "--http 11380", says: "not an address with a port|127.0.0.1:11380"},
 		{args: "--http 127.0.0.1:0 --http-tokens-file " + dir + "/none", says: "--http-tokens-file|cannot be read|give a file"},
 		{args: "--http 127.0.0.1:0 --http-tokens-file " + broken, says: broken + ":1:|give a name, a role"},
 		{args: "--http 127.0.0.1:0 --http-anonymous admin", says: `--http-anonymous|"admin"|none, read or operate`},
-		{args: "--http 127.0.0.1:0 --http-host http://a", says: "--http-host|is no host name"},
+		{args: "--http 127.0.0.1:0 --http-host http://a", says: "--http-host|is not a host name"},
 		{args: "--http 127.0.0.1:0 --http-origin ops.example", says: "--http-origin|https://ops.example.com"},
 		{args: "--http 127.0.0.1:0 --http-metrics-match mail[", says: "--http-metrics-match|mail-*"},
 		{args: "--http 127.0.0.1:0 --http-metrics-tubes 10001", says: "--http-metrics-tubes|/metrics/tubes"},
@@ -190,7 +190,7 @@ func TestCheckArgsFindsFaults(t *testing.T) {
 			t.Errorf("%s: %+v", r.name, got)
 		}
 	}
-	wants(t, run(t, nil, "--check-args", "-b", confFile(t, "")), fault.Journal, "no directory")
+	wants(t, run(t, nil, "--check-args", "-b", confFile(t, "")), fault.Journal, "not a directory")
 }
 
 // TestChecksChangeNothing: with a port taken, a directory in use and files to be made, the
@@ -240,7 +240,7 @@ func TestGearmandRefusals(t *testing.T) {
 		{args: "-j x", says: `-j|"x"|number`},
 		{args: "-w -1", says: "-w|-1|0 (all)"},
 		{args: "--job-handle-prefix " + strings.Repeat("p", 43), says: "--job-handle-prefix|42 bytes"},
-		{args: "-b 0", says: `-b|"0"|from 1`},
+		{args: "-b 0", says: `-b|"0"|1 or more`},
 		{args: "-b x", says: `-b|"x"|-b 128`},
 		{args: "-f many", says: `-f|"many"|64`},
 		{args: "-f 4294967296", says: "-f|4294967296|64"},

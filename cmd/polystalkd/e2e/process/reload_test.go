@@ -140,7 +140,7 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	write(t, path, "max-job-size = 5\nlog-level = \"error\"\nloops = true\n")
 	write(t, path+".d/a.toml", "shards = 6\nprot = 1\n")
 	reload(t, s, notify)
-	if logged(t, s, "nothing was changed: the server goes on with what it had")["errors"] != 3.0 {
+	if logged(t, s, "nothing was changed: the old configuration stays in effect")["errors"] != 3.0 {
 		t.Error("there are not three errors")
 	}
 	logs(t, s, path+":3: loops has a value of the wrong type: give a whole number", `"line":"loops = true"`,

@@ -52,7 +52,7 @@ func TestInheritedSocketsAreServed(t *testing.T) {
 	}
 	// A daemon cannot pass them on.
 	out, err := activated(t, []listener{tcp}, "gearmand", "-d").CombinedOutput()
-	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != fault.Gearmand || !strings.Contains(string(out), "flag -d: sockets") {
+	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != fault.Gearmand || !strings.Contains(string(out), "flag -d: it cannot be combined with sockets") {
 		t.Errorf("-d with sockets: %v, %s", err, out)
 	}
 }

@@ -27,7 +27,7 @@ import (
 //	             received
 //
 //	refusal      applies to
-//	Draining     a Need that Submits, while the server drains
+//	Draining     a Need that Submits, while the server drains (Gearman; a put is refused behind its body)
 //	DiskFull     a Need that Records, when the disk is full and no room can be made
 //
 // The time of a turn is not a reason: without time, a session is queued (MayParse).

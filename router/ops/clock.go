@@ -10,28 +10,28 @@ import (
 )
 
 // A Clock is the server's time. It starts with the time of day and never steps: setting the
-// system's clock changes no delay, time to run or pause. A suspend of the machine counts for
-// delays and pauses, but not for times to run and waits, since no worker could be heard
-// meanwhile. A shard.Batch carries the figures that this takes (shard/core/timer.go).
+// system's clock changes no delay, time to run or pause. The time of a suspended machine counts
+// for delays and pauses, but not for times to run and waits, because no worker could reach the
+// server. A shard.Batch carries the necessary values (shard/core/timer.go).
 //
-// A suspend shows in the time of day, which went on without the monotonic clock. The next
-// turn of a loop notices it, or an idle server within a second.
+// A suspend makes the time of day jump against the monotonic clock. The next turn of a loop
+// notices that; an idle server notices it within a second.
 //
 // Rejected: reading CLOCK_BOOTTIME each time (a system call in Go), and counting delays by
-// the time of day as beanstalkd does (a clock that is set right after boot would end all
-// delays, or none).
+// the time of day as beanstalkd does (a clock that is corrected after boot would end all
+// delays, or prolong them).
 //
 // A server has one Clock. Any goroutine may call its methods at any time, with or without
 // a shard, except Watch and the two setters. None of them blocks.
 type Clock struct {
-	// awake is the time that stands still while the machine is suspended. both returns the
-	// same and the time of day at one moment. asleep is the time spent in suspends, zero
-	// at first.
+	// awake returns a time that stands still while the machine is suspended. both returns
+	// it together with the time of day. asleep returns the total time of suspends since the
+	// start.
 	awake  func() core.Time
 	both   func() (awake, day core.Time)
 	asleep func() core.Time
 
-	// slept and ahead are what Stamp puts into a Batch, in nanoseconds. Any goroutine reads
+	// slept and ahead are Slept and Ahead of a Batch, in nanoseconds. Any goroutine reads
 	// them; they change together under mu.
 	mu    sync.Mutex
 	slept atomic.Int64
@@ -39,15 +39,15 @@ type Clock struct {
 }
 
 const (
-	// dayTolerance is how far the time of day may drift before Ahead follows. Until then
-	// translated moments keep their order to the nanosecond.
+	// dayTolerance is how far the time of day may drift before Ahead changes. While Ahead is
+	// constant, translated times keep their order to the nanosecond.
 	dayTolerance = core.Time(time.Millisecond)
 	// suspendMin is the shortest suspend that counts. Two clocks are read one after the
-	// other, and the time in between must not look like a suspend.
+	// other, and a delay between the readings must not look like a suspend.
 	suspendMin = core.Time(10 * time.Millisecond)
 	// watchEvery is how often an idle server looks for a suspend.
 	watchEvery = time.Second
-	// readings is how often several clocks are read until they lie close together.
+	// readings bounds the attempts to read all clocks within dayTolerance.
 	readings = 8
 )
 
@@ -66,8 +66,8 @@ func SystemClock() *Clock {
 	}
 }
 
-// GivenClock returns a clock with awake as its time and as its time of day. awake must not
-// step back.
+// GivenClock returns a clock that takes both its time and its time of day from awake, which
+// must not step back.
 func GivenClock(awake func() core.Time) *Clock {
 	return &Clock{
 		awake:  awake,
@@ -76,25 +76,24 @@ func GivenClock(awake func() core.Time) *Clock {
 	}
 }
 
-// SetDay replaces the clock's time of day by one that may step. Call it before the clock is
-// used.
+// SetDay sets the source of the time of day, which may step. Call it before the clock is used.
 func (k *Clock) SetDay(day func() core.Time) {
 	k.both = func() (core.Time, core.Time) { return k.awake(), day() }
 }
 
-// SetSuspended sets the total time of all suspends, which the time of a GivenClock leaves
-// out. Call it before the clock is used.
+// SetSuspended sets the source of the total time of suspends for a GivenClock. Call it before
+// the clock is used.
 func (k *Clock) SetSuspended(total func() core.Time) { k.asleep = total }
 
-// Now returns the server's time. It may not include the last suspend yet.
+// Now returns the server's time. It may miss the last suspend.
 func (k *Clock) Now() core.Time { return k.awake() + core.Time(k.slept.Load()) }
 
-// Awake returns the server's time without suspends, for periods in which the server must be
-// able to act.
+// Awake returns the server's time without suspends. Use it for periods in which the server must
+// be able to act.
 func (k *Clock) Awake() core.Time { return k.awake() }
 
-// Stamp sets b to the present moment. The time of day tells it that the machine was
-// suspended, or its clock set.
+// Stamp sets the times of b to now. It detects by the time of day that the machine was suspended
+// or its clock was set.
 func (k *Clock) Stamp(b *shard.Batch) {
 	slept, ahead := core.Time(k.slept.Load()), core.Time(k.ahead.Load())
 	awake, day := k.both()
@@ -104,7 +103,7 @@ func (k *Clock) Stamp(b *shard.Batch) {
 	b.Now, b.Slept, b.Ahead = awake+slept, slept, ahead
 }
 
-// follow reads all clocks and stores what has happened to them.
+// follow reads all clocks and updates slept and ahead.
 func (k *Clock) follow() (awake, slept, ahead core.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,8 +125,8 @@ func (k *Clock) follow() (awake, slept, ahead core.Time) {
 	return awake, slept, ahead
 }
 
-// Watch makes the shards check their timers after a suspend, in which Go's timers stood still
-// too. It returns when quit is closed. One goroutine may run it.
+// Watch makes the shards check their timers after a suspend, because Go's timers stood still
+// meanwhile. It returns when quit is closed. Only one goroutine may run it.
 func (k *Clock) Watch(quit <-chan struct{}, shards []*shard.Shard) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -141,7 +140,7 @@ func (k *Clock) Watch(quit <-chan struct{}, shards []*shard.Shard) {
 		var b shard.Batch
 		k.Stamp(&b)
 		if k.asleep() >= b.Slept+suspendMin {
-			k.follow() // the time of day was set back by as much
+			k.follow() // the time of day was set back by as much, so Stamp noticed nothing
 		}
 		if slept := k.slept.Load(); slept != known {
 			known = slept

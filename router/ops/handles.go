@@ -2,26 +2,26 @@ package ops
 
 import "polystalk/shard/core"
 
-// A Handle is a client in one shard.
+// A Handle is the client's identity in one shard.
 type Handle struct {
 	Client   core.ClientID
 	Watching int32  // tubes that it watches there, or functions that it works for
-	Held     uint32 // reserved jobs there, by the last reply: too high if a time to run has ended
+	Held     uint32 // reserved jobs there, by the last reply: too high after a timeout
 	shard    int16
-	Waiting  bool // it is in the queues there, for the current Reserve
+	Waiting  bool // the current Reserve has queued the client there
 }
 
 // Shard returns the index of the shard.
 func (k *Handle) Shard() int { return int(k.shard) }
 
-// Handles has the handles of one client, in the order in which it came to the shards. The zero
-// value has none.
+// Handles has the handles of one client, in the order of its first visits to shards. The zero value
+// has none.
 type Handles struct {
 	list    []Handle
-	byShard []int32 // positions in a long list, plus one
+	byShard []int32 // positions in list plus one, if it is long
 }
 
-// handlesScan is the number of handles up to which a scan is cheapest.
+// handlesScan is the longest list that is searched without byShard.
 const handlesScan = 8
 
 // Len returns the number of shards that know the client.
@@ -40,7 +40,7 @@ func (h *Handles) Hold() bool {
 	return false
 }
 
-// In returns the client's handle in a shard, valid as in At; nil if it has none.
+// In returns the client's handle in a shard, valid until the next Learn; nil if it has none.
 func (h *Handles) In(shard int) *Handle {
 	if h.byShard != nil {
 		if i := h.byShard[shard]; i > 0 {
@@ -64,8 +64,8 @@ func (h *Handles) Client(shard int) core.ClientID {
 	return 0
 }
 
-// Learn updates the handle in a shard, one of shards, by its reply. It returns the handle, or nil
-// if the reply has no client.
+// Learn updates the handle in a shard from the shard's reply. shards is the number of shards. It
+// returns the handle, or nil if the reply has no client.
 func (h *Handles) Learn(shard, shards int, r *core.Reply) *Handle {
 	if r.Client == 0 {
 		return nil

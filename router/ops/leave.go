@@ -4,18 +4,18 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Leave gives back everything that a client has, and makes the shards forget it. The order is
-// beanstalkd's (conn.c, connclose), and shows in list-tubes: first the jobs become ready again,
-// then the watch list is emptied, then the used tube is released.
+// A Leave releases everything that a client has, and makes the shards forget it. The order is
+// beanstalkd's (conn.c, connclose), because clients can see it in list-tubes: first the jobs become
+// ready again, then the watch list is emptied, then the used tube is released.
 //
-// A client of one shard takes one visit, or several bounded ones if there is much to do.
+// A client known to one shard needs one visit, or several bounded visits if there is much to do.
 type Leave struct {
 	m       *Map
 	handles *Handles
 	list    *WatchList
 	used    Tube
 
-	next int // index into handles, while jobs are given back
+	next int // index of the next handle whose jobs must be returned
 	at   int // the shard that was visited last
 	step leaving
 }
@@ -30,7 +30,7 @@ const (
 	leaveShard                // one shard forgets the client
 )
 
-// leaveMax tubes of the watch list are removed in one turn.
+// leaveMax is how many tubes of the watch list are removed in one turn.
 const leaveMax = 1024
 
 // Start fills op for the first visit. A client may have no list (nil) and no used tube (the zero
@@ -48,7 +48,7 @@ func (l *Leave) Start(m *Map, h *Handles, list *WatchList, used Tube, op *core.O
 	return l.giveBack(op)
 }
 
-// Next takes the reply of a visit, and fills op for the one that follows.
+// Next takes the reply of a visit, and fills op for the next visit.
 func (l *Leave) Next(r *core.Reply, op *core.Op) Hop {
 	if r.Status == core.StatusMore {
 		return Hop{l.at, true}
@@ -67,7 +67,7 @@ func (l *Leave) Next(r *core.Reply, op *core.Op) Hop {
 	return l.shard(0, op)
 }
 
-// giveBack goes to the next shard in which the client holds jobs or waits. A wait ends there, too.
+// giveBack visits the next shard in which the client holds jobs or waits, to end both.
 func (l *Leave) giveBack(op *core.Op) Hop {
 	for l.next < l.handles.Len() {
 		k := l.handles.At(l.next)

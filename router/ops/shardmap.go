@@ -17,17 +17,16 @@ type Map struct {
 	freed   func(core.Large)
 }
 
-// MapOptions are the parts of a Map. All must be given.
+// MapOptions configures a Map. All fields must be set.
 type MapOptions struct {
 	Shards int // a power of two up to core.Slots
 	Naming Naming
-	// BodyFreed gets each large body that no job has any more, from a shard's owner; see
+	// BodyFreed gets each large body that no job has any more. A shard's owner calls it; see
 	// core.BodyHearer.
 	BodyFreed func(core.Large)
 }
 
-// NewMap makes a Map without its shards. Add them before it is used for anything but OfTube
-// and OfSlot.
+// NewMap makes a Map without shards. Before they are added, only OfTube and OfSlot may be used.
 func NewMap(o MapOptions) *Map {
 	m := &Map{mask: uint64(o.Shards - 1), ids: newIDs(), tubes: newTubes(o.Naming), freed: o.BodyFreed}
 	m.numbers = make([]numbers, o.Shards)
@@ -37,14 +36,14 @@ func NewMap(o MapOptions) *Map {
 	return m
 }
 
-// Directory returns a directory for the core of one shard: it reports new and removed tubes,
-// ended jobs and freed bodies there.
+// Directory returns a directory for the core of one shard, which reports new and removed tubes,
+// finished jobs and freed bodies to it.
 func (m *Map) Directory() core.Directory {
 	return &directory{Tubes: m.tubes, ended: m.Finisher(), freed: m.freed}
 }
 
-// A directory implements core.Directory by its Tubes, core.Finisher and core.BodyHearer. The
-// shard's owner calls it. It does not wait for a shard.
+// A directory implements core.Directory, by its Tubes, and core.Finisher and core.BodyHearer.
+// The shard's owner calls it. It does not wait for a shard.
 type directory struct {
 	*Tubes
 	ended Finisher
@@ -71,8 +70,8 @@ func (m *Map) Shard(i int) *shard.Shard { return m.shards[i] }
 // OfSlot returns the index of the shard with a slot.
 func (m *Map) OfSlot(slot uint16) int { return int(uint64(slot) & m.mask) }
 
-// OfTube returns the index of the shard in which a tube lives, or would. A tube's slot is
-// fixed for ever; the shard depends on their number.
+// OfTube returns the index of the shard for a tube, which need not exist. A tube's slot never
+// changes; its shard depends on the number of shards.
 func (m *Map) OfTube(name []byte) int { return m.OfSlot(core.SlotOf(name)) }
 
 // ofFace is OfTube for an existing tube.
@@ -88,13 +87,13 @@ func (m *Map) IDs() *iDs { return m.ids }
 // numbers returns the source of ids for jobs of a shard.
 func (m *Map) Numbers(i int) *numbers { return &m.numbers[i] }
 
-// Finisher returns a Finisher for one owner: one per loop and one per shard.
+// Finisher returns a Finisher for one owner. Each loop and each shard has one.
 func (m *Map) Finisher() Finisher { return Finisher{ids: m.ids} }
 
 // Tubes returns the names of the tubes of all shards.
 func (m *Map) Tubes() *Tubes { return m.tubes }
 
-// A Tube is the place of a tube that a client uses or watches, and that therefore stays.
+// A Tube is the place of a tube. It is valid while a client uses or watches the tube.
 type Tube struct {
 	Name  string
 	Shard int         // its index
@@ -104,14 +103,14 @@ type Tube struct {
 // TubeOf returns the tube of a face.
 func (m *Map) TubeOf(f *core.Face) Tube { return Tube{f.Name(), m.ofFace(f), f.ID()} }
 
-// numbers gives out ids for jobs of one shard, one at a time. It implements core.Numbers; the
-// shard's owner may call it.
+// numbers allocates ids for jobs of one shard. It implements core.Numbers; the shard's owner may
+// call it.
 type numbers struct {
 	ids   *iDs
 	shard int
 }
 
-// NextID gives out an id and notes its shard.
+// NextID allocates an id and notes its shard.
 func (n *numbers) NextID() core.JobID {
 	id := n.ids.Take(1)
 	n.ids.Note(id, n.shard)

@@ -6,10 +6,10 @@ import (
 	"polystalk/shard/core"
 )
 
-// suspendedAtMost and suspendedAtLeast bound the time that the machine was suspended since
-// its boot: CLOCK_MONOTONIC, which Go uses, stands still then, and CLOCK_BOOTTIME does not.
-// The time between the two readings counts so that a later AtLeast minus an earlier AtMost
-// is never too large.
+// suspendedAtMost and suspendedAtLeast bound the total time of suspends since boot: in a suspend
+// CLOCK_MONOTONIC, which Go uses, stands still, and CLOCK_BOOTTIME does not. Time passes between
+// the two readings, so AtMost is too large and AtLeast too small; a later AtLeast minus an
+// earlier AtMost is never too large.
 func suspendedAtMost() core.Time {
 	mono := readClock(unix.CLOCK_MONOTONIC)
 	return readClock(unix.CLOCK_BOOTTIME) - mono

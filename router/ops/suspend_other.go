@@ -4,6 +4,6 @@ package ops
 
 import "polystalk/shard/core"
 
-// Other systems do not tell a suspend from a clock that was set.
+// On other systems, suspends are not distinguished from changes of the clock.
 func suspendedAtMost() core.Time  { return 0 }
 func suspendedAtLeast() core.Time { return 0 }

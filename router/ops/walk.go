@@ -4,8 +4,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Walk visits all shards, each until it has no more to add or to show. The caller fills the
-// core.Op, and resets its cursor when Next names another shard.
+// A Walk visits all shards, each until its reply is not StatusMore. The caller fills the core.Op,
+// and resets its cursor when Next names another shard.
 type Walk struct{ at, shards int }
 
 // Start returns the first shard.
@@ -14,8 +14,8 @@ func (w *Walk) Start(m *Map) (shard int) {
 	return 0
 }
 
-// Next returns the hop after a reply with status s: the same shard again, later, if there is
-// more; else the next shard.
+// Next returns the hop after a reply with status s: the same shard in a later turn if there is
+// more, else the next shard.
 func (w *Walk) Next(s core.Status) Hop {
 	if s == core.StatusMore {
 		return Hop{w.at, true}
@@ -37,7 +37,7 @@ func (k *Kick) Start(tube core.TubeID, most uint32, op *core.Op) {
 	op.Kick(tube, most)
 }
 
-// Next takes a reply. more means that the same shard must be visited again, later, with op.
+// Next takes a reply. more means that op must visit the same shard again, in a later turn.
 func (k *Kick) Next(r *core.Reply, op *core.Op) (more bool) {
 	k.Moved += r.N
 	if r.Status != core.StatusMore {

@@ -10,59 +10,58 @@ import (
 	"unsafe"
 )
 
-// Accounting bounds the memory that connections make the server keep besides jobs: held
-// input, bodies in progress and unread replies. One account counts all of it, as it was
-// allocated. There are two bounds:
+// Accounting bounds the memory of connections, jobs excluded: held input, bodies in progress
+// and unread replies. One account counts the allocated bytes. There are two bounds:
 //
 //	of a connection  heldCap of input: above it the loop stops reading from the connection.
 //	                 unsentCap of replies: above it the loop runs none of its commands
-//	                 (Unread, Uncommitted), so no reply is added. One reply may pass it: by
-//	                 a body, or by a part of a list (MayContinue).
+//	                 (Unread, Uncommitted), so no reply is added. One reply may exceed it,
+//	                 by one body or one part of a list (MayContinue).
 //	of all           while more than half of Account.Bound is used, the caps of all
-//	                 connections fall to their least values: the loops stop reading from
+//	                 connections fall to their minimum, so the loops stop reading from
 //	                 the largest holders. Above the bound, Host.Evict closes connections:
 //	                 the slowest readers first, then the largest holders.
 //
-// The second step goes by bytes and not by time, since one reporting Gearman worker can add
+// Eviction depends on bytes and not on time, because one Gearman worker that reports can add
 // a gigabyte in a second.
 //
-// A large body waits for a place before it is received (admission.go). Replies that no
-// command asked for are bounded by their protocol (MaxUnread of package gearmand). A closed
-// connection has ten seconds to read its last replies (package reactor).
+// A large body waits for a place before it is received (admission.go). The protocol bounds
+// unrequested replies (MaxUnread of package gearmand). A client has ten seconds to read its
+// last replies after its connection is closed (package reactor).
 const (
-	// HeldMax is the cap of held input, in bytes: as much as a read brings. With four
-	// times as much a thousand pipelining clients get on at half the rate.
+	// HeldMax is the cap of held input, in bytes: the size of one read. With four times
+	// as much, a thousand pipelining clients have half the throughput.
 	HeldMax = 64 << 10
-	// BehindMax is the cap of held input while the session waits for its turn, which
-	// reading does not bring closer.
+	// BehindMax is the cap of held input while the session waits for its turn: more input
+	// would not make the turn come earlier.
 	BehindMax = 48 << 10
-	// UnsentMax is the cap of replies that the socket did not take or that wait for
+	// UnsentMax is the cap of replies that wait for the socket, and of those that wait for
 	// commits.
 	UnsentMax = 1 << 20
 
-	// heldLeast and unsentLeast are the caps under pressure. heldLeast is more than the
-	// longest beginning of a command.
+	// heldLeast and unsentLeast are the caps under memory pressure. heldLeast is larger than
+	// the longest incomplete command.
 	heldLeast   = 32 << 10
 	unsentLeast = 8 << 10
 )
 
-// An Account counts memory in bytes, also what many readers share, once. It is told when
-// something is kept or given back, so a client that waits for its answers never touches it.
-// Any goroutine may call its methods at any time, also while a shard is owned.
+// An Account counts memory in bytes; memory that many readers share counts once. It changes
+// only when memory is kept or released, so a client that waits for each reply never touches
+// it. Any goroutine may call its methods at any time, also while it owns a shard.
 type Account struct {
 	bound atomic.Int64
 	sum   atomic.Int64
 	high  chan struct{} // see High
 
 	parts  atomic.Int64          // len(shared), for readers without mu
-	mu     sync.Mutex            // guards shared and what is in it
+	mu     sync.Mutex            // guards shared and its values
 	shared map[*byte]*sharedPart // by their first byte
 }
 
-// A sharedPart is memory that never changes and that readers have yet to take.
+// A sharedPart is stable memory that some readers have not received yet.
 type sharedPart struct {
 	readers int
-	counted bool // no job has it
+	counted bool // in the sum, because no job has the memory
 }
 
 // newAccount makes an empty account with a bound in bytes.
@@ -87,14 +86,14 @@ func (a *Account) Sum() int64 { return a.sum.Load() }
 // Excess returns the bytes above the bound; not positive: none.
 func (a *Account) Excess() int64 { return a.Sum() - a.Bound() }
 
-// tight reports whether connections may keep only the least.
+// tight reports whether the caps are at their minimum.
 func (a *Account) tight() bool { return a.Sum() > a.Bound()/2 }
 
-// High receives when the sum is above the bound after an addition or a lower bound.
-// Further ones are not told before the last word is taken.
+// High returns a channel that receives when an addition, or a lower bound, leaves the sum
+// above the bound. It has a buffer of one.
 func (a *Account) High() <-chan struct{} { return a.high }
 
-// Add counts n bytes more, or fewer.
+// Add adds n bytes, which may be negative.
 func (a *Account) Add(n int) {
 	if sum := a.sum.Add(int64(n)); n >= 0 && sum > a.Bound() {
 		select {
@@ -104,8 +103,8 @@ func (a *Account) Add(n int) {
 	}
 }
 
-// Retain counts memory that never changes for one more reader, until Release. While a job
-// has the memory, it costs nothing; alone says that no job does.
+// Retain adds a reader of stable memory, until Release. Memory that a job has is not counted;
+// alone means that no job has it.
 func (a *Account) Retain(p []byte, alone bool) {
 	if len(p) == 0 {
 		return
@@ -127,7 +126,7 @@ func (a *Account) Retain(p []byte, alone bool) {
 	}
 }
 
-// Release takes one reader of p off.
+// Release removes one reader of p.
 func (a *Account) Release(p []byte) {
 	if len(p) == 0 {
 		return
@@ -151,7 +150,7 @@ func (a *Account) Release(p []byte) {
 	}
 }
 
-// Orphan tells that no job has p any more.
+// Orphan notes that no job has p any more.
 func (a *Account) Orphan(p []byte) {
 	if len(p) == 0 || a.parts.Load() == 0 {
 		return
@@ -168,24 +167,24 @@ func (a *Account) Orphan(p []byte) {
 	}
 }
 
-// A usage is what one session has in the account: its held input, its body in progress and
-// its replies that wait for a commit. The Conn counts what its socket did not take.
+// A usage is the session's part of the account: its held input, its body in progress and its
+// replies that wait for a commit. The Conn counts output that its socket did not take.
 type usage struct {
 	bytes int
-	at    int // position in Loop.holders plus one; zero: it keeps nothing
+	at    int // position in Loop.holders plus one; zero: not on the list
 }
 
-// holders are a loop's sessions that keep something: the candidates for eviction.
+// holders lists a loop's sessions with memory in the account: the candidates for eviction.
 type holders struct {
 	list   []*Session
-	change int // bytes that the account was not told of yet
+	change int // bytes not yet added to the account
 }
 
-// usageStep is the change of a loop that is worth telling the account, which all loops
-// share.
+// usageStep is the change, in bytes, after which a loop updates the account. All loops share
+// the account, so smaller updates would be expensive.
 const usageStep = 32 << 10
 
-// AddUsage counts n bytes more, or fewer, for the session.
+// AddUsage adds n bytes, which may be negative, to the session's usage.
 func (s *Session) AddUsage(n int) {
 	l := s.loop
 	s.usage.bytes += n
@@ -202,7 +201,7 @@ func (s *Session) AddUsage(n int) {
 	}
 }
 
-// listUsage puts the session on the loop's list of holders, or takes it off.
+// listUsage adds the session to the loop's holders, or removes it.
 func (s *Session) listUsage() {
 	h := &s.loop.holders
 	keeps := s.usage.bytes > 0 || s.conn.Unsent() > 0
@@ -221,10 +220,10 @@ func (s *Session) listUsage() {
 	}
 }
 
-// UnsentDropped is called when the Conn keeps nothing any more; the session may be closed.
+// UnsentDropped notes that the Conn has dropped its unsent output. The session may be closed.
 func (s *Session) UnsentDropped() { s.listUsage() }
 
-// heldCap is the cap of the session's held input.
+// heldCap returns the cap of the session's held input.
 func (s *Session) heldCap() int {
 	if h := s.loop.host; h.Account.tight() {
 		return min(h.HeldMost, heldLeast)
@@ -232,7 +231,7 @@ func (s *Session) heldCap() int {
 	return s.loop.host.HeldMost
 }
 
-// unsentCap is the cap of its unread replies.
+// unsentCap returns the cap of its unread replies.
 func (s *Session) unsentCap() int {
 	if s.loop.host.Account.tight() {
 		return unsentLeast
@@ -241,33 +240,32 @@ func (s *Session) unsentCap() int {
 }
 
 const (
-	// garbagePart of the operator's bound is for what the garbage collector has not freed
-	// yet: it runs when the heap has doubled. The account has the rest.
+	// garbagePart divides the operator's bound: the account gets one half, and garbage that
+	// is not collected yet gets the other, because the collector runs when the heap has doubled.
 	garbagePart = 2
-	// bodiesPart of the account is for large bodies that are received at the same time.
+	// bodiesPart divides the account: half of it is for large bodies being received.
 	bodiesPart = 2
-	// lateEvery is the time between two looks for late bodies.
+	// lateEvery is the time between two searches for late bodies.
 	lateEvery = 2 * time.Second
 	// evictEvery is how long evicted sessions have to close before others are evicted.
 	evictEvery = 10 * time.Millisecond
-	// evictMargin is the part of the bound that an eviction frees below it.
+	// evictMargin divides the bound: an eviction frees a sixteenth of it more than necessary.
 	evictMargin = 16
-	// unreadLeast bytes of unread replies do not make a slow reader: one block of what its
-	// socket did not take.
+	// unreadLeast is the least number of unread bytes of a slow reader: one block of a
+	// SendQueue.
 	unreadLeast = 64 << 10
 )
 
-// BoundConnections sets how many bytes all connections together may make the server keep
-// besides jobs. Any goroutine but a loop's may call it at any time: a lower bound has the
-// same effect as reaching it.
+// BoundConnections bounds the memory of all connections together, jobs excluded, in bytes. A
+// lower bound may evict connections. Any goroutine except a loop's may call it at any time.
 func (h *Host) BoundConnections(bytes int64) {
 	h.connectionMemory.Store(bytes)
 	h.Account.SetBound(bytes / garbagePart)
 	h.LimitBodies(h.Account.Bound() / bodiesPart)
 }
 
-// KeepWithin evicts while the account is above its bound, and looks for late bodies, until
-// quit is closed.
+// KeepWithin evicts connections while the account is above its bound, and those with late
+// bodies, until quit is closed.
 func (h *Host) KeepWithin(quit <-chan struct{}) {
 	tick := time.NewTicker(lateEvery)
 	defer tick.Stop()
@@ -293,10 +291,10 @@ func (h *Host) KeepWithin(quit <-chan struct{}) {
 // A holder is a session that may be evicted.
 type holder struct {
 	s            *Session
-	unsent, kept int // bytes that its socket did not take, and of its usage
+	unsent, kept int // bytes that its socket did not take; bytes of its usage
 }
 
-// unread is what counts as unread.
+// unread returns the unread bytes; zero: it is not a slow reader.
 func (h holder) unread() int {
 	if h.unsent <= unreadLeast {
 		return 0
@@ -304,8 +302,8 @@ func (h holder) unread() int {
 	return h.unsent
 }
 
-// Evict closes the worst holders until the rest is within the bound. It waits for the
-// loops, so a loop must not call it.
+// Evict closes the slowest readers and then the largest holders, until the rest is below the
+// bound. It waits for the loops, so a loop must not call it.
 func (h *Host) Evict() {
 	excess := h.Account.Excess()
 	if excess <= 0 {
@@ -332,7 +330,7 @@ func (h *Host) Evict() {
 	}
 }
 
-// evict closes a connection because all together keep too much.
+// evict closes the connection because all connections together use too much memory.
 func (s *Session) evict(unsent, held int) {
 	if s.usage.at == 0 {
 		return // it has read meanwhile, or is gone

@@ -11,8 +11,8 @@ import (
 
 // Admission decides whether a command may run now. A session parses no command while one
 // of Stops is set. After a command is parsed, and before it changes anything, the protocol
-// calls Admit. Collect asks again for each part of a body, and Readmit for a job that a
-// submission joins.
+// calls Admit. Collect repeats the decision for each part of a body, and Readmit for a
+// foreground job that must now be recorded (see Unadmitted).
 //
 //	reason       is set by                              is lifted by
 //	Unread       checkUnsent (output.go): the socket    AllSent: the socket has taken
@@ -30,30 +30,30 @@ import (
 //	Draining     a Need that Submits, while the server drains (Gearman; a put is refused behind its body)
 //	DiskFull     a Need that Records, when the disk is full and no room can be made
 //
-// The time of a turn is not a reason: without time, a session is queued (MayParse).
-// Memory is none either: above its limits the loop stops reading, and then closes the
-// largest holders (accounting.go).
+// The time of a turn is not a reason: a session without time is queued (MayParse). Nor is
+// memory: above its limits the loop stops reading, and then closes the largest holders
+// (accounting.go).
 //
-// A new reason takes a constant below, a row above, and a call of lift.
+// A new reason needs a constant below, a row above, and a call of lift.
 
 // Stops are reasons not to parse commands.
 type Stops uint8
 
 // The reasons.
 const (
-	Unread      Stops = 1 << iota // replies are not being read
+	Unread      Stops = 1 << iota // the client does not read its replies
 	Uncommitted                   // too many replies wait for commits
 	NoSpace                       // the next command, or part of a body, waits for room on the disk
-	NoPlace                       // the next command's large body waits for others
+	NoPlace                       // the next command's large body waits for a place
 )
 
-// A verdict says what becomes of a command.
+// A verdict says what the protocol must do with a command.
 type verdict uint8
 
 const (
-	Run    verdict = iota // it may go on
-	Wait                  // the session was stopped; the command is to be parsed again
-	Refuse                // it is to be answered with the Reason, and its body skipped
+	Run    verdict = iota // continue
+	Wait                  // return: the session was stopped, and will parse the command again
+	Refuse                // reply with the Reason, and skip the body
 )
 
 // A Reason says why a command is refused.
@@ -65,12 +65,12 @@ const (
 	DiskFull
 )
 
-// A Need lists what a command takes besides a turn.
+// A Need lists what a command needs besides a turn.
 type Need struct {
 	Records  bool // space in the log
-	Optional bool // on a full disk it runs all the same, unrecorded
-	Submits  bool // a server that takes jobs
-	Body     int  // bytes of the body that follows; those above slab.MaxSize wait for a place
+	Optional bool // if the disk is full, the command runs without being recorded
+	Submits  bool // a server that accepts jobs
+	Body     int  // bytes of the body that follows; above slab.MaxSize it waits for a place
 }
 
 // Admit decides whether the parsed command may run now.
@@ -92,7 +92,7 @@ func (s *Session) Admit(n Need) (verdict, Reason) {
 		return s.claimPlace(n.Body), 0
 	}
 	if s.body.listed {
-		s.freePlace() // settings have changed while the command waited for its place
+		s.freePlace() // a setting has changed while the command waited for its place
 	}
 	return Run, 0
 }
@@ -102,7 +102,7 @@ func (s *Session) refuse(why Reason) (verdict, Reason) {
 	return Refuse, why
 }
 
-// lift removes a reason to stop, and goes on.
+// lift removes a reason to stop, and continues the session.
 func (s *Session) lift(r Stops) {
 	s.stops &^= r
 	s.deferredAgain()
@@ -117,13 +117,13 @@ func (s *Session) AllSent() {
 	}
 }
 
-// A room is the session's part of the log's space. A command in one piece asks for the
-// log's Pressure. A body that comes in parts has a Claim that grows with them, so an
-// announcement takes nothing. EndBody releases the claim.
+// A room is the session's part of the log's space. A command in one piece checks the log's
+// Pressure. A body that arrives in parts has a Claim that grows with the parts, so announcing a
+// body reserves nothing. EndBody releases the claim.
 type room struct {
 	claim   commit.Claim
 	joining int64  // bytes that a deferred operation waits for; see Unadmitted
-	asked   uint64 // Notified before the log was last asked for the claim
+	asked   uint64 // value of Notified before the last request of the claim
 	byClaim bool   // the session waits for its claim, not for Pressure alone
 }
 
@@ -153,10 +153,9 @@ func (s *Session) claimRoom(bytes int64) commit.Pressure {
 }
 
 const (
-	// stepMax bounds the bytes that are claimed ahead of those that have come.
+	// stepMax bounds the bytes that are claimed beyond the received ones.
 	stepMax = 1 << 20
-	// HeadMax is the most that a job takes in the journal besides its body and names, in
-	// bytes.
+	// HeadMax bounds the bytes of a job in the journal, without its body and names.
 	HeadMax = 256
 )
 
@@ -180,10 +179,9 @@ func (s *Session) admitPart(n, size int) verdict {
 	return Run
 }
 
-// Unadmitted reports whether the operation came back because the log has no room for the
-// body of the job that it joins: a foreground job that must now be recorded. Then the
-// operation is put off until there is room, and Next must call Readmit. Unadmitted is
-// called by Replied.
+// Unadmitted reports whether the operation returned undone because the log has no room for the
+// body of a foreground job that it must record. Then the operation is deferred until there is
+// room, and Next must call Readmit. Replied calls Unadmitted.
 func (s *Session) Unadmitted(r *core.Reply) bool {
 	op := s.Op()
 	own := s.room.claim.Bytes() - int64(op.Admitted) // for its own body, if it has one
@@ -198,9 +196,9 @@ func (s *Session) Unadmitted(r *core.Reply) bool {
 	return true
 }
 
-// Readmit decides about the operation that was Unadmitted. Run: run it again where it was.
-// Wait: it was put off again. Refuse: it is given up with its body, and must be answered
-// unless the session is Broken.
+// Readmit decides about an operation that was Unadmitted. Run: visit the same shard again.
+// Wait: it was deferred again. Refuse: it was dropped with its body, and the protocol must
+// reply, unless the session is Broken.
 func (s *Session) Readmit() verdict {
 	p := commit.Full
 	if s.end != broken {
@@ -228,7 +226,7 @@ func (s *Session) block() {
 	l.gate.room = append(l.gate.room, s)
 	l.gate.waiting.Add(1)
 	if s.mayAsk() {
-		l.lookAtGate() // room was made since, and nothing knew that s waits
+		l.lookAtGate() // the log has notified before s was on the list
 	}
 }
 
@@ -257,16 +255,15 @@ func (l *Loop) openRoom() {
 	}
 }
 
-// bodyPlaces admits the large bodies that are received at the same time: as many as fit
-// into a part of the account, in the order in which they are announced. So producers of
-// large bodies wait for one another, and none is closed in the middle. A body that is
-// larger than the whole part is admitted alone.
+// bodyPlaces limits the large bodies that are received at the same time to a part of the
+// account, in the order in which they are announced. So producers of large bodies wait for one
+// another instead of being evicted. A body larger than the whole part is admitted alone.
 type bodyPlaces struct {
 	mu      sync.Mutex
 	most    int64 // bytes
-	used    int64 // bytes of the bodies in inside, as announced
+	used    int64 // announced bytes of the bodies in inside
 	inside  map[*Session]bodyStay
-	waiting []bodyWait // the oldest first
+	waiting []bodyWait // oldest first
 }
 
 type bodyStay struct {
@@ -279,8 +276,8 @@ type bodyWait struct {
 	size int64
 }
 
-// While others wait, a body must come within BodyGrace and a second for every bodyRate
-// bytes.
+// While other bodies wait, an admitted body must arrive within BodyGrace plus a second for
+// every bodyRate bytes.
 const (
 	BodyGrace = 10 * core.Second
 	bodyRate  = 1 << 20
@@ -301,8 +298,8 @@ func (b *bodyPlaces) admit(now core.Time) (admitted []*Session) {
 	return admitted
 }
 
-// claimPlace gives the session's large body a place, or stops the session until there is
-// one. The body keeps its place, or waits for one, until freePlace.
+// claimPlace gives the session's large body a place, or stops the session until one is free.
+// The body keeps its place, or its position in the queue, until freePlace.
 func (s *Session) claimPlace(size int) verdict {
 	b := &s.loop.host.bodies
 	s.body.listed = true
@@ -314,7 +311,7 @@ func (s *Session) claimPlace(size int) verdict {
 	if !slices.ContainsFunc(b.waiting, func(w bodyWait) bool { return w.s == s }) {
 		b.waiting = append(b.waiting, bodyWait{s, int64(size)})
 	}
-	// Older ones would have been admitted when a place became free.
+	// Bodies that waited longer were admitted when a place became free.
 	switch admitted := b.admit(s.loop.awake()); {
 	case len(admitted) == 0:
 		s.stops |= NoPlace
@@ -325,7 +322,7 @@ func (s *Session) claimPlace(size int) verdict {
 	return Run
 }
 
-// freePlace gives up the place of the session's body, if it has or awaits one.
+// freePlace releases the place of the session's body, or ends its wait for one.
 func (s *Session) freePlace() {
 	if !s.body.listed {
 		return
@@ -344,7 +341,7 @@ func (s *Session) freePlace() {
 	letIn(admitted)
 }
 
-// letIn goes on with sessions after their bodies were given a place.
+// letIn continues sessions after their bodies were given a place.
 func letIn(admitted []*Session) {
 	for _, a := range admitted {
 		a.loop.Signal(a, func(a *Session) {
@@ -355,8 +352,8 @@ func letIn(admitted []*Session) {
 	}
 }
 
-// LimitBodies sets how many bytes of large bodies are received at the same time, one body
-// excepted.
+// LimitBodies bounds the large bodies that are received at the same time, in bytes. A single
+// body may exceed the bound.
 func (h *Host) LimitBodies(most int64) {
 	b := &h.bodies
 	b.mu.Lock()
@@ -366,8 +363,8 @@ func (h *Host) LimitBodies(most int64) {
 	letIn(admitted)
 }
 
-// BodyPlaces returns how many bytes of large bodies have a place, of how many sessions, and
-// how many sessions wait for one.
+// BodyPlaces returns the bytes and the number of large bodies with a place, and the number of
+// sessions that wait for one.
 func (h *Host) BodyPlaces() (used int64, inside, waiting int) {
 	b := &h.bodies
 	b.mu.Lock()
@@ -375,7 +372,7 @@ func (h *Host) BodyPlaces() (used int64, inside, waiting int) {
 	return b.used, len(b.inside), len(b.waiting)
 }
 
-// late lists the sessions with bodies that should be complete while others wait.
+// late lists the sessions with bodies that are overdue while other bodies wait.
 func (b *bodyPlaces) late(now core.Time) (late []*Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -390,9 +387,9 @@ func (b *bodyPlaces) late(now core.Time) (late []*Session) {
 	return late
 }
 
-// EvictLate closes connections when their large bodies do not come while others wait. Each
-// is looked at again in its turn, since its body may have come meanwhile. One that is
-// stopped by NoSpace cannot go on, whatever comes.
+// EvictLate closes connections with overdue large bodies while others wait. It checks each
+// again in its turn, because the body may have arrived meanwhile. A session stopped by NoSpace
+// is spared, because it cannot receive.
 func (h *Host) EvictLate() {
 	for _, s := range h.bodies.late(h.Clock.Awake()) {
 		s.loop.Signal(s, func(s *Session) {

@@ -8,22 +8,22 @@ import (
 // A call is the one operation of a session: its message, its shard and its progress.
 type call struct {
 	msg   *core.Message // nil: none is needed now; see Loop.takeMessage
-	shard int32         // to be visited, or visited last
+	shard int32         // the next shard to visit, or the last one visited
 	state callState
-	until Stops // of callDeferred: it waits until none of these is set
+	until Stops // callDeferred: it waits until none of these is set
 
-	replying bool // Protocol.Replied is under way: it only notes what comes next
-	after    bool // Protocol.Next is to be called once no shard is owned
+	replying bool // Protocol.Replied is running: it only notes the next step
+	after    bool // Protocol.Next must be called once no shard is owned
 }
 
-// A callState says how far a call is.
+// A callState is the progress of a call.
 type callState uint8
 
 const (
 	callIdle     callState = iota
-	callReady              // it is to be run on call.shard
-	callAway               // its message is with a busy shard
-	callDeferred           // Protocol.Next is to be called in a later turn
+	callReady              // will run on call.shard
+	callAway               // its message is in the inbox of a busy shard
+	callDeferred           // Protocol.Next will be called in a later turn
 )
 
 func (c callState) String() string {
@@ -31,8 +31,8 @@ func (c callState) String() string {
 }
 
 // Op returns the operation that Visit runs. Fields that its kind does not read may have
-// values of earlier operations, also of other sessions. It stays the same until the
-// command is done, or at least to the end of the turn.
+// values of earlier operations, also of other sessions. Op returns the same pointer until the
+// command is done, and at least until the end of the turn.
 func (s *Session) Op() *core.Op {
 	if s.call.msg == nil {
 		s.call.msg = s.loop.takeMessage(s)
@@ -40,9 +40,9 @@ func (s *Session) Op() *core.Op {
 	return &s.call.msg.Op
 }
 
-// takeMessage lends the session a message for its next operation. An idle session has
-// none: most connections are idle, and a message is as large as the rest of a session.
-// In place, all sessions of a loop use the same one.
+// takeMessage lends the session a message for its next operation. An idle session has none,
+// because a message is as large as the rest of a session. Operations that run in place all use
+// the same message.
 func (l *Loop) takeMessage(s *Session) *core.Message {
 	n := len(l.messages)
 	if n == 0 {
@@ -54,18 +54,18 @@ func (l *Loop) takeMessage(s *Session) *core.Message {
 	return m
 }
 
-// messagesMost are kept by a loop: more are only used at the same time at busy shards.
+// messagesMost is how many free messages a loop keeps. Only busy shards need several at once.
 const messagesMost = 64
 
-// giveMessage takes the message back at the end of a turn, unless an operation is under way
-// or was put off.
+// giveMessage returns the message to the loop at the end of a turn, unless an operation is
+// pending or deferred.
 func (s *Session) giveMessage() {
 	m := s.call.msg
 	if m == nil || s.call.state != callIdle {
 		return
 	}
 	s.call.msg = nil
-	m.Op.Function, m.Op.Waiter = nil, nil // these are the session's
+	m.Op.Function, m.Op.Waiter = nil, nil // the session owns these
 	m.Op.Large, m.Reply.Large = nil, nil  // they would keep a deleted job's body
 	if l := s.loop; len(l.messages) < messagesMost {
 		l.messages = append(l.messages, m)
@@ -75,7 +75,7 @@ func (s *Session) giveMessage() {
 // Visited returns the shard of the reply that Replied was given.
 func (s *Session) Visited() int { return int(s.call.shard) }
 
-// Visit lets Run run Op on a shard; Replied gets the reply.
+// Visit makes Run run Op on a shard; Replied gets the reply.
 func (s *Session) Visit(shard int) {
 	if s.call.state != callIdle {
 		s.impossible("has an operation to run")
@@ -84,11 +84,11 @@ func (s *Session) Visit(shard int) {
 	s.call.state = callReady
 }
 
-// After lets Run call Next once no shard is owned.
+// After makes Run call Next once no shard is owned.
 func (s *Session) After() { s.call.after = true }
 
-// Later has Next called in a later turn, after the loop's other connections had theirs and
-// when none of until is set. units are counted as work of this turn.
+// Later defers the call of Next to a later turn, after the turns of the loop's other
+// connections and when none of until is set. units are counted as work of this turn.
 func (s *Session) Later(units int, until Stops) {
 	if s.call.state != callIdle {
 		s.impossible("puts an operation off")
@@ -101,20 +101,20 @@ func (s *Session) Later(units int, until Stops) {
 	s.loop.later(s)
 }
 
-// Deferred reports whether Next is to be called in a later turn.
+// Deferred reports whether Next will be called in a later turn.
 func (s *Session) Deferred() bool { return s.call.state == callDeferred }
 
-// deferredAgain gives a call that was put off another turn, in which it looks whether it
-// may go on.
+// deferredAgain queues another turn for a deferred call, which checks then whether it may
+// continue.
 func (s *Session) deferredAgain() {
 	if s.call.state == callDeferred {
 		s.loop.later(s)
 	}
 }
 
-// Run runs what Visit and After have noted, until the command is done or put off, or a
-// shard is busy. Then the message is left there. A protocol calls it at the end of each
-// command, the session after everything else.
+// Run runs the steps that Visit and After have noted, until the command is done or deferred,
+// or its message was left at a busy shard. A protocol calls Run at the end of each command;
+// the session calls it after each other event.
 func (s *Session) Run() {
 	l := s.loop
 	s.finish()
@@ -134,8 +134,8 @@ func (s *Session) Run() {
 		if r.Commit > s.out.commit {
 			s.out.commit = r.Commit
 		}
-		// The reply's body is copied out under ownership; what comes next is only
-		// noted, since it must not run while a shard is owned.
+		// Replied copies the reply's body while the shard is owned. The next step is only
+		// noted, because it must not run while a shard is owned.
 		s.proto.Replied(r)
 		s.call.replying = false
 		sh.Release(&l.batch)
@@ -143,7 +143,7 @@ func (s *Session) Run() {
 	}
 }
 
-// send leaves the operation with a busy shard.
+// send puts the operation into the inbox of a busy shard.
 func (s *Session) send(sh *shard.Shard) {
 	l := s.loop
 	s.call.state = callAway
@@ -176,7 +176,7 @@ func (s *Session) returned() {
 	s.Run()
 }
 
-// finish does what was left to be done with no shard owned, mostly nothing.
+// finish does the work that must wait until no shard is owned; usually there is none.
 func (s *Session) finish() {
 	if s.large || s.call.after {
 		s.finishLeft()

@@ -17,7 +17,7 @@ type view struct {
 	Roles    roles
 }
 
-// view returns the session's state. The caller must hold the loop.
+// View returns the session's state. The caller must hold the loop.
 func (s *Session) View() view {
 	return view{
 		Life: s.life.String(), Stops: s.stops, Held: s.held(),
@@ -27,14 +27,14 @@ func (s *Session) View() view {
 
 // A loopView is a loop's state for checks and tests.
 type loopView struct {
-	Queued     int   // sessions that go on in a later turn
-	Corked     int   // sessions with replies that are kept back, or were
-	Holders    int   // sessions that keep something
-	Untold     int   // bytes that the account was not told of yet
-	Unfinished int64 // operations left in shards and turns put off
+	Queued     int   // sessions queued for a later turn
+	Corked     int   // sessions on the list of corked replies
+	Holders    int   // sessions with memory in the account
+	Untold     int   // bytes not yet added to the account
+	Unfinished int64 // pending operations, deferred turns and gated replies
 }
 
-// view returns the loop's state. The caller must hold it.
+// View returns the loop's state. The caller must hold it.
 func (l *Loop) View() loopView {
 	return loopView{
 		Queued: l.queue.len(), Corked: len(l.corks.list), Holders: len(l.holders.list),
@@ -42,10 +42,10 @@ func (l *Loop) View() loopView {
 	}
 }
 
-// protocol returns the session's protocol.
+// Protocol returns the session's protocol.
 func (s *Session) Protocol() protocol { return s.proto }
 
-// HeldInput returns the input that is held. It is the session's.
+// HeldInput returns the held input. The session owns the bytes.
 func (s *Session) HeldInput() []byte {
 	if s.in.buf == nil {
 		return nil
@@ -53,7 +53,7 @@ func (s *Session) HeldInput() []byte {
 	return s.in.buf.B[s.in.at:]
 }
 
-// CheckAtRest looks for contradictions when nothing is left to do.
+// CheckAtRest returns an error if the state of an idle session is inconsistent.
 func (s *Session) CheckAtRest() error {
 	switch {
 	case s.life == busy || s.life == closing:
@@ -66,8 +66,8 @@ func (s *Session) CheckAtRest() error {
 	return nil
 }
 
-// CheckAtRest compares the loop's counts with all of its sessions, and looks for
-// contradictions when nothing is left to do.
+// CheckAtRest compares the loop's counts with all of its sessions. It returns an error if the
+// state of the idle loop is inconsistent.
 func (l *Loop) CheckAtRest(all []*Session) error {
 	type sums struct{ connections, producers, workers, sleepers, waiting int64 }
 	var want sums
@@ -100,7 +100,7 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 	if got != want {
 		return fmt.Errorf("it counts %+v, its sessions are %+v", got, want)
 	}
-	kept := int64(len(l.gate.replies)) // what waits for the disk, or for its time
+	kept := int64(len(l.gate.replies)) // sessions that wait for a commit, and corked replies
 	if len(l.corks.list) > 0 {
 		kept++
 	}
@@ -113,10 +113,10 @@ func (l *Loop) CheckAtRest(all []*Session) error {
 	return nil
 }
 
-// CheckOutbox looks for messages that were posted again while they were under way.
+// CheckOutbox returns an error if a message is in the outbox twice.
 func (l *Loop) CheckOutbox() error {
-	// A message that is linked in twice makes the list a ring, in which a pointer at
-	// double speed meets the other.
+	// A message that is linked twice makes the list a ring, in which the fast pointer meets
+	// the slow one.
 	fast := l.outbox.Load()
 	for slow := fast; fast != nil; slow = slow.Next.Load() {
 		if fast = fast.Next.Load(); fast == nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// IsForeign reports whether line, the first line of a connection, is meant for another kind of
-// server: it is the request line of HTTP, or begins a TLS handshake. A web page can make a browser
-// send either to any port, with lines that belong to our protocols, so the caller must close the
-// connection. cut says that the line continues behind these bytes.
+// IsForeign reports whether line, the first line of a connection, is a request line of HTTP or
+// begins a TLS handshake. A web page can make a browser send either to any port, followed by lines
+// that are commands here, so the caller must close the connection. cut means that line is
+// incomplete.
 //
 // Source: RFC 9112, section 3; RFC 8446, section 5.1.
 func IsForeign(line []byte, cut bool) bool {
@@ -33,7 +33,7 @@ func IsForeign(line []byte, cut bool) bool {
 	if !cut || len(target) == 0 {
 		return false
 	}
-	// The version is too far away to be seen.
+	// The version is beyond the end of the cut line.
 	return isUpper(line[:method]) || target[0] == '/' || bytes.HasPrefix(target, []byte("http"))
 }
 

@@ -12,44 +12,44 @@ import (
 	"polystalk/shard/commit"
 )
 
-// A Host is what the loops of a server and the sessions on them share. Its exported fields
-// are set before there is a loop, and not changed after that.
+// A Host holds what the loops of a server share. Its exported fields must be set before the
+// first loop, and not change after that.
 type Host struct {
 	Map     *ops.Map
 	Clock   *ops.Clock
-	Journal commit.Storage // nil: nothing has to be durable
+	Journal commit.Storage // nil: jobs are in memory only
 	Log     *slog.Logger
 	// LeaseFence returns the commit that every reply must wait for; nil: none. A server
-	// of a cluster has one while it leads. It returns zero while no other server can
-	// lead; after that, a commit that has not begun and that only the leader can make. It
-	// is called on the loops, before each write, and requests the commit.
+	// of a cluster has one while it leads. It returns zero while no other server can be
+	// leader, else it requests a new commit, which only the leader can make, and returns
+	// its number. The loops call it before each write.
 	LeaseFence func() uint64
 
-	// Account counts what all connections keep; see BoundConnections.
+	// Account counts the memory of all connections; see BoundConnections.
 	Account *Account
 
 	// HeldMost is the cap of held input, in bytes: HeldMax, except in tests. A connection
 	// above it is paused until a quarter of it is left.
 	HeldMost int
-	// LookMost is how many tubes of a long watch list are looked at at a time.
+	// LookMost is how many tubes of a long watch list a survey reads at a time.
 	LookMost int
 
-	// Draining says that no jobs are taken.
+	// Draining means that new jobs are refused.
 	Draining atomic.Bool
 
-	connectionMemory atomic.Int64 // the bound in the operator's words, in bytes
+	connectionMemory atomic.Int64 // the operator's bound, in bytes; see BoundConnections
 	bodies           bodyPlaces
 	kinds            int // of commands, of all fronts
 	errors           int // of replies, of all fronts
 
-	mu     sync.Mutex // guards the writing of loops and fronts
+	mu     sync.Mutex // held to write loops and fronts
 	loops  atomic.Pointer[[]*Loop]
 	fronts atomic.Pointer[[]Front] // in the order of their first connections
 
-	numbers  atomic.Uint64 // of the newest connection; see numberFor
+	numbers  atomic.Uint64 // the newest session's number; see numberFor
 	rejected [NumRejections]atomic.Uint64
 
-	quietUntil atomic.Int64 // Complain: a time of Clock.Awake
+	quietUntil atomic.Int64 // Complain logs nothing before this time of Clock.Awake
 	suppressed atomic.Uint64
 }
 
@@ -60,8 +60,8 @@ const (
 	frontsMax = 8
 )
 
-// NewHost makes a Host with a bound on connection memory, in bytes, in its account. The
-// exported fields are to be set.
+// NewHost makes a Host whose account has a bound in bytes. The caller must set the other
+// exported fields.
 func NewHost(bound int64) *Host {
 	h := &Host{Account: newAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
 	h.connectionMemory.Store(bound)
@@ -70,23 +70,23 @@ func NewHost(bound int64) *Host {
 	return h
 }
 
-// Base returns from where a front with that many kinds of commands counts them. It is
-// called once for each front, before there is a loop.
+// Base reserves counters for the kinds of commands of a front, and returns the first index.
+// It is called once for each front, before there is a loop.
 func (h *Host) Base(kinds int) (base int) {
 	base = h.kinds
 	h.kinds += kinds
 	return base
 }
 
-// ErrorBase returns from where a front with that many errors counts them. It is called once
-// for each front, in the order of Base, before there is a loop.
+// ErrorBase is Base for the errors of a front. It is called once for each front, in the order of
+// Base, before there is a loop.
 func (h *Host) ErrorBase(errors int) (base int) {
 	base = h.errors
 	h.errors += errors
 	return base
 }
 
-// add puts a new loop on the list, and returns its index.
+// add appends a new loop to the list, and returns its index.
 func (h *Host) add(l *Loop) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,8 +118,8 @@ func (h *Host) indexOf(f Front) uint8 {
 	return uint8(i)
 }
 
-// numberFor returns the number of a new session on a loop: the next one that names the
-// loop; see LoopOf. So numbers rise in the order of connections.
+// numberFor returns the number of a new session on a loop: the next number from which LoopOf
+// finds the loop. So numbers rise in the order of connections.
 func (h *Host) numberFor(loop int) uint64 {
 	loops := uint64(len(h.Loops()))
 	for {
@@ -131,8 +131,8 @@ func (h *Host) numberFor(loop int) uint64 {
 	}
 }
 
-// LoopOf returns the loop of the session of a number, if there is such a session; nil: there
-// is no loop. All loops must have been there before the first connection.
+// LoopOf returns the loop that has the session with a number, if any has; nil: there are no
+// loops. All loops must exist before the first connection.
 func (h *Host) LoopOf(number uint64) *Loop {
 	loops := h.Loops()
 	if len(loops) == 0 {
@@ -141,18 +141,18 @@ func (h *Host) LoopOf(number uint64) *Loop {
 	return loops[number%uint64(len(loops))]
 }
 
-// Wake makes the loops look at what their sessions wait for: a commit was acknowledged, or
-// the log has room again. Any goroutine may call it.
+// Wake makes the loops check their waiting sessions, after a commit was acknowledged or the log
+// has room again. Any goroutine may call it.
 func (h *Host) Wake() {
 	for _, l := range h.Loops() {
 		l.lookAtGate()
 	}
 }
 
-// complainEvery bounds what clients can make the server log.
+// complainEvery limits how often clients can make the server log.
 const complainEvery = time.Second
 
-// Complain logs a warning about clients or limits, once a second at most.
+// Complain logs a warning about clients or limits, at most once a second.
 func (h *Host) Complain(msg string, args ...any) {
 	now := int64(h.Clock.Awake())
 	until := h.quietUntil.Load()

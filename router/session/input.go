@@ -7,14 +7,14 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A buffer is memory that a session borrows while it collects something.
+// A buffer is memory from a pool, in which a session collects bytes.
 type buffer = bytebufferpool.ByteBuffer
 
-// bufferMax is the capacity up to which buffers are used again. The pool gives any of them
-// to any session, so a few bytes could keep a megabyte.
+// bufferMax is the largest capacity of a buffer in the pool. A larger one could later hold a
+// few bytes of any session.
 const bufferMax = 64 << 10
 
-// takeBuffer returns an empty buffer that is not much larger than what it may hold.
+// takeBuffer returns an empty buffer, with a capacity of at most bufferMax.
 func takeBuffer() *buffer {
 	b := bytebufferpool.Get()
 	if cap(b.B) > bufferMax {
@@ -24,30 +24,30 @@ func takeBuffer() *buffer {
 	return b
 }
 
-// giveBuffer gives it back; the caller must not use it afterwards.
+// giveBuffer returns b to the pool; the caller must not use it afterwards.
 func giveBuffer(b *buffer) {
 	if cap(b.B) <= bufferMax {
 		bytebufferpool.Put(b)
 	}
 }
 
-// An input is what a session was sent and could not use yet.
+// An input holds received bytes that the session could not use yet.
 type input struct {
 	buf  *buffer // nil: nothing is held
 	at   int     // where the held bytes begin in buf
 	flow flow
 }
 
-// A flow is whether the connection brings input.
+// A flow says whether the session reads from its connection.
 type flow uint8
 
 const (
 	flowing flow = iota
-	paused       // until little is held
+	paused       // until held input has shrunk
 	last         // never paused again: the client has sent its last byte
 )
 
-// input takes bytes from the connection; they are the caller's again when it returns.
+// input processes bytes from the connection. It does not keep b.
 func (s *Session) input(b []byte) {
 	s.activity.in += uint64(len(b))
 	if s.life >= closing || s.end == broken {
@@ -72,8 +72,8 @@ func (s *Session) input(b []byte) {
 	s.settle()
 }
 
-// process has the protocol run the commands at the front of b. All input of a quitting
-// session is used up.
+// process lets the protocol run the commands at the front of b, and returns the number of bytes
+// used. A quitting session discards all input.
 func (s *Session) process(b []byte) (n int) {
 	n = s.proto.Input(b)
 	if s.end >= quitting {
@@ -82,7 +82,7 @@ func (s *Session) process(b []byte) (n int) {
 	return n
 }
 
-// hold keeps input that cannot be used yet.
+// hold keeps a copy of input that cannot be used yet.
 func (s *Session) hold(b []byte) {
 	if len(b) == 0 {
 		return
@@ -105,8 +105,8 @@ func (s *Session) hold(b []byte) {
 	}
 }
 
-// pauseAboveCap pauses the connection when more is held than its cap, after all that could
-// be used of it was.
+// pauseAboveCap pauses the connection when held input exceeds its cap. It is called after the
+// usable input was processed.
 func (s *Session) pauseAboveCap() {
 	n, most := s.held(), s.heldCap()
 	limit := most
@@ -127,7 +127,7 @@ func (s *Session) pauseAboveCap() {
 	}
 }
 
-// readAgain ends a pause, and the session if that cannot be done.
+// readAgain ends a pause. It aborts the session if that fails.
 func (s *Session) readAgain() bool {
 	if !s.conn.Resume() {
 		s.Abort()
@@ -137,9 +137,9 @@ func (s *Session) readAgain() bool {
 	return true
 }
 
-// LastInput tells that the client of a paused connection sends no more, so there is an end
-// to what can still come. The connection is read again, whatever is held: only so is its
-// end noticed.
+// LastInput notes that the client of a paused connection has stopped sending, so the remaining
+// input is bounded. Reading resumes even if much input is held, because only a read notices the
+// end.
 func (s *Session) LastInput() {
 	if s.in.flow != paused || s.life >= closing || s.end == broken {
 		return
@@ -149,7 +149,7 @@ func (s *Session) LastInput() {
 	}
 }
 
-// held is the number of bytes that wait to be parsed.
+// held returns the number of bytes that wait to be parsed.
 func (s *Session) held() int {
 	if s.in.buf == nil {
 		return 0
@@ -157,7 +157,7 @@ func (s *Session) held() int {
 	return len(s.in.buf.B) - s.in.at
 }
 
-// parse goes on with held input, unless the session has a turn for that in the queue.
+// parse processes held input, unless the session is queued for a turn.
 func (s *Session) parse() {
 	in := &s.in
 	if in.buf == nil || s.life >= closing || s.queued {
@@ -184,17 +184,17 @@ func (s *Session) dropInput() {
 }
 
 // A Body is the body of a command that is being received. A body that will be copied into
-// a slab is collected in a pooled buffer, a larger one in pieces that the shard keeps.
-// Pieces start small, since an announcement alone allocates nothing, and double up to a
-// size that is quickly zeroed.
+// a slab is collected in a pooled buffer, a larger one in pieces that the shard keeps. The
+// announced size alone allocates nothing: pieces start small and double up to pieceMax, which
+// is quick to zero.
 type Body struct {
 	pooled *buffer
 	pieces core.Large
 	size   int32         // bytes of the body
-	got    int32         // bytes of it and its tail that have come
-	tail   uint8         // bytes behind it that belong to it
+	got    int32         // received bytes of the body and its tail
+	tail   uint8         // bytes of the tail: \r\n after a beanstalkd job
 	behind [tailMax]byte // the tail of a body in pieces
-	listed bool          // it has a place among the large bodies, or waits for one
+	listed bool          // it has or awaits a place; see bodyPlaces
 }
 
 const (
@@ -215,10 +215,10 @@ func (s *Session) StartBody(size, tail int) {
 	}
 }
 
-// Collect takes the body's bytes from the front of p, and returns how many those were. If
-// the body is to be recorded, with names bytes of names, the log must have room: on Wait
-// the session was stopped until it has, and on Refuse the rest, BodyLeft bytes, must be
-// skipped.
+// Collect takes the body's bytes from the front of p, and returns their number. recorded means
+// that the body will be recorded, with names bytes of names, so the log must have room. On Wait
+// the session is stopped until the log has room. On Refuse the caller must skip the rest,
+// BodyLeft bytes.
 func (s *Session) Collect(p []byte, names int, recorded bool) (n int, v verdict) {
 	b := &s.body
 	n = min(len(p), s.BodyLeft())
@@ -262,11 +262,11 @@ func (s *Session) collectLarge(p []byte) {
 	}
 }
 
-// BodyLeft returns how many bytes of the body and its tail have not come.
+// BodyLeft returns how many bytes of the body and its tail were not received yet.
 func (s *Session) BodyLeft() int { return int(s.body.size) + int(s.body.tail) - int(s.body.got) }
 
-// Collected returns the complete body and its tail. A small body is valid until EndBody, a
-// large one is the caller's.
+// Collected returns the complete body and its tail. A small body is valid until EndBody; the
+// caller owns a large one.
 func (s *Session) Collected() (small []byte, large core.Large, tail []byte) {
 	b := &s.body
 	if b.pooled != nil {
@@ -275,11 +275,11 @@ func (s *Session) Collected() (small []byte, large core.Large, tail []byte) {
 	return nil, b.pieces, b.behind[:b.tail]
 }
 
-// HasBody reports whether some of a body is kept.
+// HasBody reports whether the session keeps a part of a body.
 func (s *Session) HasBody() bool { return s.body.pooled != nil || s.body.pieces != nil }
 
-// EndBody drops the collected body, its place and its claim on the log: it was handed over
-// or refused, or will not come.
+// EndBody releases the collected body, its place and its claim on the log, after the body was
+// handed over, refused or abandoned.
 func (s *Session) EndBody() {
 	b := &s.body
 	if b.listed {

@@ -7,26 +7,25 @@ import (
 	"polystalk/shard/core"
 )
 
-// Output goes one way. What a turn says is gathered in the loop's buffer. Flush sends it
-// through the gate, where it waits for the commit that it depends on, and past the cork,
-// which may keep a little of it for the next write, to the Conn. A large body is sent
-// behind what was said before it.
+// The way of output: the replies of a turn are appended to the loop's buffer. Flush passes them
+// through the gate, where they wait for the commit that they depend on, and through the cork,
+// which may keep a small reply for the next write, to the Conn. A large body is sent after the
+// output before it.
 //
-// The gate: with a journal, a reply that tells of a change leaves after the change is
-// acknowledged: durable, or written, as the policy says. Commands go on meanwhile; their
-// replies queue behind it, in order and bounded.
+// The gate: with a journal, the reply to a change leaves after the change is acknowledged:
+// durable or written, depending on the sync policy. Meanwhile commands continue to run; their
+// replies queue behind the first, in order and bounded.
 
-// An output is what a session has said and what has not left.
+// An output is the state of a session's replies.
 type output struct {
-	commit  uint64 // what was said depends on it
+	commit  uint64 // the replies so far depend on it
 	replies []gatedReply
 	bytes   int   // in replies
-	cork    *cork // nil: nothing was ever corked
+	cork    *cork // nil: Cork was never called
 }
 
-// A largeOutput is a body to be sent after what the loop has gathered, once no shard is
-// owned, and the text behind it. It lives from SendLarge to the next Run, so a loop has one
-// for all of its sessions.
+// A largeOutput is a body, and the text behind it, to be sent after the loop's buffer, once no
+// shard is owned. It exists from SendLarge to the next Run, so a loop needs only one.
 type largeOutput struct {
 	body   core.Large
 	behind string
@@ -40,55 +39,55 @@ type gatedReply struct {
 }
 
 const (
-	// FlushAt bytes of replies are written in mid-turn, so that one turn's output stays
-	// in the processor's cache.
+	// FlushAt is how many bytes of replies are written before the end of a turn, so that
+	// output stays in the processor's cache.
 	FlushAt = 256 << 10
-	// UnitBytes of replies cost a unit.
+	// UnitBytes is how many bytes of replies cost a unit.
 	UnitBytes = 1 << 10
-	// coalesceMax bytes of replies that wait for the same commit are kept as one.
+	// coalesceMax bounds the bytes of joined replies that wait for the same commit.
 	coalesceMax = 64 << 10
-	// partCost is about what a kept reply takes besides its bytes.
+	// partCost is about the memory of a kept reply without its bytes.
 	partCost = 128
 )
 
-// Out returns the output so far. The caller appends to it and hands the result to SetOut. It
-// is the loop's, and valid during the session's turn.
+// Out returns the loop's output buffer, which is valid during the session's turn. The caller
+// appends to it and passes the result to SetOut.
 func (s *Session) Out() []byte { return s.loop.out }
 
-// SetOut replaces the output by Out with more behind it.
+// SetOut replaces the output buffer by the result of an append to Out.
 func (s *Session) SetOut(out []byte) { s.loop.out = out }
 
-// Say answers with a fixed reply.
+// Say appends a reply.
 func (s *Session) Say(msg string) { s.loop.out = append(s.loop.out, msg...) }
 
-// SendLarge has Run send a body behind what was said so far, as soon as no shard is owned,
-// and then the text behind. The body never changes, and is kept until it has left.
+// SendLarge makes Run send a body and then the text behind, after the output so far, as soon
+// as no shard is owned. The body must never change; it is kept until it was sent.
 func (s *Session) SendLarge(body core.Large, behind string) {
 	s.loop.large, s.large = largeOutput{body, behind}, true
 }
 
-// Depend makes what is said from here on wait for a commit. The highest number is enough
-// since all shards share one order of commits (package commit).
+// Depend makes further output wait for a commit. Only the highest number counts, because all
+// shards share one order of commits (package commit).
 func (s *Session) Depend(commit uint64) {
 	if commit > s.out.commit {
 		s.out.commit = commit
 	}
 }
 
-// fence makes what is said now wait for the lease fence, as every reply must.
+// fence makes the output wait for the lease fence, as every reply must.
 func (s *Session) fence() {
 	if f := s.loop.host.LeaseFence; f != nil {
 		s.Depend(f())
 	}
 }
 
-// Unsent returns how many bytes of output have not left.
+// Unsent returns how many bytes of output wait for the socket or a commit.
 func (s *Session) Unsent() int { return s.conn.Unsent() + s.out.bytes }
 
-// LeavesAtOnce reports whether output goes to the socket at once.
+// LeavesAtOnce reports whether output would go to the socket at once.
 func (s *Session) LeavesAtOnce() bool { return s.conn.Unsent() == 0 && !s.isGated() }
 
-// Flush sends what was said. It stops the session while the client does not read.
+// Flush sends the output. It stops the session if the client does not read.
 func (s *Session) Flush() {
 	l := s.loop
 	if len(l.out) == 0 {
@@ -116,18 +115,18 @@ func (s *Session) Flush() {
 	}
 }
 
-// outKeep is the largest output buffer that a loop keeps from turn to turn, in bytes.
+// outKeep is the largest output buffer, in bytes, that a loop keeps for later turns.
 const outKeep = 1 << 20
 
-// FlushFull writes what has gathered in mid-turn, if it is much.
+// FlushFull calls Flush before the end of a turn if there is much output.
 func (s *Session) FlushFull() {
 	if n := len(s.loop.out); n > unsentLeast && n >= min(FlushAt, s.unsentCap()) {
 		s.Flush()
 	}
 }
 
-// writeLarge sends the body that SendLarge has left: a reply's, or one that comes unasked
-// while a shard has the operation, and writes its reply.
+// writeLarge sends the body that SendLarge has noted. The body belongs to a reply, or to a
+// Gearman report that arrived while a shard has the operation.
 func (s *Session) writeLarge() {
 	body, behind := s.loop.large.body, s.loop.large.behind
 	s.Flush()
@@ -142,7 +141,7 @@ func (s *Session) writeLarge() {
 	s.loop.round.budget -= body.Len() / UnitBytes
 	s.loop.large, s.large = largeOutput{}, false
 	if m := s.call.msg; m != nil && s.call.state != callAway {
-		m.Reply.Large = nil // it would keep a deleted job's body
+		m.Reply.Large = nil // else it would keep a deleted job's body
 	}
 	s.Say(behind)
 }
@@ -153,7 +152,7 @@ func (s *Session) write(p []byte) {
 	s.conn.Write(p)
 }
 
-// checkUnsent stops the session while its client does not read.
+// checkUnsent stops the session if its client does not read.
 func (s *Session) checkUnsent() {
 	n := s.conn.Unsent()
 	if n == 0 {
@@ -167,12 +166,12 @@ func (s *Session) checkUnsent() {
 	}
 }
 
-// isGated reports whether output of the session cannot leave yet.
+// isGated reports whether further output must wait for a commit.
 func (s *Session) isGated() bool {
 	return len(s.out.replies) > 0 || s.out.commit > s.acked()
 }
 
-// acked is the last acknowledged commit; without a journal nothing depends on one.
+// acked returns the last acknowledged commit; zero without a journal.
 func (s *Session) acked() uint64 {
 	if j := s.loop.host.Journal; j != nil {
 		return j.Acked()
@@ -180,7 +179,7 @@ func (s *Session) acked() uint64 {
 	return 0
 }
 
-// gateReply queues output.
+// gateReply queues output behind the gate.
 func (s *Session) gateReply(p []byte, large core.Large) {
 	o := &s.out
 	n := len(o.replies)
@@ -214,8 +213,7 @@ func (s *Session) gateReply(p []byte, large core.Large) {
 	o.replies = append(o.replies, gatedReply{commit: o.commit, bytes: b})
 }
 
-// release sends what waited for a commit up to acked. It reports whether nothing waits any
-// more.
+// release sends the replies that wait for commits up to acked. It reports whether none is left.
 func (s *Session) release(acked uint64) bool {
 	o := &s.out
 	n := 0
@@ -242,7 +240,7 @@ func (s *Session) release(acked uint64) bool {
 	return k == 0
 }
 
-// dropReplies forgets what waits: the client has gone.
+// dropReplies drops the gated replies of a closed session.
 func (s *Session) dropReplies() {
 	o := &s.out
 	for i := range o.replies {
@@ -251,7 +249,7 @@ func (s *Session) dropReplies() {
 	o.replies, o.bytes = nil, 0
 }
 
-// forget gives a gated reply's memory back.
+// forget releases the memory of a gated reply.
 func (s *Session) forget(r *gatedReply) {
 	if r.bytes != nil {
 		s.AddUsage(-cap(r.bytes.B) - partCost)
@@ -264,14 +262,14 @@ func (s *Session) forget(r *gatedReply) {
 	s.AddUsage(-partCost)
 }
 
-// A gate is where a loop's sessions wait for the log: for a commit, or for room.
+// A gate has a loop's sessions that wait for the log: for a commit, or for room.
 type gate struct {
 	replies []*Session // their replies wait for a commit
 	room    []*Session // stopped by NoSpace; see openRoom
-	freed   []*Session // to go on after those with replies were looked at
+	freed   []*Session // to continue after all of replies were checked
 
-	// waiting is the number of both, for readers without the loop. looking says that the
-	// loop will look at them: lookAtGate need not see to it again.
+	// waiting is len(replies)+len(room), for readers without the loop. looking means that the
+	// loop will check them, so lookAtGate has nothing to do.
 	waiting atomic.Int64
 	looking atomic.Bool
 }
@@ -282,23 +280,22 @@ func (l *Loop) awaitCommit(s *Session) {
 	l.unfinished.Add(1)
 	l.gate.waiting.Add(1)
 	if s.out.commit <= s.acked() || l.host.Journal.Here() {
-		// It was acknowledged since, and nothing knew that s waits; or the loop must have
-		// it written itself, after the other connections had their turns.
+		// The commit was acknowledged before s was on the list; or this loop must write it
+		// itself, after the turns of the other connections.
 		l.lookAtGate()
 	}
 }
 
-// lookAtGate makes the loop look at what its sessions wait for, if any does; from any
-// goroutine.
+// lookAtGate makes the loop check its waiting sessions, if there are any. Any goroutine may call
+// it.
 func (l *Loop) lookAtGate() {
 	if l.gate.waiting.Load() > 0 && l.gate.looking.CompareAndSwap(false, true) {
 		l.run()
 	}
 }
 
-// openGate goes on with sessions after their commits were acknowledged, or if they may have room.
-// Thousands may wait for one commit: when the round is overdrawn the rest waits for the
-// next.
+// openGate continues sessions whose commits were acknowledged, or which may have room.
+// Thousands may wait for one commit: when the round is overdrawn, the rest waits for the next.
 func (l *Loop) openGate() {
 	g := &l.gate
 	if g.waiting.Load() == 0 {
@@ -306,12 +303,12 @@ func (l *Loop) openGate() {
 		return
 	}
 	if len(g.replies) > 0 {
-		g.looking.Store(true) // the commit need not wake this loop: it looks below
+		g.looking.Store(true) // the commit need not wake this loop: it checks below
 		l.host.Journal.CommitHere()
 	}
 	g.looking.Store(false)
 	l.openReplies()
-	// Only now, since a turn may put its session on the list again.
+	// Only after the loop over replies, because a turn may append its session to them.
 	for i, s := range g.freed {
 		g.freed[i] = nil
 		l.turn(s, func(s *Session) { s.lift(Uncommitted) })
@@ -320,7 +317,7 @@ func (l *Loop) openGate() {
 	l.openRoom()
 }
 
-// openReplies sends what was acknowledged.
+// openReplies sends replies with acknowledged commits.
 func (l *Loop) openReplies() {
 	g := &l.gate
 	acked := l.host.Journal.Acked()
@@ -345,45 +342,45 @@ func (l *Loop) openReplies() {
 	g.replies = kept
 }
 
-// A cork keeps back a little output until the session says more, as Nagle's algorithm does
-// for a socket: the write is most of the cost of a small reply. It keeps back only what
-// the protocol marks by Cork, only while the loop is busy, and for CorkMax at most.
+// A cork delays a small reply until the session's next reply, as Nagle's algorithm does for a
+// socket, because the write is most of the cost of a small reply. It delays only output that
+// the protocol marks by Cork, only while the loop is busy, and at most for CorkMax.
 type cork struct {
-	kept  []byte    // output; nothing else may be sent before it
-	since core.Time // when that began
-	upTo  int       // the loop's output up to here may be kept back, if that is all of it
+	kept  []byte    // delayed output; nothing else may be sent before it
+	since core.Time // when it began to wait
+	upTo  int       // if the loop's output has this length, all of it may be delayed
 }
 
 const (
 	CorkMax = core.Time(2 * time.Millisecond)
 	// A loop is busy when the average gap between its callbacks is at most busyGap. A
-	// client and a worker alone leave longer gaps.
+	// single client and a single worker leave longer gaps.
 	busyGap = core.Time(20 * time.Microsecond)
-	// gapWeight is how many callbacks that average is over.
+	// gapWeight is the number of callbacks in the moving average.
 	gapWeight = 8
-	// togetherMax bytes are copied to be sent with what was kept back.
+	// togetherMax is the largest output, in bytes, that is copied behind a delayed reply.
 	togetherMax = 4 << 10
-	// corkStep is the least time between two looks at what is kept back.
+	// corkStep is the least time between two checks of delayed replies.
 	corkStep = core.Time(200 * time.Microsecond)
 )
 
-// A corking is a session that has kept output back since then, unless it was sent and newer
-// output is kept.
+// A corking is a session with a reply delayed since then. The entry is stale if the reply was
+// sent: then cork.since differs, or nothing is kept.
 type corking struct {
 	s     *Session
 	since core.Time
 }
 
-// corks are a loop's sessions with output kept back.
+// corks has a loop's sessions with delayed replies.
 type corks struct {
-	list []corking // the oldest first
-	at   core.Time // when uncork has something to do, if there is any
-	gap  core.Time // between callbacks, on average
-	// runAfter calls Loop.run after that time; nil: nothing is kept back.
+	list []corking // oldest first
+	at   core.Time // when uncork must check the list, if it is not empty
+	gap  core.Time // moving average of the gaps between callbacks
+	// runAfter calls Loop.run after that time; nil: nothing is delayed.
 	runAfter func(time.Duration)
 }
 
-// Cork says that all output that was gathered up to here may wait for what follows it.
+// Cork allows the output so far to wait for further output.
 func (s *Session) Cork() {
 	if s.out.cork == nil {
 		s.out.cork = new(cork)
@@ -391,7 +388,7 @@ func (s *Session) Cork() {
 	s.out.cork.upTo = len(s.loop.out)
 }
 
-// keepCorked keeps out back if all of it is marked and the loop is busy.
+// keepCorked delays out if all of it is marked and the loop is busy. It reports whether it did.
 func (s *Session) keepCorked(out []byte) bool {
 	c, l := s.out.cork, s.loop
 	upTo := c.upTo
@@ -409,14 +406,14 @@ func (s *Session) keepCorked(out []byte) bool {
 	return true
 }
 
-// uncork sends what was kept back.
+// uncork sends the delayed output.
 func (s *Session) uncork() {
 	if s.out.cork != nil {
 		s.sendCorked(nil)
 	}
 }
 
-// sendCorked sends what was kept back, and p behind it.
+// sendCorked sends the delayed output, and p behind it.
 func (s *Session) sendCorked(p []byte) {
 	c := s.out.cork
 	c.upTo = 0
@@ -429,13 +426,13 @@ func (s *Session) sendCorked(p []byte) {
 	s.write(p)
 }
 
-// lookAtCorked has uncork called after d.
+// lookAtCorked makes the loop call uncork after d.
 func (l *Loop) lookAtCorked(d core.Time) {
 	l.corks.at = l.batch.Now + d
 	l.corks.runAfter(time.Duration(d))
 }
 
-// uncork sends what was kept back for long enough.
+// uncork sends output that was delayed for CorkMax.
 func (l *Loop) uncork() {
 	if len(l.corks.list) == 0 || l.batch.Now < l.corks.at {
 		return

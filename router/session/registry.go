@@ -7,16 +7,16 @@ import (
 	"sort"
 )
 
-// A registry is a loop's sessions in the order of their numbers, which is the order of
-// their connections. They stand in blocks, so that adding, removing and finding one costs
-// little however many there are, and each takes little more than a pointer.
+// A registry has a loop's sessions in the order of their numbers, which is the order of their
+// connections. It uses blocks, so that adding, removing and finding a session is cheap in a
+// registry of any size, and each session takes little more than a pointer.
 type registry struct {
 	blocks []*sessionBlock       // none is empty
 	n      int                   // sessions
 	ends   map[*Session][]func() // see Session.WhenGone
 }
 
-// sessionBlockMax makes a block as large as one of the allocator's sizes.
+// sessionBlockMax is chosen so that a block fills a size class of Go's allocator.
 const sessionBlockMax = 127
 
 type sessionBlock struct {
@@ -24,7 +24,7 @@ type sessionBlock struct {
 	s [sessionBlockMax]*Session
 }
 
-// add puts a session behind all others.
+// add appends a session.
 func (r *registry) add(s *Session) {
 	k := len(r.blocks) - 1
 	if k < 0 || r.blocks[k].n == sessionBlockMax {
@@ -37,8 +37,8 @@ func (r *registry) add(s *Session) {
 	r.n++
 }
 
-// above returns the place of the first session with a higher number: its block, which may be
-// one behind the last, and its position there.
+// above returns the place of the first session with a higher number: its block and its position
+// there. If there is none, block is len(r.blocks).
 func (r *registry) above(number uint64) (block, at int) {
 	block = sort.Search(len(r.blocks), func(i int) bool {
 		b := r.blocks[i]
@@ -51,7 +51,7 @@ func (r *registry) above(number uint64) (block, at int) {
 	return block, at
 }
 
-// find returns the session of a number, nil if it has gone.
+// find returns the session with a number, nil if it is gone.
 func (r *registry) find(number uint64) *Session {
 	if number == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (r *registry) find(number uint64) *Session {
 	return nil
 }
 
-// remove takes a session out.
+// remove removes a session.
 func (r *registry) remove(s *Session) {
 	block, at := r.above(s.activity.number - 1)
 	if block == len(r.blocks) || r.blocks[block].s[at] != s {
@@ -85,14 +85,14 @@ func (r *registry) remove(s *Session) {
 	}
 }
 
-// merge makes one of two blocks that together fill half of one.
+// merge joins a block and the next one, which together fill at most half a block.
 func (r *registry) merge(block int) {
 	b, next := r.blocks[block], r.blocks[block+1]
 	b.n += copy(b.s[b.n:], next.s[:next.n])
 	r.blocks = slices.Delete(r.blocks, block+1, block+2)
 }
 
-// after yields the sessions with higher numbers, in order. None may come or go meanwhile.
+// after yields the sessions with higher numbers, in order. The registry must not change meanwhile.
 func (r *registry) after(number uint64) iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
 		block, at := r.above(number)
@@ -127,7 +127,7 @@ func (r *registry) check(want int) error {
 	return nil
 }
 
-// enroll registers a new session, and counts it.
+// enroll registers and counts a new session.
 func (l *Loop) enroll(s *Session, f Front) {
 	s.front = l.host.indexOf(f)
 	c := &l.counts.fronts[s.front]
@@ -137,10 +137,10 @@ func (l *Loop) enroll(s *Session, f Front) {
 	l.registry.add(s)
 }
 
-// Sessions yields the loop's sessions with numbers above that one, in their order. The
-// caller must hold the loop, and none may come or go meanwhile.
+// Sessions yields the loop's sessions with higher numbers, in order. The caller must hold the
+// loop, and no session may begin or end meanwhile.
 func (l *Loop) Sessions(above uint64) iter.Seq[*Session] { return l.registry.after(above) }
 
-// Session returns the loop's session of that number, nil if it has gone. The caller must
-// hold the loop.
+// Session returns the loop's session with that number, nil if it is gone. The caller must hold
+// the loop.
 func (l *Loop) Session(number uint64) *Session { return l.registry.find(number) }

@@ -1,32 +1,32 @@
 package session
 
-// A SendQueue is output that a socket did not take, in order. What may change is copied
-// into blocks of the queue's own, what never changes stays as it is. The account is told
-// of all of it. Its zero value with an Account is empty. Not safe for concurrent use.
+// A SendQueue holds output that a socket did not take, in order. It copies bytes that may
+// change into blocks, and keeps references to stable bytes. All of it is counted in Account,
+// which must be set. Not safe for concurrent use.
 type SendQueue struct {
 	Account *Account
 	parts   []sendPart // from first on
 	first   int
-	tail    []byte // the newest block, as far as it is used
-	front   int    // bytes of the block in which the queue begins
+	tail    []byte // the used part of the newest block
+	front   int    // size of the oldest block
 	bytes   int    // unsent
 }
 
 // A sendPart is one piece of a SendQueue.
 type sendPart struct {
 	p     []byte
-	whole []byte // a piece that never changes, all of it; nil: it is in a block
-	opens int    // bytes of the block that begins with it
+	whole []byte // the whole stable piece; nil: p is in a block
+	opens int    // size of the block that begins with p; zero: none does
 }
 
 const (
-	// blockMin and blockMax bound the memory for copied bytes, so that many small
-	// replies share a block, and one small reply takes little.
+	// blockMin and blockMax bound the size of a block: many small replies share one, and
+	// one small reply takes little memory.
 	blockMin = 4 << 10
 	blockMax = 64 << 10
 )
 
-// Add puts p at the end: a copy of it, unless it never changes.
+// Add appends p: a reference if p is stable (never changes), else a copy.
 func (q *SendQueue) Add(p []byte, stable bool) {
 	if len(p) == 0 {
 		return
@@ -59,8 +59,8 @@ func (q *SendQueue) Add(p []byte, stable bool) {
 	}
 }
 
-// Peek appends the next parts to dst: some, and most bytes or a little more. They
-// stay good until they are said to be sent.
+// Peek appends the next parts to dst, up to its capacity, until they have most bytes or more.
+// They are valid until Sent removes them.
 func (q *SendQueue) Peek(dst [][]byte, most int) [][]byte {
 	for _, part := range q.parts[q.first:] {
 		if most <= 0 || len(dst) == cap(dst) && len(dst) > 0 {
@@ -72,13 +72,13 @@ func (q *SendQueue) Peek(dst [][]byte, most int) [][]byte {
 	return dst
 }
 
-// Sent takes the next n bytes off.
+// Sent removes the next n bytes.
 func (q *SendQueue) Sent(n int) {
 	q.bytes -= n
 	for n > 0 {
 		part := &q.parts[q.first]
 		if part.opens > 0 {
-			q.Account.Add(-q.front) // the block before it is done with
+			q.Account.Add(-q.front) // the previous block is sent
 			q.front, part.opens = part.opens, 0
 		}
 		k := min(n, len(part.p))
@@ -111,8 +111,8 @@ func (q *SendQueue) done(part *sendPart) {
 	q.first++
 }
 
-// Drop forgets everything.
+// Drop removes everything.
 func (q *SendQueue) Drop() { q.Sent(q.bytes) }
 
-// Bytes is how many bytes have not been sent.
+// Bytes returns the number of unsent bytes.
 func (q *SendQueue) Bytes() int { return q.bytes }

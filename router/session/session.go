@@ -7,15 +7,15 @@ import (
 	"polystalk/shard/core"
 )
 
-// A life is how far a session is; the package doc shows what moves it. The order counts:
-// from busy on nothing is parsed, from closing on nothing is answered.
+// A life is the state of a session; the package doc shows the moves. Code depends on the
+// order: from busy on nothing is parsed, from closing on nothing is replied.
 type life uint8
 
 const (
 	ready   life = iota // parses commands, unless one of Stops is set
-	busy                // an operation is under way, or put off
+	busy                // an operation is pending or deferred
 	waiting             // a reserve waits
-	closing             // gives back what it has; no more input or output
+	closing             // releases its jobs and tubes; no more input or output
 	gone
 )
 
@@ -23,7 +23,7 @@ func (l life) String() string {
 	return [...]string{"ready", "busy", "waiting", "closing", "gone"}[l]
 }
 
-// moves are the lives that may follow each.
+// moves has, for each life, the bits of the lives that may follow.
 var moves = [...]uint8{
 	ready:   1<<busy | 1<<waiting | 1<<closing,
 	busy:    1 << ready,
@@ -32,30 +32,30 @@ var moves = [...]uint8{
 	gone:    0,
 }
 
-// An ending is how a session is about to end. It only moves on.
+// An ending says how a session will end. It only increases.
 type ending uint8
 
 const (
 	open       ending = iota
-	halfClosed        // the client sends no more: what is here is answered, then it is closed
-	quitting          // no more is taken from it; it is closed once it has its replies
-	refused           // like quitting, in mid-request: closed so that the client can still read why
-	broken            // it is closed as soon as no operation is under way
+	halfClosed        // the client sends no more: close after replying to the received commands
+	quitting          // discard further input; close after the last reply
+	refused           // quitting in mid-request: close so that the client can still read the error
+	broken            // close as soon as no operation is pending
 )
 
-// roles are what a session counts as in the server's statistics, until it is gone.
+// roles are the groups in which the server's statistics count a session, until it is gone.
 type roles uint8
 
 // The roles. A session keeps them, except waiting and sleeping.
 const (
 	Producer roles = 1 << iota // it has put a job
 	Worker                     // it has reserved a job, or tried to
-	Sleeper                    // it works for functions, and sleeps until there is a job
+	Sleeper                    // it is a Gearman worker that sleeps until there is a job
 	waits                      // its reserve waits, or did when the session was closed
 )
 
-// A Session is one connection of one client, on one event loop. A protocol's connection
-// embeds it by value and calls its methods; see Protocol.
+// A Session is one connection of one client, on one event loop. A protocol's connection type
+// embeds it by value and calls its methods; see protocol.
 type Session struct {
 	loop  *Loop
 	conn  Conn
@@ -66,7 +66,7 @@ type Session struct {
 	stops    Stops
 	roles    roles
 	queued   bool  // in the loop's queue for a later turn
-	large    bool  // the loop has a large body for it to send; see SendLarge
+	large    bool  // the loop holds a large body that it must send; see SendLarge
 	front    uint8 // index of its Front in Host.fronts
 	activity activity
 
@@ -78,7 +78,7 @@ type Session struct {
 	usage usage
 }
 
-// Init makes the session that p embeds the session of a connection on the loop.
+// Init initializes the session that p embeds, for the connection c on loop l.
 func (s *Session) Init(l *Loop, c Conn, p protocol) {
 	s.loop, s.conn, s.proto = l, c, p
 }
@@ -91,7 +91,7 @@ func (s *Session) move(to life) {
 	s.life = to
 }
 
-// impossible ends the process: the session's state contradicts itself.
+// impossible panics because the session's state is inconsistent.
 func (s *Session) impossible(what string) {
 	panic(fmt.Sprintf("session of %v: %s, but is %v, ending %d, stops %#x, call %v to shard %d, queued %v",
 		PeerOf(s.conn), what, s.life, s.end, s.stops, s.call.state, s.call.shard, s.queued))
@@ -103,16 +103,16 @@ func (s *Session) Loop() *Loop { return s.loop }
 // Host returns what all loops share.
 func (s *Session) Host() *Host { return s.loop.host }
 
-// Front returns the protocol's side of the server.
+// Front returns the Front that made the session.
 func (s *Session) Front() Front { return (*s.loop.host.fronts.Load())[s.front] }
 
 // Conn returns its connection.
 func (s *Session) Conn() Conn { return s.conn }
 
-// Closing reports whether the session is closing or gone: it must say nothing more.
+// Closing reports whether the session is closing or gone: it must not reply any more.
 func (s *Session) Closing() bool { return s.life >= closing }
 
-// Busy reports whether an operation is under way, or put off.
+// Busy reports whether an operation is pending or deferred.
 func (s *Session) Busy() bool { return s.life == busy }
 
 // Waiting reports whether a reserve of the session waits.
@@ -127,7 +127,7 @@ func (s *Session) Broken() bool { return s.end == broken }
 // HalfClosed reports whether the session takes no more input.
 func (s *Session) HalfClosed() bool { return s.end >= halfClosed }
 
-// Stopped reports whether no more of the input may be used now.
+// Stopped reports whether no more input may be used now.
 func (s *Session) Stopped() bool { return s.stops != 0 || s.life != ready || s.end >= quitting }
 
 // AddRole counts the session in a role.
@@ -146,7 +146,7 @@ func (s *Session) DropRole(r roles) {
 	}
 }
 
-// Go does what can be done now; every event ends here.
+// Go does everything that is possible now. Every event ends with a call of Go.
 func (s *Session) Go() {
 	switch {
 	case s.life == ready || s.life == waiting && s.end == broken:
@@ -161,8 +161,8 @@ func (s *Session) Go() {
 	s.settle()
 }
 
-// settle reads a paused connection again. It closes a session that takes no more input
-// after everything is answered.
+// settle resumes a paused connection if little input is held. It closes a session that takes no
+// more input once every reply has left.
 func (s *Session) settle() {
 	if s.life != ready || s.stops != 0 || s.queued || s.end == broken {
 		return
@@ -177,18 +177,18 @@ func (s *Session) settle() {
 		}
 	}
 	if s.end > open {
-		s.Flush() // what this turn said may have to wait
+		s.Flush() // replies of this turn may have to wait for a commit
 		if len(s.out.replies) == 0 {
 			s.close()
 		}
 	}
 }
 
-// turn is the turn that Loop.later has promised.
+// turn is the turn for which Loop.later has queued the session.
 func (s *Session) turn() {
 	if s.call.state == callDeferred {
 		if s.stops&s.call.until != 0 && s.end != broken && s.life < closing {
-			return // lift comes back to it
+			return // lift queues it again
 		}
 		s.call.state = callIdle
 		if s.life == busy {
@@ -200,7 +200,7 @@ func (s *Session) turn() {
 	s.Go()
 }
 
-// arrived takes a message out of the loop's outbox.
+// arrived takes a message from the loop's outbox.
 func (s *Session) arrived(m *core.Message) {
 	if m == s.call.msg {
 		s.returned()
@@ -211,11 +211,11 @@ func (s *Session) arrived(m *core.Message) {
 	s.Go()
 }
 
-// Quit makes the session take no more commands, and close when all output has left.
+// Quit makes the session ignore further commands, and close after all output was sent.
 func (s *Session) Quit() { s.end = max(s.end, quitting) }
 
-// QuitNow is Quit without waiting for the socket: the connection is closed at once, unless
-// some output waits for a commit.
+// QuitNow is Quit, but it does not wait for the socket: it closes the connection at once,
+// unless some output waits for a commit.
 func (s *Session) QuitNow() {
 	s.Quit()
 	s.Flush()
@@ -234,8 +234,8 @@ func (s *Session) Refuse() {
 	s.Quit()
 }
 
-// HalfClose tells that the client sends no more. What it sent is answered, then the
-// connection is closed; a wait ends now.
+// HalfClose notes that the client sends no more. A wait ends now. The connection is closed
+// after the replies to all received commands.
 func (s *Session) HalfClose() {
 	if s.life >= closing {
 		return
@@ -250,8 +250,8 @@ func (s *Session) HalfClose() {
 	s.settle()
 }
 
-// Abort ends the session without any more answers. An operation under way comes back
-// first: its effect must be known before it can be undone.
+// Abort ends the session without further replies. It closes only after a pending operation has
+// returned: the effect of the operation must be known before it can be undone.
 func (s *Session) Abort() {
 	s.end = broken
 	s.listUsage()
@@ -261,9 +261,9 @@ func (s *Session) Abort() {
 	}
 }
 
-// Kill ends the session as if its connection had broken: what it holds goes back at once,
-// as after the loss of a worker. It has no effect on a session that closes already. It is
-// called in a turn of the session.
+// Kill ends the session as if its connection had broken: its reserved jobs become ready at
+// once. It has no effect on a session that is closing. It must be called in a turn of the
+// session.
 func (s *Session) Kill() {
 	if s.life < closing {
 		s.Abort()
@@ -276,13 +276,13 @@ func (s *Session) Wait() {
 	s.AddRole(waits)
 }
 
-// EndWait ends what Wait began.
+// EndWait ends a Wait.
 func (s *Session) EndWait() {
 	s.move(ready)
 	s.DropRole(waits)
 }
 
-// close closes the connection, then gives back what the session holds.
+// close closes the connection, then releases the session's jobs and tubes.
 func (s *Session) close() {
 	l := s.loop
 	s.move(closing)
@@ -292,8 +292,8 @@ func (s *Session) close() {
 	s.EndBody()
 	s.dropInput()
 	s.closeConn()
-	// A client that is woken by one returned job must find all of them returned: the
-	// reference does this in one go.
+	// A client that one returned job wakes must find all of them returned, because
+	// beanstalkd returns them in one step.
 	l.batch.Defer = true
 	s.proto.Close()
 	s.Run()
@@ -315,8 +315,8 @@ func (s *Session) closeConn() {
 	s.conn.Close()
 }
 
-// Gone ends the session. Only now do statistics stop counting it: a client that sees one
-// connection less also sees its jobs ready again.
+// Gone ends the session. Statistics count it until now, so a client that sees one connection
+// less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
 	for _, r := range [...]roles{Producer, Worker, Sleeper, waits} {
@@ -333,8 +333,8 @@ func (s *Session) Gone() {
 	}
 }
 
-// WhenGone calls f, with the loop held, when the session is gone: no shard knows it any
-// more. The caller must hold the loop.
+// WhenGone calls f, with the loop held, once the session is gone and no shard knows it. The
+// caller must hold the loop.
 func (s *Session) WhenGone(f func()) {
 	if s.life == gone {
 		f()
@@ -347,6 +347,6 @@ func (s *Session) WhenGone(f func()) {
 	r.ends[s] = append(r.ends[s], f)
 }
 
-// LogValue implements slog.LogValuer: a session stands in the log, as conn, for its
-// client's address. It is called only for a line that is written.
+// LogValue implements slog.LogValuer: the log shows a session as its client's address. slog
+// calls it only for lines that are written.
 func (s *Session) LogValue() slog.Value { return slog.StringValue(PeerName(PeerOf(s.conn))) }

@@ -8,35 +8,35 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Counter is a figure that a loop counts without atomics, and publishes once per callback
-// of the event loop.
+// A Counter is counted by a loop without atomics, and published once per callback of the event
+// loop.
 type Counter int
 
 // The counters of a loop.
 const (
-	CountReceived Counter = iota // bytes that connections brought
+	CountReceived Counter = iota // bytes received from connections
 	CountSent                    // bytes of replies that sockets took
-	CountDeferred                // turns put off, so that other connections had theirs
-	CountBehind                  // times that a socket did not take all, and the rest began to wait
-	CountPauses                  // times that a connection was no longer read because it got ahead
-	CountVisits                  // times that a shard was taken
-	CountBusy                    // times that a shard was found owned by another
+	CountDeferred                // turns deferred for the turns of other connections
+	CountBehind                  // times that a socket took only a part, and the rest began to wait
+	CountPauses                  // times that reading was paused because too much input was held
+	CountVisits                  // times that a shard was acquired
+	CountBusy                    // times that another goroutine owned a shard
 	CountLeft                    // operations left in the inbox of a busy shard
-	CountIDAdds                  // times that a put wrote the counter of ids, which all loops share
+	CountIDAdds                  // writes of puts to the counter of ids, which all loops share
 	NumCounters
 )
 
-// counters are a loop's figures, as it counts them and as of the end of its last callback.
+// counters holds a loop's Counters: the current values, and the published ones.
 type counters struct {
 	own   [NumCounters]uint64
 	shown [NumCounters]atomic.Uint64
 }
 
-// Count counts n more. The caller must hold the loop.
+// Count adds n to a counter. The caller must hold the loop.
 func (l *Loop) Count(c Counter, n uint64) { l.counters.own[c] += n }
 
-// show publishes what has changed. Only the loop's holder calls it, so the load and the
-// store need not be one step.
+// show publishes changed counters. Only the loop's holder calls it, so load and store need not
+// be one atomic step.
 func (l *Loop) show() {
 	b, c := &l.batch, &l.counters
 	c.own[CountVisits], c.own[CountBusy], c.own[CountLeft] = b.Visits, b.Busy, b.Sent
@@ -47,22 +47,22 @@ func (l *Loop) show() {
 	}
 }
 
-// counts are what other goroutines read of a loop, for statistics. Only the loop's holder
-// writes, so its cache lines stay with its core.
+// counts holds a loop's statistics that other goroutines read. Only the loop's holder writes,
+// so the cache lines stay with its core.
 type counts struct {
 	producers, workers, sleepers, waiting atomic.Int64
 	fronts                                [frontsMax]frontCounts
-	commands                              []atomic.Uint64 // by Front base and kind
-	errors                                []atomic.Uint64 // by Front error base and error
+	commands                              []atomic.Uint64 // by Host.Base plus kind
+	errors                                []atomic.Uint64 // by Host.ErrorBase plus error
 }
 
-// frontCounts are of the connections of one front.
+// frontCounts counts the connections of one front.
 type frontCounts struct {
 	open     atomic.Int64
 	accepted atomic.Uint64
 }
 
-// countRole counts one session more, or fewer, in a role.
+// countRole adds n sessions, which may be negative, to a role.
 func (l *Loop) countRole(r roles, n int64) {
 	switch r {
 	case Producer:
@@ -76,47 +76,47 @@ func (l *Loop) countRole(r roles, n int64) {
 	}
 }
 
-// CountError counts a command that was answered by an error: the result of Host.ErrorBase
-// and the index among its Front's errors.
+// CountError counts an error reply. i is the result of Host.ErrorBase plus the index in
+// Front.Errors.
 func (l *Loop) CountError(i int) { l.counts.errors[i].Add(1) }
 
-// A Rejection is why a client was not served.
+// A Rejection is the reason why a client was not served.
 type Rejection int
 
 // The reasons.
 const (
-	RejectedLimit   Rejection = iota // the limit of connections was reached
-	RejectedLost                     // the system refused to hand the connection over
-	RejectedForeign                  // it spoke HTTP or TLS to a queue's port
+	RejectedLimit   Rejection = iota // the connection limit was reached
+	RejectedLost                     // a system call failed after the connection was accepted
+	RejectedForeign                  // it spoke HTTP or TLS to a port of another protocol
 	NumRejections
 )
 
 // String returns the reason's name in metrics.
 func (r Rejection) String() string { return [...]string{"limit", "lost", "foreign"}[r] }
 
-// CountRejection counts a client that was not served; from any goroutine.
+// CountRejection counts a client that was not served. Any goroutine may call it.
 func (h *Host) CountRejection(r Rejection) { h.rejected[r].Add(1) }
 
-// Sums are what all loops have counted. Figures are not all of one moment.
+// Sums has the sums of the counts of all loops, which are read one after the other.
 type Sums struct {
 	Connections, Producers, Workers, Waiting int64
 	Sleeping                                 int64 // Gearman workers that wait for a NOOP
 	TotalConnections                         uint64
-	Fronts                                   []FrontSums // those that ever had a connection
+	Fronts                                   []FrontSums // fronts that ever had a connection
 	Rejected                                 [NumRejections]uint64
-	Commands                                 []uint64 // as of Session.Count
-	Errors                                   []uint64 // as of Loop.CountError
+	Commands                                 []uint64 // by the argument of Session.Count
+	Errors                                   []uint64 // by the argument of Loop.CountError
 	Counters                                 [NumCounters]uint64
 }
 
-// FrontSums are the connections of one protocol.
+// FrontSums counts the connections of one protocol.
 type FrontSums struct {
 	Front    Front
 	Open     int64
 	Accepted uint64
 }
 
-// Sums adds up what the loops have counted; from any goroutine, without disturbing a loop.
+// Sums adds up the counts of all loops. Any goroutine may call it; it does not wait for a loop.
 func (h *Host) Sums() *Sums {
 	n := &Sums{Commands: make([]uint64, h.kinds), Errors: make([]uint64, h.errors)}
 	for _, f := range *h.fronts.Load() {
@@ -151,12 +151,12 @@ func (h *Host) Sums() *Sums {
 	return n
 }
 
-// activity is what operators are shown of a session, noted at a store or two a command.
+// activity is a session's data for operators. Updating it costs one or two stores per command.
 type activity struct {
 	number  uint64    // unique among all sessions of the process; never zero
 	since   core.Time // when it was opened
-	last    uint64    // its last command: the kind in kindBits, and its time above them; zero: none
-	in, out uint64    // bytes received, and said
+	last    uint64    // its last command: kind+1 in the low kindBits, its time above; zero: none
+	in, out uint64    // bytes received, and bytes of replies
 }
 
 // The time in activity.last is in units of 2^20 ns, about a millisecond.
@@ -165,16 +165,16 @@ const (
 	lastUnit = 20
 )
 
-// Count counts a command of the session: the result of Host.Base and the index among its
-// Front's kinds.
+// Count counts a command of the session. kind is the result of Host.Base plus the index in
+// Front.Kinds.
 func (s *Session) Count(kind int) {
 	l := s.loop
 	l.counts.commands[kind].Add(1)
 	s.activity.last = uint64(l.batch.Now)>>lastUnit<<kindBits | uint64(kind+1)
 }
 
-// lastCommand returns the kind of the session's last command, and its time; -1: there was
-// none.
+// lastCommand returns the kind of the session's last command, and its time. kind is -1 if
+// there was none.
 func (a *activity) lastCommand() (kind int, at core.Time) {
 	return int(a.last&(1<<kindBits-1)) - 1, core.Time(a.last >> kindBits << lastUnit)
 }
@@ -186,7 +186,7 @@ func (s *Session) Number() uint64 { return s.activity.number }
 // loop.
 func (s *Session) Peer() net.Addr { return PeerOf(s.conn) }
 
-// A Snapshot is a copy of what operators see of a session at a moment.
+// A Snapshot is a copy of a session's data for operators.
 type Snapshot struct {
 	Number uint64
 	Front  Front
@@ -197,27 +197,27 @@ type Snapshot struct {
 	Roles roles
 
 	Open core.Time // its age
-	Last int       // the kind of its last command, as it was counted; -1: there was none
-	Idle core.Time // how long ago that came, to a millisecond
+	Last int       // the kind of its last command, as in Session.Count; -1: there was none
+	Idle core.Time // the time since its last command, to a millisecond
 
-	In, Out      uint64 // bytes received, and said
-	Held, Unsent int    // bytes of those that are not used yet, and that have not left
+	In, Out      uint64 // bytes received, and bytes of replies
+	Held, Unsent int    // received bytes not used yet, and bytes of replies not sent yet
 
 	Client Client
 }
 
-// Lives of a Snapshot.
+// Two values of Snapshot.Life.
 var (
 	Ready   = ready.String()
 	Waiting = waiting.String()
 )
 
-// A Client is what a protocol tells of the other end of a connection.
+// A Client is a protocol's data about the client of a connection.
 type Client struct {
-	ID       string   // its own name for itself; empty: none
+	ID       string   // the name that it has given itself; empty: none
 	Used     string   // the tube into which it puts
 	Watched  []string // the first tubes that it watches, or functions that it works for
-	Watching int      // how many those are in all
+	Watching int      // the total number of them
 	Places   []place
 }
 
@@ -225,7 +225,7 @@ type Client struct {
 type place struct {
 	Shard  int
 	Client core.ClientID
-	Held   uint32 // jobs that it has reserved there, as last heard: too high after a timeout
+	Held   uint32 // jobs that it has reserved there, by the last reply: too high after a timeout
 }
 
 // PlacesOf returns the places of the client with these handles.
@@ -237,18 +237,18 @@ func PlacesOf(h *ops.Handles) (list []place) {
 	return list
 }
 
-// A teller is a Protocol that tells operators of its client. The caller must hold the loop.
+// A teller is a protocol with data about its client. The caller must hold the loop.
 type teller interface {
-	// Tell fills a Client in, with the names of at most names tubes.
+	// Tell fills c, with the names of at most names tubes.
 	Tell(c *Client, names int)
 	// Knows reports whether the client uses or watches the tube, or works for the function.
 	Knows(tube []byte) bool
-	// Holds reports whether it may have jobs reserved: it has unless they timed out.
+	// Holds reports whether the client has reserved jobs; they may have timed out since.
 	Holds() bool
 }
 
-// Snapshot copies what operators see of the session, with the names of at most names tubes.
-// The caller must hold the loop.
+// Snapshot returns a Snapshot of the session, with the names of at most names tubes. The
+// caller must hold the loop.
 func (s *Session) Snapshot(names int) Snapshot {
 	a, now := &s.activity, s.loop.batch.Now
 	p := Snapshot{
@@ -266,7 +266,7 @@ func (s *Session) Snapshot(names int) Snapshot {
 	return p
 }
 
-// teller tells of the session's client, nil if its protocol does not.
+// Teller returns the session's protocol as a teller, or nil if it is none.
 func (s *Session) Teller() teller {
 	t, _ := s.proto.(teller)
 	return t

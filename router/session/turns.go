@@ -10,9 +10,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Loop is the sessions' side of one event loop: its sessions share its output buffer, its
-// batch and its clock. Only the holder of own may touch it: the event loop's goroutine, or
-// a helper. The atomics and the methods that say so are for any goroutine.
+// A Loop runs the sessions of one event loop, which share its output buffer, its batch and its
+// clock. Only the holder of own may use it: the event loop's goroutine, or a helper. Any
+// goroutine may use the atomics, and the methods whose comments allow it.
 type Loop struct {
 	own    sync.Mutex
 	turned atomic.Int64 // when it had its last turn
@@ -27,9 +27,9 @@ type Loop struct {
 	out      []byte // replies of the session in its turn
 	large    largeOutput
 	round    round
-	queue    fifo[*Session]      // sessions that go on in a later turn
-	messages []*core.Message     // free ones
-	answer   fifo[*core.Message] // finished, and not yet delivered
+	queue    fifo[*Session]      // sessions that continue in a later turn
+	messages []*core.Message     // free messages
+	answer   fifo[*core.Message] // finished messages, not yet delivered
 
 	registry registry
 	gate     gate
@@ -38,7 +38,7 @@ type Loop struct {
 	wakeUp wakeUp
 
 	corks    corks
-	yielded  core.Time // when it last gave its processor away; the event loop's own
+	yielded  core.Time // when the event loop last yielded its processor
 	signals  signals
 	counters counters
 
@@ -46,13 +46,13 @@ type Loop struct {
 	_      [56]byte
 
 	counts counts
-	// unfinished counts operations left in shards, turns put off and gated replies: a
-	// shutdown waits for all of them.
+	// unfinished counts pending operations, deferred turns, sessions with gated replies, and
+	// one if replies are corked. A shutdown waits for all of them.
 	unfinished atomic.Int64
 }
 
-// NewLoop adds a loop to the host. wake must have the loop's poller call GoOn(true) in its
-// next pass over what is ready; any goroutine may call wake at any time.
+// NewLoop adds a loop to the host. wake must make the loop's poller call GoOn(true) in its next
+// pass over the ready sockets; any goroutine may call wake at any time.
 func NewLoop(h *Host, wake func()) *Loop {
 	l := &Loop{host: h, shards: h.Map.Shards(), Ended: h.Map.Finisher()}
 	l.wakeUp.call = wake
@@ -64,16 +64,16 @@ func NewLoop(h *Host, wake func()) *Loop {
 	return l
 }
 
-// BeHelped allows other goroutines to drain the loop while it is idle. tasks reports
-// whether the poller, when it was woken, has something to do besides GoOn.
+// BeHelped allows other goroutines to call GoOn while the loop is idle. tasks reports whether
+// the woken poller has more to do than GoOn.
 func (l *Loop) BeHelped(tasks func() bool) { l.wakeUp.tasks = tasks }
 
-// RunAfter replaces the timer of corked replies: f must have GoOn called after that time.
-// With nil no replies are corked.
+// RunAfter replaces the timer of corked replies: f must make GoOn run after that time. If f is
+// nil, no replies are corked.
 func (l *Loop) RunAfter(f func(time.Duration)) { l.corks.runAfter = f }
 
-// Enter and Exit surround every callback of the event loop, and so every call that is not
-// for any goroutine.
+// Enter and Exit surround every callback of the event loop, and every call of a method that is
+// not for any goroutine.
 func (l *Loop) Enter() { l.own.Lock() }
 
 // TryEnter is Enter unless another goroutine holds the loop.
@@ -85,14 +85,13 @@ func (l *Loop) Exit() {
 	l.own.Unlock()
 }
 
-// Host returns what the loop shares with others.
+// Host returns the host, which all loops share.
 func (l *Loop) Host() *Host { return l.host }
 
-// Batch returns the loop's batch: the time of its callback, and what it carries from shard
-// to shard.
+// Batch returns the loop's batch, with which it visits shards. It has the time of the callback.
 func (l *Loop) Batch() *shard.Batch { return &l.batch }
 
-// awake is the time of the callback without suspends.
+// awake returns the time of the callback without suspends.
 func (l *Loop) awake() core.Time { return l.batch.Now - l.batch.Slept }
 
 // A busy event loop gives its processor to the server's other goroutines (shards with due
@@ -110,8 +109,8 @@ func (l *Loop) MustYield(now core.Time) bool {
 	return true
 }
 
-// Post implements core.Home: m is finished, and its session is on this loop. The first
-// message of an idle outbox wakes the loop, the others ride along.
+// Post implements core.Home: it returns a finished message to its session on this loop. Only
+// the first message in an empty outbox wakes the loop.
 func (l *Loop) Post(m *core.Message) {
 	for {
 		head := l.outbox.Load()
@@ -125,9 +124,9 @@ func (l *Loop) Post(m *core.Message) {
 	}
 }
 
-// HasWork reports whether operations are under way, turns are put off or messages wait;
-// from any goroutine but the loop's holder. It waits for the end of a turn, because a turn
-// may have taken messages out of the outbox.
+// HasWork reports whether operations are pending, turns are deferred or messages wait. Any
+// goroutine except the loop's holder may call it. It waits for the end of a turn, because a
+// turn may have taken messages out of the outbox.
 func (l *Loop) HasWork() bool {
 	l.own.Lock()
 	defer l.own.Unlock()
@@ -150,7 +149,7 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 	return s
 }
 
-// Input gives s bytes from its connection, and a turn.
+// Input gives s a turn with bytes from its connection.
 func (l *Loop) Input(s *Session, b []byte) {
 	before := l.batch.Now
 	l.stamp()
@@ -161,19 +160,19 @@ func (l *Loop) Input(s *Session, b []byte) {
 	l.round.budget -= InputUnits
 	s.input(b)
 	l.endTurn(s)
-	l.round.left = max(l.round.left, floor) // no other session's answer waits for it
+	l.round.left = max(l.round.left, floor) // input must not delay the replies of other sessions
 	l.endCallback()
 }
 
-// Event gives s a turn for something that happened to its connection.
+// Event gives s a turn in which f handles an event of its connection.
 func (l *Loop) Event(s *Session, f func(*Session)) {
 	l.stamp()
 	l.turn(s, f)
 	l.endCallback()
 }
 
-// GoOn goes on with finished messages and signals. The poller calls it with round set:
-// then a round begins, and the queue has its share. A helper comes in between.
+// GoOn delivers finished messages and signals. The poller calls it with round set: then a round
+// begins, and queued sessions get turns. A helper calls it without.
 func (l *Loop) GoOn(round bool) {
 	l.stamp()
 	l.wakeUp.underWay.Store(false) // later messages must wake the loop again
@@ -197,7 +196,7 @@ func (l *Loop) GoOn(round bool) {
 		l.answerSignal(g)
 	}
 	if round {
-		// The queue has half of the round, whatever the answers took.
+		// The queue gets half of the round, even if deliveries took more than the other half.
 		l.round.left = max(l.round.left, 0) + RoundUnits/2
 		l.serveQueue()
 	}
@@ -226,7 +225,7 @@ func (l *Loop) turn(s *Session, f func(*Session)) {
 	l.endTurn(s)
 }
 
-// later puts s at the end of the queue.
+// later appends s to the queue, unless it is queued.
 func (l *Loop) later(s *Session) {
 	if !s.queued {
 		s.queued = true
@@ -236,8 +235,8 @@ func (l *Loop) later(s *Session) {
 	}
 }
 
-// serveQueue gives the queued sessions their turns, in parts of the round, until it is used
-// up. A session that is not done goes to the end of the queue.
+// serveQueue gives turns to queued sessions until the round is used up. Each gets a share of the
+// round. A session that is not done goes to the end of the queue.
 func (l *Loop) serveQueue() {
 	for l.queue.len() > 0 && l.round.left > 0 {
 		share := max(shareUnits, l.round.left/l.queue.len())
@@ -250,7 +249,7 @@ func (l *Loop) serveQueue() {
 	}
 }
 
-// takeOutbox takes what other loops and the shards have posted, the oldest first.
+// takeOutbox moves the messages that other goroutines have posted to answer, oldest first.
 func (l *Loop) takeOutbox() {
 	var head *core.Message
 	for m := l.outbox.Swap(nil); m != nil; {
@@ -266,8 +265,8 @@ func (l *Loop) takeOutbox() {
 	}
 }
 
-// deliver hands finished messages over, also from this loop's own visits to shards,
-// and what that brings about. The rest waits for the next round.
+// deliver delivers finished messages, including messages that this loop's visits to shards have
+// finished. When the round is overdrawn, the rest waits for the next one.
 func (l *Loop) deliver() {
 	for l.round.left > -DebtUnits {
 		if l.answer.len() == 0 {
@@ -278,7 +277,7 @@ func (l *Loop) deliver() {
 		}
 		s := l.answer.first().Owner.(*Session)
 		if l.round.left <= 0 && s.held() > freshBytes {
-			break // it would say only this and wait for its turn: one write more
+			break // its turn comes later; two turns would cost one more write
 		}
 		m := l.answer.pop()
 		l.startTurn(l.shareOf(s))
@@ -296,57 +295,56 @@ func (l *Loop) takeLocal() {
 	l.batch.Local = l.batch.Local[:0]
 }
 
-// A round shares the time of a loop among its sessions. It begins when the loop's own
-// wake-up comes through its poller, together with all else that is ready. So between the
-// beginnings of two rounds every readable socket is heard, and a session that needs more
-// than a round allows waits in a queue for the next.
+// A round shares the time of a loop among its sessions. It begins when the poller reports the
+// loop's wake-up among the ready sockets. So every readable socket is served between the
+// beginnings of two rounds. A session that needs more than a round allows waits in a queue for
+// the next round.
 //
-// A session that brings input while the round is used up, or that has little left to do,
-// still gets some units; see fresh. So a client that sends a command and waits for the
-// answer never queues behind clients that pipeline without end.
+// A session with new input in a used-up round, or with little left to do, still gets some
+// units; see fresh. So a client that waits for each reply never queues behind clients that
+// pipeline without end.
 //
-// Work is counted in units of about unitTime. The clock is read every lookUnits: the count
-// says when to read it, and the clock what the work was worth. A Driven's clock stands
-// still in a turn, so there the count alone decides.
+// Work is counted in units of about unitTime. After lookUnits units the clock is read, to
+// measure their real cost. The clock of a routertest.Driven stands still in a turn, so there
+// only the count matters.
 type round struct {
-	budget int // what the turn may still use before it asks for more
-	lent   int // budget as it was given
-	share  int // what the turn may use besides
-	left   int // of the round; below zero: overdrawn
+	budget int // units that the turn may use before it must call more
+	lent   int // the initial budget
+	share  int // units that the turn may still get, budget included
+	left   int // units left in the round; below zero: overdrawn
 
 	counted int       // units since the clock was read
-	looked  core.Time // when that was; time awake
+	looked  core.Time // when the clock was read, in time awake
 }
 
 const (
-	// unitTime is the cost of a plain command, or a little more.
+	// unitTime is about the cost of a simple command.
 	unitTime = core.Time(500 * time.Nanosecond)
-	// lookUnits of work are done between two readings of the clock.
+	// lookUnits is the work between two readings of the clock.
 	lookUnits = 32
-	// RoundUnits are the work of a round, an eighth of a millisecond. With twice as many,
-	// a client that waits for each answer waits twice as long behind one that pipelines
+	// RoundUnits is the work of a round, an eighth of a millisecond. With twice as much, a
+	// client that waits for each reply waits twice as long behind a client that pipelines
 	// without end, and the latter gains a tenth.
 	RoundUnits = 256
-	// shareUnits are the least share of a queued session in a round, so that its replies
-	// leave in few pieces.
+	// shareUnits is the least share of a queued session in a round, so that its replies
+	// need few writes.
 	shareUnits = 256
-	// freshUnits are the share of all sessions outside the queue together; each has
-	// between freshMin and freshMost.
+	// freshUnits is divided among all sessions; each share is from freshMin to freshMost.
 	freshUnits, freshMin, freshMost = 8192, 16, 256
-	// freshBytes of held input are little left to do.
+	// freshBytes is the largest held input that counts as little left to do.
 	freshBytes = 1 << 10
-	// DebtUnits bound the answers of a round that is used up; then they wait, too.
+	// DebtUnits is how far deliveries may overdraw a round. After that they wait, too.
 	DebtUnits = 1024
 
-	// InputUnits are the cost of a callback of the event loop and its read, WriteUnits
-	// the cost of a write.
+	// InputUnits is the cost of a callback of the event loop with its read, WriteUnits the
+	// cost of a write.
 	InputUnits = 8
 	WriteUnits = 8
-	// PartUnits are the cost of a part of bounded work in a shard; see Session.Later.
+	// PartUnits is the cost of one part of bounded work in a shard; see Session.Later.
 	PartUnits = 1024
 )
 
-// startTurn begins a turn with a share in units. endTurn ends it.
+// startTurn begins a turn with a share in units.
 func (l *Loop) startTurn(share int) {
 	r := &l.round
 	r.share = share
@@ -354,7 +352,7 @@ func (l *Loop) startTurn(share int) {
 	r.budget = r.lent
 }
 
-// shareOf is the share of s in a turn outside of the queue.
+// shareOf returns the share of s in a turn outside of the queue.
 func (l *Loop) shareOf(s *Session) int {
 	share := max(l.round.left, 0)
 	if l.queue.len() > 0 {
@@ -366,13 +364,13 @@ func (l *Loop) shareOf(s *Session) int {
 	return share
 }
 
-// fresh is what a session may use however little is left of the round: the more
-// connections may come at once, the less.
+// fresh returns the units that a session may use even in a used-up round. They get fewer with
+// more connections, because all of them may have input at once.
 func (l *Loop) fresh() int {
 	return max(freshMin, min(freshMost, freshUnits/max(1, l.registry.n)))
 }
 
-// endTurn sends what s said in its turn, and counts what the turn has used.
+// endTurn sends the output of s, which may be nil, and counts the units that the turn has used.
 func (l *Loop) endTurn(s *Session) {
 	if s != nil {
 		s.Flush()
@@ -383,8 +381,8 @@ func (l *Loop) endTurn(s *Session) {
 	r.lent, r.budget, r.share = 0, 0, 0
 }
 
-// more lends the turn the next units of its share. It reports false if none are left: the
-// turn is over.
+// more gives the turn the next units of its share. It returns false if none are left: the turn
+// is over.
 func (l *Loop) more() bool {
 	r := &l.round
 	before := r.left
@@ -395,8 +393,8 @@ func (l *Loop) more() bool {
 	return r.budget > 0
 }
 
-// spendRound takes units off the round, or what they were worth by the clock: at least a
-// quarter, since the time between two readings is not only turns.
+// spendRound subtracts units from the round. When it reads the clock it corrects them by the
+// measured time. The correction has a lower limit of a quarter of the units.
 func (l *Loop) spendRound(units int) {
 	r := &l.round
 	r.left -= units
@@ -409,9 +407,8 @@ func (l *Loop) spendRound(units int) {
 	}
 }
 
-// MayParse reports whether the next command may be parsed; the caller must then parse it.
-// When the turn's time is spent it may not, and MayParse queues the session for a later
-// turn.
+// MayParse reports whether the next command may be parsed; the caller must then parse it. If
+// only the turn's time is used up, MayParse queues the session for a later turn.
 func (s *Session) MayParse() bool {
 	if s.Stopped() {
 		return false
@@ -423,8 +420,8 @@ func (s *Session) MayParse() bool {
 	return true
 }
 
-// MayContinue reports whether a reply that comes in parts may go on in this turn. It spends
-// nothing: each part does, by Spend.
+// MayContinue reports whether a reply in parts may continue in this turn. The caller must call
+// Spend for each part.
 func (s *Session) MayContinue() bool {
 	return s.stops == 0 && (s.loop.round.budget > 0 || s.loop.more())
 }
@@ -435,7 +432,7 @@ func (s *Session) Spend(units int) { s.loop.round.budget -= units }
 // Spend counts units of work of the turn under way.
 func (l *Loop) Spend(units int) { l.round.budget -= units }
 
-// SpendOne counts a unit, and reports whether the turn may go on. It implements ops.Pace.
+// SpendOne counts a unit, and reports whether the turn may continue. It implements ops.Pace.
 func (l *Loop) SpendOne() (goOn bool) {
 	l.round.budget--
 	if l.host.LookMost != ops.LookMost {
@@ -465,10 +462,10 @@ func (q *fifo[T]) push(v T) {
 	q.list = append(q.list, v)
 }
 
-// first returns the first entry; there must be one.
+// first returns the first entry of a queue that is not empty.
 func (q *fifo[T]) first() T { return q.list[q.at] }
 
-// pop takes the first entry out; there must be one.
+// pop removes and returns the first entry of a queue that is not empty.
 func (q *fifo[T]) pop() T {
 	var none T
 	v := q.list[q.at]
@@ -482,5 +479,5 @@ func (q *fifo[T]) pop() T {
 	return v
 }
 
-// fifoKeep entries are kept allocated while a queue is empty.
+// fifoKeep is the largest capacity that an empty queue keeps.
 const fifoKeep = 4096

@@ -8,18 +8,18 @@ import (
 	"polystalk/shard/core"
 )
 
-// A wakeUp has a loop's GoOn called, by its poller or by a helper.
+// A wakeUp makes the poller of a loop, or a helper, call the loop's GoOn.
 type wakeUp struct {
-	// call has the poller call GoOn, in its next pass over what is ready; from any
-	// goroutine. underWay is set while such a call is.
+	// call makes the poller call GoOn in its next pass over the ready sockets. Any goroutine
+	// may use it. underWay is set until GoOn runs.
 	call     func()
 	underWay atomic.Bool
-	// tasks reports whether the poller has something else to do when it was woken; nil:
-	// nothing may help.
+	// tasks reports whether the woken poller has more to do than GoOn; nil: helpers are not
+	// allowed.
 	tasks func() bool
 }
 
-// run has GoOn called soon; from any goroutine, with no shard owned.
+// run makes the poller or a helper call GoOn soon. Any goroutine that owns no shard may call it.
 func (l *Loop) run() {
 	w := &l.wakeUp
 	if w.underWay.Load() || !w.underWay.CompareAndSwap(false, true) {
@@ -30,8 +30,8 @@ func (l *Loop) run() {
 	}
 }
 
-// Ask is run without help: the poller calls GoOn. It is for the loop itself, and for a
-// goroutine that has left the poller something to do.
+// Ask is run without helpers: the poller calls GoOn. The loop itself uses it, and goroutines
+// that have tasks for the poller.
 func (l *Loop) Ask() {
 	w := &l.wakeUp
 	if !w.underWay.Load() && w.underWay.CompareAndSwap(false, true) {
@@ -39,19 +39,19 @@ func (l *Loop) Ask() {
 	}
 }
 
-// WakeFailed reports a wake that did nothing: it is tried again after that time.
+// WakeFailed reports that a wake failed. It is retried after that time.
 func (l *Loop) WakeFailed(after time.Duration) {
 	l.wakeUp.underWay.Store(false)
 	time.AfterFunc(after, l.run)
 }
 
-// A loop is idle when it had no turn for idleAfter. A busy one is left alone: its thread
-// is awake, and would have to wait for a helper.
+// A loop is idle after idleAfter without a turn. Helpers leave a busy loop alone: its thread
+// is awake and would have to wait for them.
 const idleAfter = core.Time(50 * time.Microsecond)
 
-// help drains an idle event loop in place of it: waking its thread on another core costs
-// more than the turn. It reports false when the loop must do it itself. It never waits, so
-// helpers may meet in any order, and a loop in the middle of a turn is not entered again.
+// help calls GoOn for an idle loop, because waking the loop's thread on another core costs
+// more. It returns false if the loop must do it itself. It never waits for the loop, so
+// helpers cannot deadlock, and it never enters a loop in the middle of a turn.
 func (l *Loop) help() bool {
 	if l.host.Clock.Now()-core.Time(l.turned.Load()) < idleAfter || !l.TryEnter() {
 		return false
@@ -59,19 +59,18 @@ func (l *Loop) help() bool {
 	defer l.Exit()
 	l.GoOn(false)
 	if l.wakeUp.tasks() {
-		l.Ask() // the tasks found this call under way, and it cannot do them
+		l.Ask() // only the poller can do the tasks
 	}
 	return true
 }
 
-// signals are what other goroutines ask of a loop.
+// signals are requests of other goroutines to a loop.
 type signals struct {
 	mu   sync.Mutex
 	list []signal
 }
 
-// A signal names its session, or the number of a connection that may have gone, or
-// neither.
+// A signal has a session, or the number of a session that may be gone, or neither.
 type signal struct {
 	s      *Session
 	number uint64
@@ -86,23 +85,22 @@ func (g *signals) take() []signal {
 	return list
 }
 
-// giveBack puts signals that had no turn before all others.
+// giveBack returns signals that had no turn to the front of the list.
 func (g *signals) giveBack(list []signal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.list = append(list, g.list...)
 }
 
-// Signal gives s a turn for f in its loop; from any goroutine.
+// Signal calls f in a turn of s on its loop. Any goroutine may call Signal.
 func (l *Loop) Signal(s *Session, f func(*Session)) { l.signal(signal{s: s, f: f}) }
 
-// SignalNumber is Signal to the session of that number; f gets nil if it is not on the loop
-// any more.
+// SignalNumber is Signal for the session with that number; f gets nil if it is gone.
 func (l *Loop) SignalNumber(number uint64, f func(*Session)) { l.signal(signal{number: number, f: f}) }
 
-// Do calls f with the loop held and no shard owned, in a turn without a session; from any
-// goroutine. f may look at sessions, counts its work by Spend, and must be short: the
-// loop's connections wait for it.
+// Do calls f in a turn without a session, with the loop held and no shard owned. f may read
+// sessions and counts its work by Spend. It must be short, because the loop's connections
+// wait. Any goroutine may call Do.
 func (l *Loop) Do(f func()) { l.signal(signal{f: func(*Session) { f() }}) }
 
 func (l *Loop) signal(g signal) {

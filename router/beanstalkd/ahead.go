@@ -7,30 +7,30 @@ import (
 	"polystalk/shard/slab"
 )
 
-// The counter of ids is the one word of the server that every put writes. So when a client
-// has sent several commands at once, the first put takes the ids of all puts among them: the
-// loop parses ahead to find them, and then runs what it has parsed.
+// The counter of ids is the only word of memory that every put writes. So when a client has
+// sent several commands at once, the first put takes the ids for all puts among them: the
+// loop parses ahead to find them, and then runs the parsed commands.
 //
-// Ids stay in the order in which put lines arrive, since only complete lines get one. A
-// command that could not run in this turn (its shard is busy, a reserve waits) is parsed
-// again in a later one, and its id goes back to the counter, unless other sessions have taken
-// ids meanwhile. Then the session keeps the ids for the same lines. It uses them up without a
-// job if the lines never become puts: the client has gone, or the disk is full. Only then are
-// there gaps, and where beanstalkd numbers a put that it refuses. ahead_test.go of package
-// router tests it.
+// Ids follow the order in which put lines arrive, because only complete lines get one. A
+// command that cannot run in this turn (its shard is busy, a reserve waits) is parsed again in
+// a later one. Its id returns to the counter, or, if other sessions have taken ids meanwhile,
+// the session keeps the id for the same line. Kept ids are finished without a job if the lines
+// never become puts: the client is gone, or the disk is full. Ids have gaps only for that
+// reason, and where beanstalkd also numbers a put that it refuses. ahead_test.go of package
+// router tests this.
 
-// aheadMax is how many commands are parsed ahead at most.
+// aheadMax is the largest number of commands that are parsed ahead.
 const aheadMax = 31
 
-// An ahead is what a loop has parsed of the input that it is processing.
+// An ahead has the commands that a loop has parsed from the input that it is processing.
 type ahead struct {
 	cmds    [aheadMax]parsed
-	at, end int        // the range of cmds that is not run yet
-	puts    int        // puts in it; their ids follow each other
-	id      core.JobID // of the first of those puts
+	at, end int        // the range of cmds that has not run yet
+	puts    int        // puts in this range; their ids are consecutive
+	id      core.JobID // of the first of these puts
 
-	// maxSize is the largest job body in bytes, as set when the input came: a put must not
-	// be accepted by one limit and received by another.
+	// maxSize is the largest job body in bytes, read once per input: the limit must not
+	// change between the check of a put and its reception.
 	maxSize uint32
 }
 
@@ -45,7 +45,7 @@ type idRun struct {
 	n     int
 }
 
-// parseNext is beanstalk.Parse for what may have been parsed already.
+// parseNext is beanstalk.Parse, but uses a command that was parsed ahead if there is one.
 func (c *conn) parseNext(b []byte) (n int, err error) {
 	a := c.ahead
 	if a.at == a.end {
@@ -57,7 +57,7 @@ func (c *conn) parseNext(b []byte) (n int, err error) {
 	return p.n, nil
 }
 
-// number returns the id of the put at hand; rest follows its line.
+// number returns the id of the current put; rest is the input behind its line.
 func (c *conn) number(rest []byte) (id core.JobID) {
 	a := c.ahead
 	switch {
@@ -80,8 +80,8 @@ func (c *conn) number(rest []byte) (id core.JobID) {
 	return id
 }
 
-// read parses the commands at the front of b, while it is certain which bytes are commands
-// and that all of them will run.
+// read parses the commands at the front of b, as long as it is certain that all of them will run
+// and which bytes are commands.
 func (a *ahead) read(b []byte) {
 	a.at, a.end = 0, 0
 	for a.end < aheadMax {
@@ -109,7 +109,8 @@ func (a *ahead) read(b []byte) {
 	}
 }
 
-// endAhead ends a turn of the session's input; left bytes were not used.
+// endAhead drops the commands that were parsed but not run at the end of an input; left is the
+// number of unused bytes.
 func (c *conn) endAhead(left int) {
 	a := c.ahead
 	run := idRun{a.id, a.puts}
@@ -125,7 +126,7 @@ func (c *conn) endAhead(left int) {
 	}
 }
 
-// dropNumbers uses up ids that no job will get.
+// dropNumbers finishes kept ids that no job will get.
 func (c *conn) dropNumbers() {
 	for ; c.numbered.n > 0; c.numbered.n-- {
 		c.Loop().Ended.Finish(c.numbered.first)
@@ -133,7 +134,7 @@ func (c *conn) dropNumbers() {
 	}
 }
 
-// skipNumber uses up the id that the refused put at hand may have already.
+// skipNumber finishes the id of the current put, which is refused, if the put has one already.
 func (c *conn) skipNumber() {
 	if c.ahead.puts > 0 || c.numbered.n > 0 {
 		c.Loop().Ended.Finish(c.number(nil))

@@ -9,7 +9,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// Handles are how the shards know the client.
+// Handles returns the client's handles.
 func (c *conn) Handles() *ops.Handles { return &c.handles }
 
 // Used returns the tube that the client uses.
@@ -23,10 +23,11 @@ func (c *conn) Watched() (list []ops.Tube) {
 	return list
 }
 
-// Numbered is the job that a put is about to become, and its shard; zero: there is none.
+// Numbered returns the id of the job that a put is about to make, and its shard; zero: there is
+// none.
 func (c *conn) Numbered() (id core.JobID, shard int) { return c.putID, c.used.Shard }
 
-// CheckAtRest looks for contradictions when nothing is left to do.
+// CheckAtRest returns an error if the state of an idle connection is inconsistent.
 func (c *conn) CheckAtRest() error {
 	var errs []error
 	if in := c.HeldInput(); c.parse == parseLine && !c.Stopped() && bytes.Contains(in, []byte(crlf)) {

@@ -7,17 +7,17 @@ import (
 	"polystalk/shard/core"
 )
 
-// A walk is what a command of several visits remembers between them, but for reserve.
+// A walk has the state of a command with several visits. Only reserve has its own state.
 type walk struct {
 	shards ops.Walk
 	sum    *core.Counts
 	kick   ops.Kick
 	leave  ops.Leave
-	shard  int     // where a visit that was put off goes
-	list   listing // what is left of a reply that comes in parts
+	shard  int     // of a deferred visit
+	list   listing // the rest of a reply in parts
 }
 
-// walking is the session's walk.
+// walking returns the session's walk, and makes it if necessary.
 func (c *conn) walking() *walk {
 	if c.walk == nil {
 		c.walk = new(walk)
@@ -25,7 +25,7 @@ func (c *conn) walking() *walk {
 	return c.walk
 }
 
-// dispatch begins the parsed command; rest is the input behind its line. It returns how many
+// dispatch starts the parsed command; rest is the input behind its line. It returns how many
 // bytes of rest it used.
 func (c *conn) dispatch(rest []byte) (n int) {
 	cmd := &c.cmd
@@ -78,7 +78,7 @@ func (c *conn) dispatch(rest []byte) (n int) {
 	return n
 }
 
-// onJob runs a command that names a job, where that lives.
+// onJob runs a command that names a job, in the shard of the job.
 func (c *conn) onJob() {
 	cmd, op := &c.cmd, c.Op()
 	id := core.JobID(cmd.ID)
@@ -113,8 +113,8 @@ func (c *conn) onJob() {
 	c.runOn(shard, then)
 }
 
-// changed takes the reply to a command with an answer that follows from the status alone. A
-// bury of a job that is not recorded yet may have to wait for room.
+// changed takes the reply of an operation whose status determines the reply to the client. A bury
+// of a job that is not recorded yet may have to wait for room.
 func (c *conn) changed(r *core.Reply) {
 	if c.Unadmitted(r) {
 		c.next = (*conn).runAdmitted
@@ -124,7 +124,7 @@ func (c *conn) changed(r *core.Reply) {
 	c.sayChanged(c.cmd.Kind, r.Status)
 }
 
-// runAdmitted goes on with an operation that waits for room in the log.
+// runAdmitted repeats an operation that waited for room in the log, if there is room.
 func (c *conn) runAdmitted() {
 	switch c.Readmit() {
 	case session.Run:
@@ -145,13 +145,13 @@ func (c *conn) deleted(r *core.Reply) {
 	c.sayChanged(beanstalk.Delete, r.Status)
 }
 
-// simpleReplies are the answers to commands on one job, if there is that job.
+// simpleReplies are the replies to commands on one job, if the job exists.
 var simpleReplies = [beanstalk.NumKinds]string{
 	beanstalk.Delete: beanstalk.MsgDeleted, beanstalk.Release: beanstalk.MsgReleased, beanstalk.Bury: beanstalk.MsgBuried,
 	beanstalk.Touch: beanstalk.MsgTouched, beanstalk.KickJob: beanstalk.MsgKicked,
 }
 
-// sayChanged answers a command on one job.
+// sayChanged replies to a command on one job.
 func (c *conn) sayChanged(k beanstalk.Kind, st core.Status) {
 	if st == core.StatusNotFound {
 		c.fail(notFound)
@@ -181,7 +181,7 @@ func (c *conn) reservedJob(r *core.Reply) {
 	c.sayReserved(r)
 }
 
-// sayReserved answers with a job.
+// sayReserved replies with a reserved job.
 func (c *conn) sayReserved(r *core.Reply) {
 	if r.Large != nil {
 		c.SetOut(beanstalk.AppendReservedHeader(c.Out(), uint64(r.ID), r.Large.Len()))
@@ -191,7 +191,7 @@ func (c *conn) sayReserved(r *core.Reply) {
 	c.SetOut(beanstalk.AppendReserved(c.Out(), uint64(r.ID), r.Body))
 }
 
-// kicked adds up a kick that comes in bounded parts.
+// kicked takes the reply of one bounded part of a kick.
 func (c *conn) kicked(r *core.Reply) {
 	if c.walk.kick.Next(r, c.Op()) {
 		c.goOnLater(session.PartUnits, session.NoSpace, (*conn).kickOn)
@@ -204,11 +204,11 @@ func (c *conn) sayKicked() {
 	c.SetOut(beanstalk.AppendKicked(c.Out(), c.walk.kick.Moved))
 }
 
-// kickOn goes on with a kick in a later turn, if the log has room for it. When there will be
-// none, the kick ends with what it has moved.
+// kickOn continues a kick in a later turn, if the log has room. If the disk is full, the reply
+// counts only the jobs moved so far.
 func (c *conn) kickOn() {
 	if c.Broken() && c.Host().Journal != nil {
-		return // without a journal a kick is done in full, as beanstalkd does
+		return // without a journal a kick is always completed, as in beanstalkd
 	}
 	switch v, _ := c.Admit(session.Need{Records: true}); v {
 	case session.Wait:

@@ -7,39 +7,39 @@ import (
 	"polystalk/shard/core"
 )
 
-// A conn is one client: its used tube, its watch list, its place in the protocol. It
-// implements session.Protocol.
+// A conn is the connection of one client: its used tube, its watch list and the state of the
+// protocol. It implements session.Protocol.
 type conn struct {
 	session.Session
 	front *Front
-	ahead *ahead // the loop's
+	ahead *ahead // owned by the loop
 
-	cmd    beanstalk.Command // its Name is good while the command is dispatched
+	cmd    beanstalk.Command // its Name is valid while the command is dispatched
 	parse  parse
-	known  bool    // its first line was checked: it is not another protocol's
-	skip   int     // bytes of a body still to be thrown away
-	answer failure // to what is being skipped
+	known  bool    // the first line was checked: it is not HTTP or TLS
+	skip   int     // bytes of a body that must still be skipped
+	answer failure // the reply after the skipped body
 
-	putID    core.JobID // of the put under way, until its job is there; zero: none
-	numbered idRun      // ids of puts that were not run yet; see ahead.go
+	putID    core.JobID // of the current put, until its job exists; zero: none
+	numbered idRun      // kept ids of puts that have not run yet; see ahead.go
 
 	used    ops.Tube
 	watched ops.WatchList
 	handles ops.Handles
-	reserve *ops.Reserve // nil: it has reserved nothing yet
-	walk    *walk        // of a command of several visits; nil: there was none
+	reserve *ops.Reserve // nil: it has never reserved
+	walk    *walk        // of a command with several visits; nil: there was none
 
-	then func(*conn, *core.Reply) // takes the reply of the visit under way
-	next func(*conn)              // goes on after it, or in a later turn
+	then func(*conn, *core.Reply) // takes the reply of the pending visit
+	next func(*conn)              // continues after it, or in a later turn
 }
 
-// parse says what the next bytes of the input are.
+// A parse says what the next bytes of the input are.
 type parse uint8
 
 const (
 	parseLine parse = iota // a command
-	skipLine               // what is left of a line that is too long
-	skipBody               // the body of a put that was refused, and its \r\n
+	skipLine               // the rest of a line that is too long
+	skipBody               // the body of a refused put, and its \r\n
 	readBody               // the body of a put
 )
 
@@ -54,8 +54,8 @@ func (c *conn) Input(b []byte) (n int) {
 }
 
 // runCommands runs the commands at the front of b, and returns how many bytes it used. It
-// stops at an incomplete command, and where the session does. What it calls only notes an
-// operation: all are run here, by Run.
+// ends at an incomplete command, and when the session stops. The functions that it calls only
+// note operations: Run runs them, here.
 func (c *conn) runCommands(b []byte) (n int) {
 	for n < len(b) {
 		switch c.parse {
@@ -102,7 +102,8 @@ func (c *conn) runCommands(b []byte) (n int) {
 	return n
 }
 
-// command parses and dispatches one command. more is false when b holds only a beginning.
+// command parses and dispatches one command. more is false if the command is incomplete or must
+// wait.
 func (c *conn) command(b []byte) (n int, more bool) {
 	n, err := c.parseNext(b)
 	if !c.known && c.isForeign(b, n, err) {
@@ -128,7 +129,7 @@ func (c *conn) command(b []byte) (n int, more bool) {
 	return n + c.dispatch(b[n:]), true
 }
 
-// fault answers a line that is none.
+// fault replies to an invalid line.
 func (c *conn) fault(err error) {
 	switch err {
 	case beanstalk.ErrLineTooLong:
@@ -137,15 +138,15 @@ func (c *conn) fault(err error) {
 		c.fail(unknownCommand)
 	default:
 		if c.cmd.Kind != beanstalk.Unknown {
-			c.count() // Parse says when a bad line still counts
+			c.count() // Parse sets Kind if the line counts as a command
 		}
 		c.fail(badFormat)
 	}
 }
 
-// isForeign checks the first line of a connection; it has n bytes, or none yet. It reports
-// whether the other end speaks HTTP or TLS, as a web page can make any browser do on its
-// user's machine: the lines behind it would be commands.
+// isForeign checks the first line of a connection, of n bytes; n is zero if it is incomplete. It
+// reports, and refuses, a client that speaks HTTP or TLS: a web page can make a browser send such
+// a line, followed by lines that are commands here.
 func (c *conn) isForeign(b []byte, n int, err error) bool {
 	if n == 0 {
 		return session.IsTLS(b) && c.refuseForeign()
@@ -161,7 +162,7 @@ func (c *conn) refuseForeign() bool {
 	return true
 }
 
-// count counts the command at hand.
+// count counts the current command.
 func (c *conn) count() { c.Count(c.front.base + int(c.cmd.Kind)) }
 
 // Replied implements session.Protocol.
@@ -170,7 +171,7 @@ func (c *conn) Replied(r *core.Reply) {
 	c.then(c, r)
 }
 
-// runOn has the operation run on a shard; then gets the reply.
+// runOn makes Run run the operation on a shard; then gets the reply.
 func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 	c.then = then
 	c.Visit(shard)
@@ -179,7 +180,7 @@ func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 // visitAgain visits the same shard with the same operation.
 func (c *conn) visitAgain() { c.Visit(c.Visited()) }
 
-// goOnLater has next called in a later turn, once none of until stops the session.
+// goOnLater defers the call of next to a later turn, once none of until stops the session.
 func (c *conn) goOnLater(units int, until session.Stops, next func(*conn)) {
 	c.next = next
 	c.Later(units, until)
@@ -213,8 +214,8 @@ func (c *conn) joined(r *core.Reply) {
 // Close implements session.Protocol.
 func (c *conn) Close() {
 	if c.reserve != nil {
-		// No shard serves a wait any more. A wake-up that is under way finds the session
-		// closing, and its job goes back.
+		// No shard will serve the wait. A wake-up that is on its way finds the session closing,
+		// and its job is returned.
 		c.reserve.Abandon()
 	}
 	if c.putID != 0 {
@@ -225,7 +226,7 @@ func (c *conn) Close() {
 	c.leaveOn(c.walking().leave.Start(c.Host().Map, &c.handles, &c.watched, c.used, c.Op()))
 }
 
-// left takes the reply of a visit of the leave.
+// left takes the reply of a visit of ops.Leave.
 func (c *conn) left(r *core.Reply) { c.leaveOn(c.walk.leave.Next(r, c.Op())) }
 
 func (c *conn) leaveOn(h ops.Hop) {

@@ -14,7 +14,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// Config says how the protocol is spoken.
+// Config has the settings of the protocol.
 type Config struct {
 	// MaxJobSize is the largest job body in bytes.
 	MaxJobSize uint32
@@ -24,26 +24,26 @@ type Config struct {
 	Version string
 }
 
-// A Front is the protocol's side of a server. It implements session.Front.
+// A Front makes and serves the beanstalkd sessions of a server. It implements session.Front.
 type Front struct {
-	cfg  Config // but for its MaxJobSize, which may change
+	cfg  Config // except MaxJobSize, which may change
 	host *session.Host
 
 	maxJobSize atomic.Uint32 // bytes; see ahead.maxSize
 
-	base      int // of its kinds of commands, as the loops count them
-	errorBase int // of failures
+	base      int // see session.Host.Base
+	errorBase int // see session.Host.ErrorBase
 
 	started core.Time
 	id      string
 	uname   unix.Utsname
 
-	// ahead is, by the index of a loop, what the loop has parsed of the input of the
-	// connection in its turn. A loop touches only its own.
+	// ahead has, by the index of a loop, the commands that the loop has parsed from its
+	// current input. A loop uses only its own element.
 	ahead [session.LoopsMax]*ahead
 }
 
-// DefaultTube is what every client uses and watches at first. It is always there.
+// DefaultTube is the tube that every client uses and watches at first. It always exists.
 const DefaultTube = "default"
 
 // New makes the host's front for the protocol, before there is a loop.
@@ -61,11 +61,11 @@ func New(host *session.Host, cfg Config) (*Front, error) {
 	return f, nil
 }
 
-// MaxJobSize is the largest job body in bytes; at any time.
+// MaxJobSize returns the largest job body in bytes. Any goroutine may call it at any time.
 func (f *Front) MaxJobSize() uint32 { return f.maxJobSize.Load() }
 
-// SetMaxJobSize changes Config.MaxJobSize, at any time. A body that is being received, and
-// every job that is there, stays.
+// SetMaxJobSize changes Config.MaxJobSize, at any time. Bodies being received and existing jobs
+// stay.
 func (f *Front) SetMaxJobSize(bytes uint32) { f.maxJobSize.Store(bytes) }
 
 // Name implements session.Front.
@@ -90,9 +90,8 @@ func (f *Front) Open(l *session.Loop, c session.Conn) *session.Session {
 	return &s.Session
 }
 
-// A failure is a reply that says that a command was not done. NOT_FOUND is one of them: it
-// is what a worker hears that was too late. TIMED_OUT, DEADLINE_SOON and NOT_IGNORED are
-// none: all went as it was asked for.
+// A failure is an error reply. NOT_FOUND is one, because a worker gets it when its job has timed
+// out. TIMED_OUT, DEADLINE_SOON and NOT_IGNORED are regular replies.
 type failure uint8
 
 const (
@@ -122,7 +121,7 @@ func (f *Front) Errors() []string {
 	return names
 }
 
-// fail answers with a failure, and counts it.
+// fail replies with a failure, and counts it.
 func (c *conn) fail(why failure) {
 	c.Loop().CountError(c.front.errorBase + int(why))
 	c.Say(failureReplies[why])

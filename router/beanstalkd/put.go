@@ -9,7 +9,7 @@ import (
 
 const crlf = "\r\n"
 
-// put takes a put line; rest is what follows it.
+// put handles a put line; rest is the input behind it. It returns how many bytes of rest it used.
 func (c *conn) put(rest []byte) (n int) {
 	size := int(c.cmd.Size)
 	if c.cmd.Size > c.ahead.maxSize {
@@ -21,7 +21,7 @@ func (c *conn) put(rest []byte) (n int) {
 		return 0
 	}
 	c.AddRole(session.Producer)
-	// The reference numbers a job when its line parses, before the body.
+	// beanstalkd numbers a job when its line is parsed, before the body arrives.
 	c.putID = c.number(rest)
 	c.Host().Map.IDs().Note(c.putID, c.used.Shard)
 	if len(rest) >= size+len(crlf) && size <= slab.MaxSize {
@@ -33,8 +33,8 @@ func (c *conn) put(rest []byte) (n int) {
 	return 0
 }
 
-// collectBody takes what belongs to the body being read, and returns how much that was:
-// nothing when there is no room for it.
+// collectBody takes the bytes of the current body from the front of b, and returns their number:
+// zero if the log has no room for them.
 func (c *conn) collectBody(b []byte) (n int) {
 	n, v := c.Collect(b, len(c.used.Name), true)
 	switch {
@@ -46,8 +46,8 @@ func (c *conn) collectBody(b []byte) (n int) {
 	return n
 }
 
-// enqueue puts the job that was read, unless its body does not end as it should. A large
-// body is in pieces.
+// enqueue runs the put, unless end, the two bytes behind the body, is not \r\n. The body is in
+// large if it is in pieces, else in body.
 func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 	c.parse = parseLine
 	switch {
@@ -72,12 +72,12 @@ func (c *conn) putDone(r *core.Reply) {
 	}
 	c.putID = 0
 	op := c.Op()
-	op.Body, op.Large = nil, nil // nothing here keeps it when the job is deleted
+	op.Body, op.Large = nil, nil // else op would keep the body of a deleted job
 	c.EndBody()
 	c.SetOut(beanstalk.AppendInserted(c.Out(), uint64(id)))
 }
 
-// dropPut answers a put that made no job.
+// dropPut replies to a put that made no job.
 func (c *conn) dropPut(why failure) {
 	c.Loop().Ended.Finish(c.putID)
 	c.putID = 0
@@ -87,21 +87,20 @@ func (c *conn) dropPut(why failure) {
 	c.fail(why)
 }
 
-// skipPut discards the body of a put that has failed.
+// skipPut discards the body of a refused put, and then sends the error reply.
 func (c *conn) skipPut(why failure) {
 	c.skip = int(c.cmd.Size) + len(crlf)
 	c.answer = why
 	c.parse = skipBody
 }
 
-// need says what the parsed command takes besides a turn. Commands that are recorded need
-// space on the disk. The others need none or give some back, as delete does: they run when
-// the disk is full.
+// need returns the needs of the parsed command. Recorded commands need space on the disk. The
+// others need none or free some, as delete does, so they run when the disk is full.
 func (c *conn) need() session.Need {
 	cmd := &c.cmd
 	switch cmd.Kind {
 	case beanstalk.Put:
-		if cmd.Size > c.ahead.maxSize || cmd.Trailing { // it is refused in any case
+		if cmd.Size > c.ahead.maxSize || cmd.Trailing { // put refuses it
 			return session.Need{Records: true, Optional: true}
 		}
 		return session.Need{Records: true, Body: int(cmd.Size)}
@@ -113,7 +112,7 @@ func (c *conn) need() session.Need {
 	return session.Need{}
 }
 
-// refuseCommand answers a command when the disk is full.
+// refuseCommand replies to a command when the disk is full.
 func (c *conn) refuseCommand() {
 	c.count()
 	if c.cmd.Kind != beanstalk.Put {
@@ -124,7 +123,7 @@ func (c *conn) refuseCommand() {
 	c.skipPut(outOfMemory)
 }
 
-// refuseBody answers a put in the middle of its body when the disk is full.
+// refuseBody refuses a put in the middle of its body because the disk is full.
 func (c *conn) refuseBody() {
 	c.Loop().Ended.Finish(c.putID)
 	c.putID = 0

@@ -7,7 +7,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// startReserve reserves a job, and waits at most d for one.
+// startReserve starts a reserve that waits at most d.
 func (c *conn) startReserve(d core.Time) {
 	c.AddRole(session.Worker)
 	if c.reserve == nil {
@@ -19,20 +19,20 @@ func (c *conn) startReserve(d core.Time) {
 	c.reserveOn(c.reserve.Start(d, c.Op()), nil)
 }
 
-// reserveTook takes the reply of one of its visits.
+// reserveTook takes the reply of a visit of the reserve.
 func (c *conn) reserveTook(r *core.Reply) {
 	c.reserveOn(c.reserve.Took(r, c.handles.In(c.Visited()), c.Op()), r)
 }
 
-// surveyOn goes on with the survey of several shards. What was found for a client that is gone
-// would go back at once.
+// surveyOn continues the survey of several shards, unless the connection is broken: its job would
+// be returned at once.
 func (c *conn) surveyOn() {
 	if !c.Broken() {
 		c.reserveOn(c.reserve.Look(c.Op()), nil)
 	}
 }
 
-// reserveOn does what the reserve needs next; a job is in r.
+// reserveOn does the next step of the reserve. If the step has a job, it is in r.
 func (c *conn) reserveOn(s ops.Step, r *core.Reply) {
 	switch s.Said {
 	case core.StatusOK:
@@ -58,8 +58,7 @@ func (c *conn) reserveOn(s ops.Step, r *core.Reply) {
 	}
 }
 
-// startWaiting leaves the session waiting: the next thing to come is the wake-up, if that is not
-// here already.
+// startWaiting makes the session wait for the wake-up, which may have arrived already.
 func (c *conn) startWaiting() {
 	if c.reserve.TakeEarly() {
 		c.woken()
@@ -77,7 +76,7 @@ func (c *conn) Woken(m *core.Message) {
 	case c.Closing():
 		m.Done()
 	case c.Busy():
-		c.reserve.Early() // the answer that the client waits is on its way
+		c.reserve.Early() // the StatusWaiting reply is still on its way
 	default:
 		if c.Waiting() {
 			c.EndWait()
@@ -86,7 +85,7 @@ func (c *conn) Woken(m *core.Message) {
 	}
 }
 
-// woken takes it.
+// woken replies with the result of the wait.
 func (c *conn) woken() {
 	m := &c.reserve.Waiter.Msg
 	h := c.handles.Learn(m.From, len(c.Host().Map.Shards()), &m.Reply)
@@ -95,8 +94,8 @@ func (c *conn) woken() {
 	m.Done()
 }
 
-// GiveUp implements session.Protocol: the wait times out, unless a shard was quicker
-// and its wake-up is under way.
+// GiveUp implements session.Protocol: the wait times out, unless a shard has ended it already and
+// the wake-up is on its way.
 func (c *conn) GiveUp() {
 	if s, ok := c.reserve.GiveUp(c.Op()); ok {
 		c.EndWait()

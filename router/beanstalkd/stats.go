@@ -14,10 +14,10 @@ import (
 	"polystalk/shard/core"
 )
 
-// statsCost is what one shard's part of stats takes of a turn's budget.
+// statsCost is the cost of one shard's part of stats, in units of a turn.
 const statsCost = 4
 
-// stats starts the walk over the shards.
+// stats starts the walk over all shards for the command stats.
 func (c *conn) stats() {
 	w := c.walking()
 	w.sum = new(core.Counts)
@@ -30,7 +30,7 @@ func (c *conn) statsOf(shard int, n *core.Counts) {
 	c.runOn(shard, (*conn).gathered)
 }
 
-// gathered takes one shard's part.
+// gathered takes one shard's counts.
 func (c *conn) gathered(r *core.Reply) {
 	w, op := c.walk, c.Op()
 	w.sum.Add(op.Counts)
@@ -42,7 +42,7 @@ func (c *conn) gathered(r *core.Reply) {
 	w.sum, op.Counts = nil, nil
 }
 
-// stats completes the sums of the shards with what the loops count.
+// stats returns the reply to stats: n, the sums over all shards, and the counts of the loops.
 func (f *Front) stats(n *core.Counts) *beanstalk.ServerStats {
 	h := f.host
 	loops := h.Sums()
@@ -84,7 +84,7 @@ func (f *Front) stats(n *core.Counts) *beanstalk.ServerStats {
 	return st
 }
 
-// binlog is what stats tells about the journal.
+// binlog returns the journal's part of stats.
 func (f *Front) binlog() commit.Stats {
 	if f.host.Journal == nil {
 		return commit.Stats{}
@@ -137,9 +137,8 @@ func tubeStats(t *core.TubeStats) beanstalk.TubeStats {
 	}
 }
 
-// betweenQuotes is a tube's name for stats-job and stats-tube, which put it in double
-// quotes whatever it is. That of a function may have bytes that need escapes, as in
-// list-tubes.
+// betweenQuotes returns a tube's name for stats-job and stats-tube, which always put double quotes
+// around it. The name of a Gearman function may have bytes that need escapes, as in list-tubes.
 func betweenQuotes(name string) string {
 	if beanstalk.ValidTubeName([]byte(name)) {
 		return name

@@ -8,8 +8,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// use changes the used tube. The new one is opened before the old one is let go, which
-// list-tubes shows.
+// use changes the used tube. It uses the new tube before it releases the old one; clients can see
+// this order in list-tubes.
 func (c *conn) use() {
 	name := c.cmd.Name
 	shard := c.Host().Map.OfTube(name)
@@ -58,7 +58,7 @@ func (c *conn) watchedNow(r *core.Reply) {
 	c.published(r)
 }
 
-// published asks for the published keys of the list's other tubes, where that is needed.
+// published makes the other tubes of the watch list publish their keys, if that is necessary.
 func (c *conn) published(r *core.Reply) {
 	if shard := c.watched.Publish(c.Host().Map, r.Mirror, c.Op()); shard != ops.None {
 		c.runOn(shard, (*conn).published)
@@ -88,24 +88,24 @@ func (c *conn) paused(r *core.Reply) {
 	c.Say(beanstalk.MsgPaused)
 }
 
-// A listing appends some of a reply that is as long as there are tubes or watches, and
-// reports whether there is more: then the loop's other connections have their turns in
-// between, and a client that does not read has no more for now.
+// A listing appends the next part of a reply that lists tubes, and reports whether there is more.
+// Between parts the loop's other connections have their turns, and a client that does not read
+// stops the listing.
 type listing func() (more bool)
 
 const (
-	// partNames are written in a part, in about as many units as namesCost.
+	// partNames is how many names are written in a part, and namesCost the cost of a part.
 	partNames = 512
 	namesCost = 64
 )
 
-// sayList answers with what p brings.
+// sayList replies with the parts of p.
 func (c *conn) sayList(p listing) {
 	c.walking().list = p
 	c.sayOn()
 }
 
-// sayOn goes on with it.
+// sayOn continues the reply of sayList.
 func (c *conn) sayOn() {
 	if c.Broken() || c.Closing() {
 		return
@@ -121,7 +121,7 @@ func (c *conn) sayOn() {
 	c.walk.list = nil
 }
 
-// listTubes answers list-tubes: with the tubes that there are now.
+// listTubes replies to list-tubes with a snapshot of the names.
 func (c *conn) listTubes() {
 	names, foreign := c.Host().Map.Tubes().Names()
 	c.SetOut(beanstalk.AppendTubeListHead(c.Out(), names.Len(), names.ShownBytes()))
@@ -142,7 +142,7 @@ func (c *conn) listTubes() {
 	})
 }
 
-// listWatched answers list-tubes-watched. Its first parts only add up how long it is.
+// listWatched replies to list-tubes-watched. Its first parts only compute the length.
 func (c *conn) listWatched() {
 	at, bytes, counted := 0, 0, false
 	each := func(f func(w *core.Face)) (end bool) {

@@ -8,30 +8,30 @@ import (
 	"polystalk/shard/listindex"
 )
 
-// An ability is a function for which the connection is a worker, as its session knows it.
+// An ability is a function for which the connection is a worker.
 type ability struct {
 	ops.Tube
 	mirror   *core.Mirror
 	sleepers *core.Sleepers
-	number   int   // of it in the directory
-	turn     int64 // when it was served last: the lowest is next
+	number   int   // its number in the directory
+	turn     int64 // order of service: the lowest is next
 }
 
-// abilities are a connection's, in no order. A long list is indexed, so that adding, removing
-// and serving one costs the same in a list of any length.
+// abilities has the abilities of a connection, in no order. A long list has an index, so that
+// adding, removing and serving an ability costs the same in a list of any length.
 type abilities struct {
 	list   []ability
 	byName listindex.Index // of list, if that is longer than indexMin
-	served int64           // turn of the one that was served last
-	added  int64           // turn of the one that came last: below all others, so that one is next
+	served int64           // turn of the last served ability
+	added  int64           // turn of the last added ability: the lowest, so that it is next
 }
 
-// indexMin is the length of a list up to which comparing names beats an index.
+// indexMin is the longest list that is searched without an index.
 const indexMin = 8
 
 func (l *abilities) hash(at int) uint64 { return maphash.String(ops.Seed, l.list[at].Name) }
 
-// find is the position of a function, or -1.
+// find returns the position of a function, or -1.
 func (l *abilities) find(name []byte) int {
 	if l.byName.Len() == 0 {
 		for i := range l.list {
@@ -48,7 +48,7 @@ func (l *abilities) find(name []byte) int {
 	return i
 }
 
-// add adds a function, as the next to be served.
+// add adds an ability, as the next one to serve.
 func (l *abilities) add(a ability) {
 	l.added--
 	a.turn = l.added
@@ -60,7 +60,7 @@ func (l *abilities) add(a ability) {
 	}
 }
 
-// remove takes the function at a position away; the last one takes its place.
+// remove removes the ability at a position; the last one takes its place.
 func (l *abilities) remove(at int) ability {
 	a, n := l.list[at], len(l.list)-1
 	switch {
@@ -75,21 +75,22 @@ func (l *abilities) remove(at int) ability {
 	return a
 }
 
-// serve puts the function behind all others.
+// serve moves an ability behind all others.
 func (l *abilities) serve(at int) {
 	l.served++
 	l.list[at].turn = l.served
 }
 
-// sleep counts the connection among the sleepers of each function, or off it: -1.
+// sleep adds n, 1 or -1, to the number of sleepers of each function.
 func (l *abilities) sleep(n int32) {
 	for i := range l.list {
 		l.list[i].sleepers.Add(n)
 	}
 }
 
-// best is the function to be served next, or -1: the first in turn of those with a job
-// of the best class. Source: gearmand 2.0.0, which rotates within a priority.
+// best returns the position of the next function to serve, or -1, and the class of its best job.
+// Among the functions with jobs of the best class, it is the one with the lowest turn. Source:
+// gearmand 2.0.0, which rotates within a priority.
 func (l *abilities) best() (at, class int) {
 	at, class = -1, core.NumClasses
 	for i := range l.list {

@@ -40,7 +40,7 @@ func (c *conn) admin() {
 	}
 }
 
-// done answers what cannot fail.
+// done replies OK to a command that cannot fail.
 func (c *conn) done(*core.Reply) {
 	c.Op().Name = nil
 	c.Say(gearman.MsgOK)
@@ -58,7 +58,7 @@ func (c *conn) dropped(r *core.Reply) {
 	}
 }
 
-// cancel ends the job of a handle.
+// cancel cancels the job of a handle.
 func (c *conn) cancel(handle []byte) {
 	id, shard, ok := c.find(handle)
 	if !ok {
@@ -77,7 +77,7 @@ func (c *conn) cancelled(r *core.Reply) {
 	c.Say(gearman.MsgOK)
 }
 
-// shutDown asks for the end of the server, if this client may.
+// shutDown requests the shutdown of the server, if this client may.
 func (c *conn) shutDown() {
 	verb, host := c.m.Verb, c.front.host
 	if !c.mayShutDown() {
@@ -90,7 +90,7 @@ func (c *conn) shutDown() {
 	c.front.wantShutdown(verb == gearman.ShutdownGraceful)
 }
 
-// getStatus and getStatusUnique keep what was asked for: the answer repeats it.
+// getStatus and getStatusUnique keep their argument, because the reply repeats it.
 func (c *conn) getStatus() {
 	c.keepArgs()
 	id, shard, ok := c.find(c.m.Args[0])
@@ -108,7 +108,7 @@ func (c *conn) sayStatus(s gearman.JobStatus) {
 	c.SetOut(gearman.AppendStatus(c.Out(), c.m.Args[0], s))
 }
 
-// jobStatus is what a reply tells of a job.
+// jobStatus returns the job's status in a reply.
 func (c *conn) jobStatus(r *core.Reply) gearman.JobStatus {
 	if r.ID == 0 {
 		return gearman.JobStatus{}
@@ -116,25 +116,25 @@ func (c *conn) jobStatus(r *core.Reply) gearman.JobStatus {
 	return gearman.JobStatus{Known: true, Running: c.op.Running, Numerator: c.op.Numerator, Denominator: c.op.Denominator}
 }
 
-// A uniqueStatus is what shards have told of the newest job with a unique id.
+// A uniqueStatus is the status of the newest job with a unique id, among the shards visited so far.
 type uniqueStatus struct {
 	newest  core.JobID // zero: there is none
 	status  gearman.JobStatus
 	clients uint32 // submissions that wait for it
 }
 
-// uniqueCost is what one shard's part of GET_STATUS_UNIQUE takes of a turn's budget.
+// uniqueCost is the cost of one shard's part of GET_STATUS_UNIQUE, in units of a turn.
 const uniqueCost = 64
 
-// getStatusUnique asks all shards: the function is not part of the question, and the
-// newest job counts.
+// getStatusUnique visits all shards, because the request does not name a function. The newest job
+// counts.
 func (c *conn) getStatusUnique() {
 	c.keepArgs()
 	c.uniq = uniqueStatus{}
 	c.askUnique(c.walk.Start(c.places()))
 }
 
-// askUnique asks a shard, from the beginning.
+// askUnique visits a shard, from the beginning.
 func (c *conn) askUnique(shard int) {
 	c.Op().UniqueStatus(c.m.Args[0])
 	c.Spend(uniqueCost)

@@ -9,13 +9,12 @@ import (
 	"polystalk/shard/core"
 )
 
-// These methods are for checks of a server at rest, as by the simulator, which finds them
-// through interfaces of its own.
+// These methods are for checks of an idle server. The simulator finds them through interfaces.
 
-// Handles are the connection as the shards know it.
+// Handles returns the connection's handles.
 func (c *conn) Handles() *ops.Handles { return &c.handles }
 
-// Watched are the functions for which the connection is a worker.
+// Watched returns the functions for which the connection is a worker.
 func (c *conn) Watched() (list []ops.Tube) {
 	for i := range c.abilities.list {
 		list = append(list, c.abilities.list[i].Tube)
@@ -23,17 +22,17 @@ func (c *conn) Watched() (list []ops.Tube) {
 	return list
 }
 
-// HasMail reports that something about its jobs, or a NOOP, is under way to it.
+// HasMail reports whether a report or a NOOP is on its way to the connection.
 func (c *conn) HasMail() bool { return c.mail.UnderWay() }
 
-// Used is no tube: submissions name their functions.
+// Used returns no tube, because submissions name their functions.
 func (c *conn) Used() (t ops.Tube, ok bool) { return t, false }
 
-// Numbered is no job: a submission has its id from the shard.
+// Numbered returns no job, because the shard allocates the id of a submission.
 func (c *conn) Numbered() (id core.JobID, shard int) { return 0, 0 }
 
-// CheckAtRest looks for what cannot be when nothing is left to do: no operation is under
-// way or put off, and every message was delivered.
+// CheckAtRest returns an error if the state of an idle connection is inconsistent: no operation
+// is pending or deferred, and every message was delivered.
 func (c *conn) CheckAtRest() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

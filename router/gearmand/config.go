@@ -7,41 +7,39 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A Config says how Gearman is spoken. The zero value of a field is its default.
+// A Config has the settings of Gearman. The zero value of a field means its default.
 type Config struct {
-	// Prefix begins every job handle; default "H:" and the host's name, or what the
-	// servers of a cluster share: see Front.ForCluster.
+	// Prefix begins every job handle; default "H:" and the host's name, or the cluster's
+	// number: see Front.ForCluster.
 	Prefix    string
-	namesHost bool // Prefix is that default
+	namesHost bool // Prefix is the default with the host's name
 	// MaxBody is the largest body of a packet in bytes; default 64 MiB.
 	MaxBody uint32
-	// MaxUnread bytes of reports are kept for a client that does not read; above it the
-	// connection is closed, and its jobs go on. Default twice MaxBody: one large result
-	// behind another must not close a connection that reads.
+	// MaxUnread bounds the bytes of reports that a client has not read. Above it the
+	// connection is closed, and its jobs continue. Default twice MaxBody, so that two large
+	// results in a row do not close a connection that reads.
 	MaxUnread int
-	// Retries is how often a job may lose its worker before it fails; zero: any
-	// number of times. Wakeup is how many sleeping workers are told of a job; zero:
-	// all. BuryFailed keeps failed background jobs, buried. All three are for the
-	// shards.
+	// Retries is how often a job may lose its worker before it fails; zero: no limit.
+	// Wakeup is how many sleeping workers a new job wakes; zero: all. BuryFailed buries
+	// failed background jobs instead of deleting them. The shards use all three.
 	Retries    uint32
 	Wakeup     int
 	BuryFailed bool
-	// Exceptions switches the option of that name on for every connection.
+	// Exceptions switches the option exceptions on for every connection.
 	Exceptions bool
-	// Shutdown says from where the command of that name is taken.
+	// Shutdown says which clients may use the command shutdown.
 	Shutdown ShutdownFrom
-	// Version is what the command of that name answers; default 2.0.0.
+	// Version is the reply to the command version; default 2.0.0.
 	Version string
-	// Verbose is the level of the log in gearmand's words, which the command of that
-	// name answers; default INFO.
+	// Verbose is the reply to the command verbose: the log level in gearmand's words;
+	// default INFO.
 	Verbose string
 }
 
-// MaxBodyLimit is the largest MaxBody, in bytes: a body becomes a job, and beanstalkd's
-// jobs are not larger.
+// MaxBodyLimit is the largest MaxBody, in bytes. It is also the largest job size of beanstalkd.
 const MaxBodyLimit = 1 << 30
 
-// Validate reports what cannot be used.
+// Validate returns an error if a setting is invalid.
 func (c *Config) Validate() error {
 	switch {
 	case !gearman.ValidPrefix(c.Prefix):
@@ -54,7 +52,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Fill gives the fields that are zero their defaults; host is the machine's name.
+// Fill sets fields that are zero to their defaults; host is the machine's name.
 func (c *Config) Fill(host string) {
 	if c.Prefix == "" {
 		c.namesHost = true

@@ -7,55 +7,53 @@ import (
 	"polystalk/shard/core"
 )
 
-// A conn is one connection that speaks Gearman: a session, what is under way on it, and
-// what it is to its jobs as a client and to its functions as a worker. It implements
-// session.Protocol.
+// A conn is one Gearman connection: a session, its current command, and its state as a client
+// and as a worker. It implements session.Protocol.
 type conn struct {
 	session.Session
 	front *Front
 
-	// What comes next; see the package doc. runOn sets then; callers of After and Later set
-	// next.
+	// The next step; see the package doc. runOn sets then; callers of After and Later set next.
 	input func(c *conn, b []byte) (n int, more bool)
 	then  func(*conn, *core.Reply)
 	next  func(*conn)
 
-	m    gearman.Message // the command under way
-	args []byte          // its arguments, if they outlive the input
-	skip int             // bytes behind it that are to be thrown away
-	op   core.FunctionOp // what its operation carries besides core.Op
-	walk ops.Walk        // of commands that ask all shards
-	uniq uniqueStatus    // what those have said to GET_STATUS_UNIQUE
-	list *workersList    // what of the answer to workers was said; nil: none is under way
+	m    gearman.Message // the current command
+	args []byte          // copy of its arguments, if they must outlive the input
+	skip int             // bytes behind it that must be skipped
+	op   core.FunctionOp // the Gearman part of its operation
+	walk ops.Walk        // of commands that visit all shards
+	uniq uniqueStatus    // result so far of GET_STATUS_UNIQUE
+	list *workersList    // progress of the reply to workers; nil: there is none
 
 	mail    core.Mail
-	early   earlyMail // came while a submission or a list was under way
+	early   earlyMail // received during a submission or a list
 	patient patience
 
 	handles    ops.Handles
 	abilities  abilities
-	grabbing   int  // position of the ability that a job is being grabbed for
+	grabbing   int  // position of the ability for which it grabs a job
 	sleeping   bool // counted among the sleepers of each ability
 	exceptions bool
 	excepted   core.JobID // the last job that it ended with an exception
-	entry      *entry     // what others may see of it
+	entry      *entry     // its entry in the directory
 }
 
-// Op is the operation that runOn has run.
+// Op returns the operation that runOn runs.
 func (c *conn) Op() *core.Op {
 	op := c.Session.Op()
 	op.Function = &c.op
 	return op
 }
 
-// runOn has the operation that was filled in run on a shard; then takes its reply.
+// runOn makes Run run the operation on a shard; then takes its reply.
 func (c *conn) runOn(shard int, then func(*conn, *core.Reply)) {
 	c.then = then
 	c.Visit(shard)
 }
 
-// visitLater visits the same shard again, with the same operation, for a further part of
-// bounded work: the loop's other connections come first, and what until names.
+// visitLater visits the same shard again, with the same operation, for the next part of bounded
+// work: in a later turn, once none of until stops the session.
 func (c *conn) visitLater(until session.Stops) {
 	c.next = (*conn).visitAgain
 	c.Later(session.PartUnits, until)
@@ -63,7 +61,7 @@ func (c *conn) visitLater(until session.Stops) {
 
 func (c *conn) visitAgain() { c.Visit(c.Visited()) }
 
-// afterwards has next called as soon as no shard is owned.
+// afterwards makes Run call next as soon as no shard is owned.
 func (c *conn) afterwards(next func(*conn)) {
 	c.next = next
 	c.After()
@@ -82,17 +80,17 @@ func (c *conn) Next() {
 	next(c)
 }
 
-// GiveUp implements session.Protocol: no command of Gearman's waits.
+// GiveUp implements session.Protocol. No Gearman command waits.
 func (c *conn) GiveUp() {}
 
-// places is where functions and jobs live.
+// places returns the map of functions and jobs to shards.
 func (c *conn) places() *ops.Map { return c.front.host.Map }
 
 func (c *conn) handleOf(id core.JobID) gearman.Handle {
 	return gearman.Handle{Prefix: c.front.cfg.Load().Prefix, ID: uint64(id)}
 }
 
-// find is the job of a handle and the shard in which it lives.
+// find returns the job of a handle and its shard.
 func (c *conn) find(handle []byte) (id core.JobID, shard int, ok bool) {
 	n, ok := gearman.ParseHandle(c.front.cfg.Load().Prefix, handle)
 	if !ok {
@@ -102,8 +100,8 @@ func (c *conn) find(handle []byte) (id core.JobID, shard int, ok bool) {
 	return core.JobID(n), shard, ok
 }
 
-// Close implements session.Protocol: it gives back what the connection holds and waits
-// for. Mail that is under way stays so: taken out now, it could be posted a second time.
+// Close implements session.Protocol: it releases the connection's jobs and waits. Mail that is
+// on its way must stay there: if it were taken now, it could be posted a second time.
 func (c *conn) Close() {
 	c.wake()
 	c.takeEarly()
@@ -124,7 +122,7 @@ func (c *conn) Close() {
 	leaveOn(c, leave.Start(c.places(), &c.handles, nil, ops.Tube{}, c.Op()))
 }
 
-// Tell implements session.Teller. An id that is not the client's own is none.
+// Tell implements session.Teller. It omits the default id.
 func (c *conn) Tell(t *session.Client, names int) {
 	if id := string(c.entry.id); id != gearman.DefaultClientID { // which this loop alone changes
 		t.ID = id
@@ -136,7 +134,8 @@ func (c *conn) Tell(t *session.Client, names int) {
 	t.Places = session.PlacesOf(&c.handles)
 }
 
-// Knows implements session.Teller: submissions name their functions, so it uses none.
+// Knows implements session.Teller. The connection uses no tube, because submissions name their
+// functions.
 func (c *conn) Knows(function []byte) bool { return c.abilities.find(function) >= 0 }
 
 // Holds implements session.Teller.

@@ -8,35 +8,35 @@ import (
 	"polystalk/router/session"
 )
 
-// A directory lists the connections that speak Gearman, for the command workers. Any of
-// them may change it and read it; only what the command shows takes the lock.
+// A directory lists the Gearman connections, for the command workers. Connections on any loop may
+// change and read it. Only changes of listed data take the lock.
 type directory struct {
 	mu     sync.Mutex
-	last   uint64 // number of the newest connection that ever was
+	last   uint64 // number of the last connection
 	newest *entry
 }
 
-// An entry is one connection as others see it. One that is gone still leads to those that
-// are older, for a list that has come as far as this one. The directory's lock guards it.
+// An entry is one connection in the directory, guarded by its lock. The entry of a closed
+// connection keeps its link to older ones, for a reply that has reached this entry.
 type entry struct {
 	number       uint64
 	address      string
 	id           []byte
 	functions    []function // newest last
-	named        int        // functions that there ever were
-	dead         int        // functions of the list that it has left
+	named        int        // number of the newest function
+	dead         int        // functions in the list that were unregistered
 	gone         bool
 	newer, older *entry
 }
 
-// A function is one of a connection; a newer one has a higher number.
+// A function is a registered function of a connection; newer ones have higher numbers.
 type function struct {
 	name   string
 	number int
 	left   bool
 }
 
-// add puts a new connection in.
+// add adds a new connection.
 func (d *directory) add(c session.Conn) *entry {
 	e := &entry{address: peerIP(session.PeerOf(c)), id: []byte(gearman.DefaultClientID)}
 	d.mu.Lock()
@@ -50,7 +50,7 @@ func (d *directory) add(c session.Conn) *entry {
 	return e
 }
 
-// remove takes one out that has ended.
+// remove removes a closed connection.
 func (d *directory) remove(e *entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,14 +66,14 @@ func (d *directory) remove(e *entry) {
 	e.newer = nil
 }
 
-// setID is for SET_CLIENT_ID.
+// setID sets the id of a client, for SET_CLIENT_ID.
 func (d *directory) setID(e *entry, id []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.id = gearman.AppendClientID(nil, id)
 }
 
-// addFunction returns the number by which removeFunction knows it.
+// addFunction adds a function, and returns its number for removeFunction.
 func (d *directory) addFunction(e *entry, name string) (number int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,29 +99,29 @@ func (d *directory) removeFunction(e *entry, number int) {
 	e.functions, e.dead = kept, 0
 }
 
-// removeFunctions removes them all.
+// removeFunctions removes all functions of a connection.
 func (d *directory) removeFunctions(e *entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e.functions, e.dead = nil, 0
 }
 
-// below is how many of the list have a lower number.
+// below returns how many functions in the list have a lower number.
 func (e *entry) below(number int) int {
 	return sort.Search(len(e.functions), func(i int) bool { return e.functions[i].number >= number })
 }
 
-// A workersList is how far the reply to workers has come: newest connections first, and
-// of each the newest functions.
+// A workersList is the progress of a reply to workers, which lists the newest connections first,
+// and the newest functions of each first.
 type workersList struct {
 	e       *entry
-	begun   bool // the line of e
-	before  int  // number of the function of e that was written last
+	begun   bool // the line of e was begun
+	before  int  // number of the last function of e that was written
 	started bool
 }
 
-// part appends some of the reply, and reports whether there is more. Sessions that own a
-// shard wait for the lock, so it is not held for long.
+// part appends the next part of the reply, and reports whether there is more. Sessions that own a
+// shard may wait for the lock, so it is held only for a short time.
 func (d *directory) part(dst []byte, w *workersList) (out []byte, more bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

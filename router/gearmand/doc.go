@@ -1,10 +1,9 @@
 // Package gearmand speaks Gearman's protocol, packets and lines of text, on sessions: it
-// turns them into operations of shards, and replies and reports into packets. What a
-// packet is says package codec/gearman; which commands gearmand has, and where we differ,
-// says the README of that package.
+// turns them into operations of shards, and replies and reports into packets. Package
+// codec/gearman has the packets; its README lists gearmand's commands and the differences.
 //
-// A function is a tube, and a worker of it a client that watches that tube. So jobs that
-// were submitted here are reserved by beanstalkd's clients too, and the other way round.
+// A function is a tube, and a worker of a function is a client that watches the tube. So
+// beanstalkd clients can reserve jobs of Gearman clients, and vice versa.
 //
 // # The life of a command
 //
@@ -13,22 +12,22 @@
 //	                                            shard ◄──┘
 //	session.Session ─► conn.Replied ─► then: submitted, grabbed, reported, …
 //
-// A connection may be client, worker and administrator at once; one command of it is under
-// way at a time. Three functions say what is next on it: input takes the next bytes (a
-// message, the data behind one, or what is thrown away), then takes the reply of the
-// operation under way, and next goes on in a later turn, or once no shard is owned.
+// A connection may be client, worker and administrator at once. It runs one command at a
+// time. Three fields of conn hold its next step: input takes the next bytes (a message, its
+// data, or bytes to skip), then takes the reply of the pending operation, and next continues
+// in a later turn, or once no shard is owned.
 //
 // # Mail
 //
-// What a connection is told between answers comes as mail (core.Mail): what workers report
-// about the jobs that it waits for, and that a job came while it slept, which is said by
-// NOOP. Two kinds of commands have it wait, which earlyMail keeps: JOB_CREATED comes before
-// any report about its job, and a list is not interrupted.
+// Mail (core.Mail) brings messages that are not replies: the workers' reports about the jobs
+// that the client waits for, and the news of a job for a sleeping worker, sent as NOOP. Two
+// kinds of commands delay mail, which earlyMail keeps meanwhile: JOB_CREATED must precede
+// all reports about its job, and a list must not be interrupted.
 //
 // # Ownership
 //
-// A conn is its session's, so it belongs to an event loop and is touched only there. A
-// Front is the server's, and what its connections share: the directory of workers, which
-// has a lock of its own. Bytes of reports never change and are kept once for all clients
-// that do not read them; see conn.writeShared.
+// A conn belongs to its session, so only its event loop may use it. A Front belongs to the
+// server. The connections share it and its directory of workers, which has a lock. The bytes
+// of a report never change, and are stored once for all clients that have not read them; see
+// conn.writeShared.
 package gearmand

@@ -10,25 +10,22 @@ import (
 	"polystalk/router/session"
 )
 
-// A Front is the server's side of Gearman: how it is spoken, and what its connections
-// share. It implements session.Front.
+// A Front makes and serves the Gearman sessions of a server. It implements session.Front.
 type Front struct {
 	host      *session.Host
 	cfg       atomic.Pointer[Config] // never changed in place
-	base      int                    // from where the host counts this protocol's commands
-	errorBase int                    // and its failures
+	base      int                    // see session.Host.Base
+	errorBase int                    // see session.Host.ErrorBase
 
 	directory directory
 
-	// wantShutdown is called by a loop when a client that may do so asks for the end of
-	// the server: at once, or when no job is left. It must not wait.
-	wantShutdown func(graceful bool)
+	wantShutdown func(graceful bool) // see New
 }
 
-// New makes the host's front for Gearman, before there is a loop. cfg is to be complete,
-// by Config.Fill, and to be valid. wantShutdown is called when a client asks for the end of
-// the server, after it was answered: see Config.Shutdown. It is called by loops,
-// perhaps by several at a time, and must not wait.
+// New makes the host's front for Gearman, before there is a loop. cfg must be valid and
+// complete, by Config.Fill. wantShutdown is called after the reply to a permitted client's
+// shutdown command; graceful means: when no job is left. Several loops may call it at the same
+// time, and it must not block.
 func New(host *session.Host, cfg Config, wantShutdown func(graceful bool)) *Front {
 	f := &Front{host: host, wantShutdown: wantShutdown}
 	f.cfg.Store(&cfg)
@@ -40,17 +37,16 @@ func New(host *session.Host, cfg Config, wantShutdown func(graceful bool)) *Fron
 // Name implements session.Front.
 func (f *Front) Name() string { return "Gearman" }
 
-// Kinds implements session.Front: the packets that a server takes, then the lines, as
-// "gearman-" and their name in lower case, as in "gearman-submit-job-bg" and
-// "gearman-show-jobs".
+// Kinds implements session.Front: "gearman-" and the lower-case name of each packet that a server
+// takes, as in "gearman-submit-job-bg", and of each line, as in "gearman-show-jobs".
 func (f *Front) Kinds() []string { return kinds.names }
 
-// Config is how Gearman is spoken.
+// Config returns the settings.
 func (f *Front) Config() Config { return *f.cfg.Load() }
 
-// Set changes how Gearman is spoken, at any time. cfg is to be complete and valid, with the
-// Prefix that there is: clients know handles by it. Of the rest each message goes by what
-// holds when it comes, and Exceptions is for new connections.
+// Set changes the settings, at any time. cfg must be valid and complete, and its Prefix must be
+// the current one, because clients know handles with it. Other settings apply to later messages,
+// and Exceptions to new connections.
 func (f *Front) Set(cfg Config) {
 	if was := f.cfg.Load().Prefix; cfg.Prefix != was {
 		panic(fmt.Sprintf("gearmand: handles begin with %q, and are to begin with %q", was, cfg.Prefix))
@@ -58,9 +54,9 @@ func (f *Front) Set(cfg Config) {
 	f.cfg.Store(&cfg)
 }
 
-// ForCluster has job handles begin with the number of a cluster, unless Config.Prefix was given:
-// jobs outlive the server that gave the handles, so these must not name its host. It is called
-// before there is a connection.
+// ForCluster makes job handles begin with the number of a cluster, unless Config.Prefix was given:
+// jobs outlive the server that made their handles, so handles must not name its host. It must be
+// called before there is a connection.
 func (f *Front) ForCluster(number uint64) {
 	cfg := *f.cfg.Load()
 	if cfg.namesHost {
@@ -79,9 +75,8 @@ func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
 	return &c.Session
 }
 
-// failures are what is counted of answers that say that a message was not understood or
-// not done: ERROR packets and lines that begin with ERR, by their codes, and what makes the
-// server close a connection without a word.
+// failures are the counted errors: the codes of ERROR packets and of lines that begin with ERR,
+// and faults for which the server closes the connection without a reply.
 var failures = []string{
 	"argument_too_large", "data_too_large", "invalid_argument", "invalid_command", "invalid_magic", "invalid_packet",
 	"job_not_found", "queue_error", "unknown_option",
@@ -89,7 +84,7 @@ var failures = []string{
 	"bad_magic", "line_too_long", "no_such_packet_type", "too_many_words",
 }
 
-// The codes of lines that have none.
+// Codes for error lines without a code.
 const (
 	unknownJob       = "unknown_job"
 	functionNotFound = "function_not_found"
@@ -99,37 +94,37 @@ const (
 // Errors implements session.Front.
 func (f *Front) Errors() []string { return failures }
 
-// failed counts an answer. The list is short, and to be answered so is rare.
+// failed counts an error. The list is short and errors are rare, so it is searched.
 func (c *conn) failed(code string) {
 	c.Loop().CountError(c.front.errorBase + slices.Index(failures, code))
 }
 
-// fail answers with an ERROR, one of package gearman's.
+// fail replies with one of the ERROR bodies of package gearman, and counts it.
 func (c *conn) fail(body string) {
 	c.failed(gearman.ErrorCode(body))
 	c.SetOut(gearman.AppendError(c.Out(), body))
 }
 
-// refuseLine answers a line that cannot be done.
+// refuseLine replies to a line that failed, and counts the error.
 func (c *conn) refuseLine(msg, code string) {
 	c.failed(code)
 	c.Say(msg)
 }
 
-// sayFault answers a message in which something is wrong.
+// sayFault replies to an invalid message, and counts the error.
 func (c *conn) sayFault(fault *gearman.Fault) {
 	c.failed(fault.Code())
 	c.SetOut(fault.AppendReply(c.Out(), &c.m))
 }
 
-// kinds are the commands that are counted: packets by type and lines by verb.
+// kinds lists the counted commands: packets by type and lines by verb.
 var kinds = newKindList()
 
-// A kindList is the names of commands as counters, and where each stands in that list.
+// A kindList has the names of the command counters, and the index of each command in names.
 type kindList struct {
 	names   []string
-	packets [gearman.NumTypes]int // of types that a server takes; Parse lets in no others
-	lines   [gearman.NumVerbs]int // of all but Unknown
+	packets [gearman.NumTypes]int // for types that a server takes; Parse accepts no others
+	lines   [gearman.NumVerbs]int // for all verbs except Unknown
 }
 
 func newKindList() *kindList {
@@ -149,7 +144,7 @@ func newKindList() *kindList {
 	return k
 }
 
-// of is the position of a message's kind.
+// of returns the index of a message's kind.
 func (k *kindList) of(m *gearman.Message) int {
 	if m.Type == gearman.Text {
 		return k.lines[m.Verb]

@@ -20,13 +20,11 @@ func (c *conn) Input(b []byte) (n int) {
 	return n
 }
 
-// The functions that follow are what conn.input may be. Each uses bytes from the front of b
-// and reports whether the next may have its turn: more is false when the session is stopped,
-// or b holds only a beginning.
+// The functions with the results n and more are values of conn.input. Each uses n bytes from
+// the front of b. more is false if the session is stopped, or b has only a part of a message.
 
-// opening takes the first message of a connection. It tells when the other end takes us
-// for a server of HTTP, as a web page can make any browser do on its user's machine: the
-// lines behind it would be commands.
+// opening takes the first message of a connection. It refuses a client that speaks HTTP or TLS:
+// a web page can make a browser send such a line, followed by lines that are commands here.
 func (c *conn) opening(b []byte) (n int, more bool) {
 	if !c.MayParse() {
 		return 0, false
@@ -34,7 +32,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 	n, _ = gearman.Parse(&c.m, b, c.front.cfg.Load().MaxBody)
 	foreign := c.m.Type == gearman.Text && session.IsForeign(b[:n], false)
 	if n == 0 {
-		foreign = session.IsTLS(b) // which need not have a line's end
+		foreign = session.IsTLS(b) // TLS has no lines
 	}
 	switch {
 	case foreign:
@@ -75,8 +73,8 @@ func (c *conn) command(b []byte) (n int, more bool) {
 	return n + c.dispatch(b[n:]), true
 }
 
-// dispatch runs the parsed message if b has all of its data, and returns how many bytes that
-// was. Else the data is collected first.
+// dispatch runs the parsed message if b has all of its data, else it starts to collect the data.
+// It returns how many bytes of b it used.
 func (c *conn) dispatch(b []byte) (n int) {
 	size := c.m.Size
 	switch {
@@ -100,7 +98,7 @@ func (c *conn) counted() {
 	c.Count(c.front.base + kinds.of(&c.m))
 }
 
-// faulty answers a message that cannot be understood.
+// faulty replies to an invalid message.
 func (c *conn) faulty(fault *gearman.Fault) {
 	c.sayFault(fault)
 	if fault.Close {
@@ -110,7 +108,7 @@ func (c *conn) faulty(fault *gearman.Fault) {
 	c.skipNext(c.m.Size)
 }
 
-// refuseSubmission answers a submission that is not admitted, and skips its data.
+// refuseSubmission replies to a submission that is not admitted, and skips its data.
 func (c *conn) refuseSubmission(why session.Reason) {
 	c.counted()
 	if why == session.Draining {
@@ -121,7 +119,7 @@ func (c *conn) refuseSubmission(why session.Reason) {
 	c.skipNext(c.m.Size)
 }
 
-// need says what the message takes besides a turn.
+// need returns the needs of the message.
 func (c *conn) need() (n session.Need) {
 	if !c.m.Type.HasData() {
 		return n
@@ -131,7 +129,7 @@ func (c *conn) need() (n session.Need) {
 	return n
 }
 
-// skipNext has the next n bytes thrown away.
+// skipNext skips the next n bytes.
 func (c *conn) skipNext(n int) {
 	if n > 0 {
 		c.skip = n
@@ -139,7 +137,7 @@ func (c *conn) skipNext(n int) {
 	}
 }
 
-// throwAway takes what is to be thrown away.
+// throwAway takes bytes to skip.
 func (c *conn) throwAway(b []byte) (n int, more bool) {
 	if c.Stopped() {
 		return 0, false
@@ -151,7 +149,7 @@ func (c *conn) throwAway(b []byte) (n int, more bool) {
 	return n, true
 }
 
-// keepArgs copies the arguments out of the input: they are needed when that is gone.
+// keepArgs copies the arguments, because the input is valid only during Input.
 func (c *conn) keepArgs() {
 	m := &c.m
 	c.args = c.args[:0]
@@ -165,7 +163,7 @@ func (c *conn) keepArgs() {
 	}
 }
 
-// collectData takes what belongs to the data of the message, and runs it when all is there.
+// collectData takes data of the message, and runs the message when the data is complete.
 func (c *conn) collectData(b []byte) (n int, more bool) {
 	if c.Stopped() {
 		return 0, false
@@ -186,7 +184,7 @@ func (c *conn) collectData(b []byte) (n int, more bool) {
 	return n, true
 }
 
-// runMessage does what the message asks for; its data is in body or large.
+// runMessage runs the message; its data is in body or large.
 func (c *conn) runMessage(body []byte, large core.Large) {
 	c.patient.heard()
 	switch m := &c.m; m.Type {
@@ -225,7 +223,7 @@ func (c *conn) runMessage(body []byte, large core.Large) {
 	c.Run()
 }
 
-// echo answers with the data that came.
+// echo replies with the data of the message.
 func (c *conn) echo(body []byte, large core.Large) {
 	c.SetOut(gearman.AppendEchoHead(c.Out(), c.m.Size))
 	if large != nil {
@@ -236,7 +234,7 @@ func (c *conn) echo(body []byte, large core.Large) {
 	c.EndBody()
 }
 
-// setOption switches an option on; there is one.
+// setOption switches an option on; the only one is exceptions.
 func (c *conn) setOption(name []byte) {
 	if !gearman.IsExceptions(name) {
 		c.fail(gearman.ErrorUnknownOption)

@@ -7,29 +7,29 @@ import (
 	"polystalk/shard/core"
 )
 
-// A list is as long as there are functions, jobs or workers: it is said in parts. The
-// loop's other connections have their turns in between, a client that does not read has no
-// more for now, and mail waits for the end.
+// Lists of functions, jobs or workers may be long, so they are sent in parts. Between parts
+// the loop's other connections have their turns. A client that does not read stops the list.
+// Mail waits until the end.
 
-// listStops keep a list from going on.
+// listStops are the reasons that stop a list.
 const listStops = session.Unread | session.Uncommitted
 
 const (
-	// askCost is what one shard's part of a list takes of a turn's budget.
+	// askCost is the cost of one shard's part of a list, in units of a turn.
 	askCost = 4
-	// partNames are written in a part of the answer to workers, in about as many units as
-	// partCost.
+	// partNames is how many names are written in a part of the reply to workers, and partCost
+	// the cost of a part.
 	partNames = 512
 	partCost  = 64
 )
 
-// listAll answers the verbs for which each shard has a part of the list.
+// listAll replies to the verbs for which each shard has a part of the list.
 func (c *conn) listAll() {
 	c.early.waits = allWaits
 	c.askShard(c.walk.Start(c.places()))
 }
 
-// askShard asks a shard for its part, from the beginning.
+// askShard requests a shard's part, from the beginning.
 func (c *conn) askShard(shard int) {
 	c.Spend(askCost)
 	switch c.m.Verb {
@@ -42,7 +42,7 @@ func (c *conn) askShard(shard int) {
 	}
 }
 
-// listNext goes on with a list after one visit's part.
+// listNext continues a list after the part of one visit.
 func (c *conn) listNext(r *core.Reply) {
 	hop := ops.Hop{Shard: ops.None}
 	if !c.Broken() {
@@ -60,7 +60,7 @@ func (c *conn) listNext(r *core.Reply) {
 	}
 }
 
-// listSaid is for when a list is at its end.
+// listSaid ends a list: it sends the mail that waited.
 func (c *conn) listSaid() {
 	c.sayNoop()
 	c.mailMayGo()
@@ -92,14 +92,14 @@ func (c *conn) jobsListed(r *core.Reply) {
 	c.listNext(r)
 }
 
-// workers answers the command of that name.
+// workers replies to the command of that name.
 func (c *conn) workers() {
 	c.early.waits = allWaits
 	c.list = new(workersList)
 	c.sayWorkers()
 }
 
-// sayWorkers goes on with it.
+// sayWorkers continues the reply to workers.
 func (c *conn) sayWorkers() {
 	if c.Broken() {
 		return

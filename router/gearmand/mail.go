@@ -5,7 +5,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// Woken implements session.Protocol: what has come is mail.
+// Woken implements session.Protocol: mail has arrived.
 func (c *conn) Woken(*core.Message) {
 	relays := c.mail.Take()
 	if c.Closing() || c.Broken() {
@@ -23,7 +23,7 @@ func (c *conn) Woken(*core.Message) {
 	}
 }
 
-// An earlyMail is relays that wait for an answer which comes first, oldest first.
+// An earlyMail has relays that wait for the reply to the current command, oldest first.
 type earlyMail struct {
 	waits       mailWait
 	first, last *core.Relay
@@ -31,19 +31,19 @@ type earlyMail struct {
 	relays      int
 }
 
-// A mailWait says which mail waits until the command under way is answered.
+// A mailWait says which mail waits for the reply to the current command.
 type mailWait uint8
 
 const (
 	noneWaits   mailWait = iota
-	reportsWait          // a submission's JOB_CREATED may be under way as well, and comes before reports
-	allWaits             // nothing goes into the middle of a list; that a job came stays in the mail
+	reportsWait          // reports wait for the JOB_CREATED of a submission
+	allWaits             // reports and NOOP wait for the end of a list
 )
 
-// relayBytes is what a relay without its body takes, about.
+// relayBytes is about the memory of a relay without its body.
 const relayBytes = 128
 
-// keepBack keeps relays until the answer, and cuts the client off if that are too many.
+// keepBack keeps relays until the reply, and closes the connection if they are too many.
 func (c *conn) keepBack(relays *core.Relay) {
 	e := &c.early
 	for r := relays; r != nil; r = r.Next {
@@ -63,7 +63,7 @@ func (c *conn) keepBack(relays *core.Relay) {
 	}
 }
 
-// takeEarly takes out what was kept back. No mail waits any more.
+// takeEarly returns the relays that were kept back, and ends their wait.
 func (c *conn) takeEarly() (first *core.Relay) {
 	first = c.early.first
 	c.AddUsage(-relayBytes * c.early.relays)
@@ -74,7 +74,7 @@ func (c *conn) takeEarly() (first *core.Relay) {
 	return first
 }
 
-// eachPart calls f with the parts of a relay's body, which no job has.
+// eachPart calls f with the parts of a relay's body.
 func eachPart(r *core.Relay, f func([]byte)) {
 	f(r.Body)
 	for _, p := range r.Large {
@@ -82,8 +82,8 @@ func eachPart(r *core.Relay, f func([]byte)) {
 	}
 }
 
-// mailMayGo is for when a command is answered that mail had to wait for. What was kept back
-// is relayed as soon as no shard is owned.
+// mailMayGo ends the wait of mail after the reply to a command. Relays that were kept back are
+// sent as soon as no shard is owned.
 func (c *conn) mailMayGo() {
 	c.early.waits = noneWaits
 	if c.early.first != nil {
@@ -97,7 +97,7 @@ func (c *conn) relayEarly() {
 	}
 }
 
-// sayNoop says NOOP, and ends the sleep, if a shard has told of a job since the connection
+// sayNoop sends NOOP, and ends the sleep, if a shard has notified the connection of a job since it
 // fell asleep.
 func (c *conn) sayNoop() {
 	if c.mail.Told() {
@@ -106,8 +106,8 @@ func (c *conn) sayNoop() {
 	}
 }
 
-// relay says what was reported, or cuts the client off if it reads none. No shard is
-// owned.
+// relay sends reports to the client, or closes the connection if the client does not read. No
+// shard may be owned.
 func (c *conn) relay(r *core.Relay) {
 	for ; r != nil; r = r.Next {
 		for range r.Copies {
@@ -121,7 +121,7 @@ func (c *conn) relay(r *core.Relay) {
 	}
 }
 
-// cutOff closes the connection, since its client does not read.
+// cutOff closes the connection because its client does not read.
 func (c *conn) cutOff(unsent int) {
 	c.front.host.Complain("closing a connection that does not read what is relayed to it", "conn", &c.Session, "unsent", unsent)
 	c.Abort()
@@ -151,12 +151,12 @@ func (c *conn) relayOne(r *core.Relay) {
 	c.writeShared(r.Body, r.Large)
 }
 
-// A body below sharedMin bytes is copied for each client that does not take it at once; a
-// larger one is kept once for all clients.
+// A body below sharedMin bytes is copied for each client whose socket does not take it at once; a
+// larger one is stored once for all clients.
 const sharedMin = 512
 
-// writeShared sends a body behind the head that was said. The body never changes, no job
-// has it, and no shard is owned.
+// writeShared sends a body behind the head in Out. The body must never change, and no job may
+// have it. No shard may be owned.
 func (c *conn) writeShared(body []byte, large core.Large) {
 	if large == nil {
 		if len(body) < sharedMin || c.LeavesAtOnce() {
@@ -170,7 +170,7 @@ func (c *conn) writeShared(body []byte, large core.Large) {
 		account.Retain(p, true)
 	}
 	c.SendLarge(large, "")
-	c.Run() // which sends it now
+	c.Run() // sends it now
 	for _, p := range large {
 		account.Release(p)
 	}

@@ -6,10 +6,10 @@ import (
 	"polystalk/router/session"
 )
 
-// addressesCost is what listing the machine's addresses takes of a turn's budget.
+// addressesCost is the cost of listing the machine's addresses, in units of a turn.
 const addressesCost = 256
 
-// mayShutDown reports whether the client's shutdown is obeyed.
+// mayShutDown reports whether the client may shut the server down.
 func (c *conn) mayShutDown() bool {
 	switch c.front.cfg.Load().Shutdown {
 	case ShutdownAny:
@@ -21,7 +21,7 @@ func (c *conn) mayShutDown() bool {
 	return isHere(session.PeerOf(c.Conn()))
 }
 
-// peerIP is the address without the port, as the command workers shows it.
+// peerIP returns the address without the port, for the command workers.
 func peerIP(a net.Addr) string {
 	if f, ok := a.(session.Forwarded); ok {
 		a = f.Addr
@@ -32,9 +32,9 @@ func peerIP(a net.Addr) string {
 	return "-"
 }
 
-// isHere reports whether a is on this machine: the other end of a unix socket, a
-// loopback address, or one of the machine's own. Of a client that has come by way of
-// another server only the last tells where it is: the others are that server's.
+// isHere reports whether a is on this machine: a unix socket, a loopback address, or an address
+// of one of the machine's interfaces. If another server has forwarded the connection, only an
+// interface address counts: the others belong to that server.
 func isHere(a net.Addr) bool {
 	f, forwarded := a.(session.Forwarded)
 	if forwarded {

@@ -8,13 +8,13 @@ import (
 	"polystalk/shard/core"
 )
 
-// ScheduleCost is what looking for the minute of a schedule counts in a turn.
+// ScheduleCost is the cost of finding the next minute of a schedule, in units of a turn.
 const ScheduleCost = 64
 
 // epochMax is the last second that fits a core.Time.
 const epochMax = int64(core.Never/core.Second) - 1
 
-// submit submits a job.
+// submit runs a submission.
 func (c *conn) submit(body []byte, large core.Large) {
 	m := &c.m
 	due, ok := c.due()
@@ -35,8 +35,8 @@ func (c *conn) submit(body []byte, large core.Large) {
 	c.runOn(shard, (*conn).submitted)
 }
 
-// due is when the job that is submitted may run, zero: at once. ok is false when its
-// schedule never comes.
+// due returns the earliest time at which the submitted job may run; zero: at once. ok is false if
+// its schedule matches no time.
 func (c *conn) due() (at core.Time, ok bool) {
 	b := c.Loop().Batch()
 	switch c.m.Type {
@@ -62,7 +62,7 @@ func (c *conn) submitted(r *core.Reply) {
 	op := c.Op()
 	op.Name, op.Body, op.Large = nil, nil, nil
 	c.EndBody()
-	c.sayNoop() // before the answer: the job may have woken this very connection
+	c.sayNoop() // before the reply, because the job may have woken this connection
 	switch r.Status {
 	case core.StatusFull:
 		c.fail(gearman.ErrorQueueFull)
@@ -75,7 +75,7 @@ func (c *conn) submitted(r *core.Reply) {
 	c.mailMayGo()
 }
 
-// created answers that the job is there, with JOB_CREATED.
+// created replies JOB_CREATED.
 func (c *conn) created(id core.JobID) {
 	first := len(c.Out()) == 0
 	c.SetOut(gearman.AppendJobCreated(c.Out(), c.handleOf(id)))
@@ -88,7 +88,7 @@ func (c *conn) created(id core.JobID) {
 	c.patient.waits = true
 }
 
-// submitAgain submits the job for which there was no room, or gives it up.
+// submitAgain repeats a submission that waited for room, or refuses it.
 func (c *conn) submitAgain() {
 	switch c.Readmit() {
 	case session.Run:
@@ -103,19 +103,18 @@ func (c *conn) submitAgain() {
 	}
 }
 
-// A patience is what is known of how a client waits for its jobs. One that submits a
-// foreground job and waits for it is sent two packets: JOB_CREATED, which it does nothing
-// about, and the result. To write to a socket is two thirds of what such a job costs, so a
-// busy loop keeps JOB_CREATED back until there is something else to say, for a short while
-// (session.Session.Cork): 3 writes a job become 2. A client that was seen to go on before
-// the result, as one that submits several jobs does, is answered at once from then on.
+// A patience detects how a client waits for its jobs. A client that submits a foreground job and
+// waits for it receives two packets: JOB_CREATED, which it ignores, and the result. Writes to
+// sockets are two thirds of the cost of such a job, so a busy loop delays JOB_CREATED for a short
+// time, until there is more output (session.Session.Cork): 3 writes per job become 2. Once a client
+// has sent a message before the result, as with several jobs in parallel, it is no longer delayed.
 type patience struct {
 	waits bool // a foreground job was created and has not ended
-	eager bool // the client has gone on in the meantime
+	eager bool // the client has sent a message before the end of such a job
 }
 
-// heard notes that the client has sent a message.
+// heard notes a message from the client.
 func (p *patience) heard() { p.eager = p.eager || p.waits }
 
-// ended notes that the client has heard the end of a job.
+// ended notes that the end of a job was sent to the client.
 func (p *patience) ended() { p.waits = false }

@@ -6,8 +6,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// register makes the connection a worker of a function, or gives it another timeout
-// there.
+// register makes the connection a worker of a function, or changes its timeout there.
 func (c *conn) register(timeout core.Time) {
 	c.AddRole(session.Worker)
 	shard := c.places().OfTube(c.m.Args[0])
@@ -15,10 +14,9 @@ func (c *conn) register(timeout core.Time) {
 	c.runOn(shard, (*conn).registered)
 }
 
-// registered takes the reply. A worker that sleeps was counted as sleeping there by the
-// shard itself: counted here, it would miss a job that comes after a busy shard has gone on
-// and before its reply is taken. It is not told of a job that was there before, as with
-// gearmand.
+// registered takes the reply. The shard itself has counted a sleeping worker among its sleepers:
+// if the count were made here, the worker would miss a job that becomes ready before a busy
+// shard's reply is taken. As in gearmand, the worker is not notified of older jobs.
 func (c *conn) registered(r *core.Reply) {
 	c.Op().Name = nil
 	if r.Status != core.StatusOK {
@@ -26,18 +24,18 @@ func (c *conn) registered(r *core.Reply) {
 		return
 	}
 	if r.N == 0 {
-		return // it was one
+		return // it was a worker already
 	}
 	a := ability{Tube: c.places().TubeOf(r.Face), mirror: r.Mirror, sleepers: c.op.Sleepers}
 	if c.Op().N == 1 && !c.sleeping {
-		a.sleepers.Add(-1) // it was told of a job elsewhere meanwhile
+		a.sleepers.Add(-1) // another function's job has woken it meanwhile
 	}
 	c.handles.In(a.Shard).Watching++
 	a.number = c.front.directory.addFunction(c.entry, a.Name)
 	c.abilities.add(a)
 }
 
-// unregister ends that for the ability at a position.
+// unregister removes the ability at a position.
 func (c *conn) unregister(i int) {
 	a := c.abilities.remove(i)
 	if c.sleeping {
@@ -48,15 +46,15 @@ func (c *conn) unregister(i int) {
 	c.forget(a.Shard, a.ID, (*conn).unregistered)
 }
 
-// forget has a shard forget that the connection is a worker of a function there, or of
-// any: of tube zero.
+// forget unregisters the connection as a worker of a tube in a shard; tube zero means all tubes
+// there.
 func (c *conn) forget(shard int, tube core.TubeID, then func(*conn, *core.Reply)) {
 	c.Op().Unregister(c.handles.Client(shard), tube)
 	c.runOn(shard, then)
 }
 
 func (c *conn) unregistered(r *core.Reply) {
-	if r.Status == core.StatusMore && !c.Broken() { // else closing does the rest
+	if r.Status == core.StatusMore && !c.Broken() { // Close does the rest of a broken one
 		c.visitLater(0)
 	}
 }
@@ -84,7 +82,7 @@ func (c *conn) resetNext() {
 // resetOne takes the reply of one shard.
 func (c *conn) resetOne(r *core.Reply) {
 	switch {
-	case c.Broken(): // closing does the rest
+	case c.Broken(): // Close does the rest
 	case r.Status == core.StatusMore:
 		c.visitLater(0)
 	default:
@@ -92,10 +90,10 @@ func (c *conn) resetOne(r *core.Reply) {
 	}
 }
 
-// preSleep: from now on the connection hears of a job, unless there is one already or it
-// has heard of one and not grabbed since (source: gearmand, which sends no second NOOP until
-// the worker grabs). It counts itself as sleeping first and looks then, and a shard
-// publishes first and looks for sleepers then, so no job falls in between.
+// preSleep runs PRE_SLEEP: the next job sends NOOP to the connection. If a job is ready already,
+// NOOP comes at once. There is no second NOOP before the worker grabs (source: gearmand). The
+// connection counts itself as sleeping before it looks for jobs, and a shard publishes a job
+// before it looks for sleepers, so no job is missed.
 func (c *conn) preSleep() {
 	fell := c.mail.Sleep()
 	if fell {
@@ -105,19 +103,19 @@ func (c *conn) preSleep() {
 	}
 	if at, _ := c.best(); at >= 0 {
 		if fell {
-			c.wake() // one that slept before sleeps on, as in gearmand
+			c.wake() // a worker that slept before continues to sleep, as in gearmand
 		}
 		c.SetOut(gearman.AppendNoop(c.Out()))
 	}
 }
 
-// wake ends the connection's sleep. A NOOP that is under way is taken back.
+// wake ends the connection's sleep, and cancels a NOOP that is on its way.
 func (c *conn) wake() {
 	c.mail.Wake()
 	c.endSleep()
 }
 
-// endSleep takes the connection off the count of sleepers.
+// endSleep removes the connection from the count of sleepers.
 func (c *conn) endSleep() {
 	if !c.sleeping {
 		return
@@ -127,7 +125,7 @@ func (c *conn) endSleep() {
 	c.abilities.sleep(-1)
 }
 
-// best is abilities.best as of now.
+// best is abilities.best after the shards have caught up with their timers.
 func (c *conn) best() (at, class int) {
 	for i := range c.handles.Len() {
 		if h := c.handles.At(i); h.Watching > 0 {
@@ -138,17 +136,16 @@ func (c *conn) best() (at, class int) {
 	return c.abilities.best()
 }
 
-// grab wakes the connection up and takes a job.
+// grab wakes the connection and grabs a job.
 func (c *conn) grab() {
 	c.wake()
 	c.grabBest()
 }
 
-// grabBest visits the shard of the best job. Should another be quicker, it is called
-// again.
+// grabBest visits the shard of the best job. It is repeated if another client gets the job first.
 func (c *conn) grabBest() {
 	if c.Broken() {
-		return // what it grabbed now would be lost at once
+		return // a grabbed job would lose its worker at once
 	}
 	at, class := c.best()
 	if at < 0 {
@@ -176,10 +173,10 @@ func (c *conn) grabbed(r *core.Reply) {
 	if r.Large != nil {
 		c.SendLarge(r.Large, "")
 	}
-	c.abilities.serve(c.grabbing) // the others of its class come first now
+	c.abilities.serve(c.grabbing) // other functions of the class come first now
 }
 
-// relayOf is what a report, other than WORK_STATUS, becomes for the clients of the job.
+// relayOf returns the kind of relay for a report, except WORK_STATUS, to the clients of the job.
 func relayOf(t gearman.Type) core.RelayKind {
 	switch t {
 	case gearman.WorkWarning:
@@ -194,7 +191,7 @@ func relayOf(t gearman.Type) core.RelayKind {
 	return core.RelayData
 }
 
-// report takes what a worker says about a job that it runs.
+// report handles a worker's report about a job that it runs.
 func (c *conn) report(body []byte, large core.Large) {
 	m := &c.m
 	if m.Type == gearman.WorkFail && c.failsAgain(m.Args[0]) {
@@ -220,8 +217,8 @@ func (c *conn) report(body []byte, large core.Large) {
 	c.runOn(shard, (*conn).reported)
 }
 
-// failsAgain reports whether a WORK_FAIL, which has no data, is about the job that its
-// worker has just ended by WORK_EXCEPTION: some send both, and die of an ERROR.
+// failsAgain reports whether a WORK_FAIL is for the job that the worker has just ended by
+// WORK_EXCEPTION. Some workers send both, and exit after an ERROR reply.
 func (c *conn) failsAgain(handle []byte) bool {
 	n, ours := gearman.ParseHandle(c.front.cfg.Load().Prefix, handle)
 	if !ours || core.JobID(n) != c.excepted { // ids begin at 1

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// PageIDs is how many ids a page covers, with two bytes each. A Finisher that ends ids in
-	// their order updates IDs once a page.
+	// PageIDs is how many ids a page covers, with two bytes each. A Finisher that finishes ids in
+	// order updates IDs once per page.
 	PageIDs = 256
 	// regionPages is how many pages a region has.
 	regionPages = 4096
 	regionIDs   = PageIDs * regionPages
 )
 
-// iDs gives out job ids 1, 2, 3 … over the whole server, and knows the shard of each job, so
-// that a command that names a job visits one shard. It takes two bytes per live job if ids are
-// dense. It drops a page whose ids are all finished, and a region with its last page.
+// iDs allocates job ids 1, 2, 3 … for the whole server, and knows the shard of each job, so that a
+// command that names a job visits one shard. It takes two bytes per live job if ids are dense. It
+// drops a page after all its ids are finished, and a region after its last page.
 //
-// Every id that was given out is finished exactly once: when its job is deleted, or when no
-// job was made. So a page can count its finished ids.
+// Every allocated id is finished exactly once: when its job is deleted, or when no job was made.
+// So a page can count its finished ids.
 type iDs struct {
 	last    atomic.Uint64
 	_       [56]byte // every put writes last, every command reads regions
@@ -40,46 +40,45 @@ type idPage struct {
 	shards   [PageIDs / 2]atomic.Uint32
 }
 
-// idPlace returns where a page keeps an id: the word, and the shift in it. Eight consecutive
-// ids share a cache line of 64 bytes, so the ids that a loop takes at once are on few lines.
-// The next eight ids are on another line, so loops that put at the same time use different
-// lines.
+// idPlace returns the word of a page that has an id, and the shift in it. Eight consecutive ids
+// share a cache line of 64 bytes, so the ids that a loop takes at once are on few lines. The next
+// eight ids are on another line, so loops that put at the same time use different lines.
 func idPlace(id uint64) (word, shift uint64) {
 	const lines, run = PageIDs * 2 / 64, 8
 	at := id/run%lines*(PageIDs/lines) + id%PageIDs/(run*lines)*run + id%run
 	return at / 2, at % 2 * 16
 }
 
-// newIDs returns IDs that have given out none.
+// newIDs returns IDs without allocated ids.
 func newIDs() *iDs {
 	m := new(iDs)
 	m.regions.Store(new([]atomic.Pointer[idRegion]))
-	// There is no job 0: its page must not wait for it.
+	// There is no job 0, so nothing else would finish it.
 	m.Finish(0)
 	return m
 }
 
-// Take gives out n consecutive ids, and returns the first. The caller must note or finish each.
+// Take allocates n consecutive ids, and returns the first. The caller must note or finish each.
 func (m *iDs) Take(n int) core.JobID { return core.JobID(m.last.Add(uint64(n)) - uint64(n) + 1) }
 
-// GiveBack takes back n ids from first on, the last that Take gave out. It returns false if
-// other ids were taken since.
+// GiveBack returns n ids from first on, the last ones of a Take. It returns false if other ids were
+// taken since.
 func (m *iDs) GiveBack(first core.JobID, n int) bool {
 	before := uint64(first) - 1
 	return m.last.CompareAndSwap(before+uint64(n), before)
 }
 
-// Note notes the shard of an id that was given out, before any client can know the job.
+// Note records the shard of an allocated id, before any client can know the job.
 func (m *iDs) Note(jid core.JobID, sh int) {
 	id := uint64(jid)
 	word, shift := idPlace(id)
 	m.page(id).shards[word].Or(uint32(sh+1) << shift)
 }
 
-// Last returns the highest id that was given out; zero: none.
+// Last returns the highest allocated id; zero: none.
 func (m *iDs) Last() core.JobID { return core.JobID(m.last.Load()) }
 
-// find returns the index of the shard of a live job; ok is false if there is no such job.
+// find returns the index of the shard of a live job. ok is false if there is no such job.
 func (m *iDs) find(jid core.JobID) (sh int, ok bool) {
 	id := uint64(jid)
 	p := m.livePage(id)
@@ -91,23 +90,23 @@ func (m *iDs) find(jid core.JobID) (sh int, ok bool) {
 	return sh - 1, sh != 0
 }
 
-// Finish forgets an id for ever: its job is deleted, or was never made.
+// Finish removes an id whose job is deleted or was never made.
 func (m *iDs) Finish(jid core.JobID) {
 	m.clear(jid)
 	m.count(uint64(jid)/PageIDs, 1)
 }
 
-// Forget undoes Note on a follower, where the leader gives out and finishes ids. Resume, which
-// counts finished ids, must come before any other use.
+// Forget undoes Note on a follower, where the leader allocates and finishes ids. Resume, which
+// counts finished ids, must be called before any other use.
 func (m *iDs) Forget(jid core.JobID) { m.clear(jid) }
 
-// clear is the part of Finish that other goroutines see at once; count must follow.
+// clear makes an id not found. count must follow.
 func (m *iDs) clear(jid core.JobID) {
 	word, shift := idPlace(uint64(jid))
 	m.page(uint64(jid)).shards[word].And(^(uint32(0xffff) << shift))
 }
 
-// count counts n cleared ids of a page.
+// count adds n cleared ids to a page's count.
 func (m *iDs) count(page uint64, n uint32) {
 	switch done := m.page(page * PageIDs).finished.Add(n); {
 	case done < PageIDs:
@@ -126,8 +125,8 @@ func (m *iDs) count(page uint64, n uint32) {
 	}
 }
 
-// Resume goes on after the highest id that was ever given out. All ids up to it are finished,
-// except those that were noted. No other goroutine may use the ids meanwhile.
+// Resume continues after high, the highest id ever allocated. It treats all ids up to high as
+// finished, except noted ones. No other goroutine may use the ids meanwhile.
 func (m *iDs) Resume(high uint64) {
 	m.last.Store(high)
 	for n := uint64(0); n <= high/regionIDs; n++ {
@@ -148,8 +147,8 @@ func (m *iDs) Resume(high uint64) {
 	}
 }
 
-// resumeRegion counts the finished ids in the region that starts at first. It reports whether
-// all are.
+// resumeRegion counts the finished ids in the region that starts at first. It reports whether all
+// of the region's ids are finished.
 func (m *iDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	pages := uint32(0)
 	for k := range r.pages {
@@ -186,7 +185,7 @@ func (m *iDs) resumeRegion(r *idRegion, first, high uint64) bool {
 	return pages == regionPages
 }
 
-// livePage returns the page of an id; nil: all of its ids are finished, or none was given out.
+// livePage returns the page of an id; nil: all ids of the page are finished, or none was allocated.
 func (m *iDs) livePage(id uint64) *idPage {
 	rs := *m.regions.Load()
 	if id/regionIDs >= uint64(len(rs)) {
@@ -199,8 +198,8 @@ func (m *iDs) livePage(id uint64) *idPage {
 	return r.pages[id/PageIDs%regionPages].Load()
 }
 
-// page returns the page of an id that was given out and is not finished, so the page and its
-// region stay meanwhile.
+// page returns the page of an allocated id that is not finished, and makes it if necessary. The
+// page cannot be dropped before the id is finished.
 func (m *iDs) page(id uint64) *idPage {
 	if p := m.livePage(id); p != nil {
 		return p
@@ -222,8 +221,8 @@ func (m *iDs) region(id uint64) *idRegion {
 	defer m.grow.Unlock()
 	rs := *m.regions.Load()
 	if n >= uint64(len(rs)) {
-		// The list is copied once per million ids. Old copies may still be read, but are never
-		// written: regions are dropped under grow.
+		// The list is copied once per million ids. Other goroutines may still read an old copy,
+		// but none writes to it: regions are dropped under grow.
 		bigger := make([]atomic.Pointer[idRegion], n+1)
 		for i := range rs {
 			bigger[i].Store(rs[i].Load())
@@ -239,12 +238,12 @@ func (m *iDs) region(id uint64) *idRegion {
 	return r
 }
 
-// A Finisher finishes ids for one owner. It counts the ids of a page itself until it meets
-// another page, so that cores that delete jobs of the same page need not write its counter in
-// turns. IDs keeps the page as long. Not safe for concurrent use.
+// A Finisher finishes ids for one owner. It counts the finished ids of a page itself until ids of
+// another page follow, so that cores that delete jobs of the same page seldom write its shared
+// counter. The page is dropped only after that. Not safe for concurrent use.
 type Finisher struct {
 	ids     *iDs
-	pending [2]pendingCount // by page: one may end when the next begins
+	pending [2]pendingCount // by page modulo 2: deletes may alternate between two pages
 	adds    uint64
 }
 
@@ -253,7 +252,7 @@ type pendingCount struct {
 	n    uint32
 }
 
-// Finish is IDs.Finish: the id is not found any more when it returns.
+// Finish is IDs.Finish. When it returns, the id is no longer found.
 func (f *Finisher) Finish(jid core.JobID) {
 	f.ids.clear(jid)
 	page := uint64(jid) / PageIDs
@@ -276,5 +275,5 @@ func (f *Finisher) report(p *pendingCount) {
 	}
 }
 
-// Adds returns how often a page was updated: a write to memory that all owners share.
+// Adds returns the number of page updates, each a write to memory that all owners share.
 func (f *Finisher) Adds() uint64 { return f.adds }

@@ -23,20 +23,19 @@ import (
 //	          which shard serves it.
 //	cancel    leave the queues of the other shards.
 //
-// The proof that a waiting client has nothing ready: the wait was closed at a moment C, or
-// reset; then each shard was visited, had nothing for the client, and left it in the
-// queues of its tubes. A job that became ready in a shard after its visit met the client in
-// the queue and called it. So if the wait is opened at O without a call, no watched tube has
-// a job; and a job that becomes ready later meets an open wait in the queue, and claims it
-// before another client gets the job. Thus a client that is served by a claim gets the best
-// job there is, and a wait that a claim ends with TIMED_OUT or DEADLINE_SOON ends when there
-// is none. A client that was called surveys the shards again, and keeps its place in the
-// queues.
+// The proof that no job is ready while a client waits. The wait was closed at time C, or
+// reset. Then each shard was visited, had no job for the client, and queued it at its tubes.
+// A job that became ready in a shard after its visit found the client in the queue and called
+// it. So if the wait is opened at time O without a call, no watched tube has a job. A job that
+// becomes ready later finds an open wait in the queue, and claims it before another client can
+// get the job. So a claim serves the client with the best job of all, and a claim that ends a
+// wait with TIMED_OUT or DEADLINE_SOON happens when no job is ready. A client that was called
+// surveys the shards again, and keeps its place in the queues.
 //
 // There is one exception. If a client watches tubes of one shard only and holds jobs in other
-// shards, the margin is as of another moment than the ready job.
+// shards, DEADLINE_SOON is checked at another time than the ready job.
 //
-// NewReserve makes one for a client, which uses it for all its reserves, one after the other.
+// A client has one Reserve, made by NewReserve, and uses it for all its reserves in sequence.
 type Reserve struct {
 	// Waiter is the wait as the shards know it. Its Msg is the wake-up: the client sets its
 	// Home and Owner, and passes it to Woken.
@@ -48,9 +47,9 @@ type Reserve struct {
 	list    *WatchList
 	handles *Handles
 
-	survey  *survey // nil: no reserve has reached over several shards
+	survey  *survey // nil: no reserve has needed several shards yet
 	purpose purpose // of the current visit
-	early   bool    // the wake-up came before Took has returned Wait; see Early
+	early   bool    // the wake-up arrived before Took has returned Wait; see Early
 	shard   int     // of the current visit
 	next    int     // index of the next handle to ask
 	seq     uint64  // the wait's number; zero: none is armed
@@ -59,32 +58,31 @@ type Reserve struct {
 	end  core.Time // the end of the wait in time awake
 }
 
-// A Pace limits the work of a turn. It counts in the units of session.Loop, about half a
-// microsecond each.
+// A Pace limits the work of a turn. Its units are as in session.Loop: about half a microsecond.
 type Pace interface {
 	Spend(units int)
-	// SpendOne counts one unit, and reports whether the turn may go on.
+	// SpendOne counts one unit, and reports whether the turn may continue.
 	SpendOne() (goOn bool)
 	// LookMost is how many tubes of a long list a survey reads before it spends a unit.
 	LookMost() int
 }
 
-// A purpose is what a visit is for.
+// A purpose is the reason for a visit.
 type purpose uint8
 
 const (
 	alone    purpose = iota // everything is in one shard
 	probe                   // of the shard with the best published key
-	margin                  // is DEADLINE_SOON due? Asked before TIMED_OUT
+	margin                  // check whether DEADLINE_SOON is due, before TIMED_OUT
 	register                // wait in one of several shards
-	cancel                  // leave a shard that did not serve the client
+	cancel                  // leave the queues of a shard that did not serve the client
 )
 
-// Next is what a Reserve needs next.
+// Next says what the caller of a Reserve must do next.
 type Next uint8
 
 const (
-	// Done: it is over. The next one may start.
+	// Done: the reserve is over, and Start may begin the next.
 	Done Next = iota
 	// Visit: the op is filled. Run it on Step.Shard and pass the reply to Took.
 	Visit
@@ -92,7 +90,7 @@ const (
 	Look
 	// Later: call Look in a later turn.
 	Later
-	// Wait: the client is in the queues. The wake-up will come, unless GiveUp is quicker.
+	// Wait: the client is in the queues. Expect a wake-up, or call GiveUp.
 	Wait
 )
 
@@ -101,13 +99,13 @@ type Step struct {
 	Next  Next
 	Shard int // of Visit
 
-	// Said is the reply that the client gets now, before anything else: StatusReserved (the
-	// job is in the last reply), StatusTimedOut or StatusDeadlineSoon. StatusOK: none yet.
+	// Said is the reply to send to the client now, before the next step: StatusReserved (the
+	// job is in the last reply), StatusTimedOut or StatusDeadlineSoon. StatusOK: no reply yet.
 	Said core.Status
 }
 
-// NewReserve makes a Reserve for the client with these handles and that list. b is the batch
-// with which its shards are visited.
+// NewReserve makes a Reserve for the client with the handles h and the watch list. b is the batch
+// with which shards are visited.
 func NewReserve(m *Map, b *shard.Batch, p Pace, list *WatchList, h *Handles) *Reserve {
 	return &Reserve{m: m, batch: b, pace: p, list: list, handles: h}
 }
@@ -172,14 +170,14 @@ func (r *Reserve) lookAnew(op *core.Op) Step {
 	return r.Look(op)
 }
 
-// lookAgain is lookAnew after a shard did not serve the job that the survey has found. The
-// caller may own that shard.
+// lookAgain makes Look start a new survey, after a shard did not serve the job that the survey
+// has found. The caller may own that shard.
 func (r *Reserve) lookAgain() Step {
 	r.surveyed().stale = true
 	return Step{Next: Look}
 }
 
-// Look goes on with the survey, with no shard owned.
+// Look continues the survey. The caller must own no shard.
 func (r *Reserve) Look(op *core.Op) Step {
 	v := r.survey
 	if v.stale {
@@ -208,7 +206,7 @@ func (r *Reserve) Look(op *core.Op) Step {
 	}
 }
 
-// noneReady goes on when no shard has a job.
+// noneReady returns the step after a survey that found no job.
 func (r *Reserve) noneReady(op *core.Op) Step {
 	r.next = 0
 	if r.wait == 0 {
@@ -217,8 +215,8 @@ func (r *Reserve) noneReady(op *core.Op) Step {
 	return r.register(op)
 }
 
-// askMargin asks the next shard in which the client holds jobs whether a time to run is about
-// to end.
+// askMargin visits the next shard in which the client holds jobs, to check whether DEADLINE_SOON
+// is due.
 func (r *Reserve) askMargin(op *core.Op) Step {
 	for r.next < r.handles.Len() {
 		k := r.handles.At(r.next)
@@ -231,7 +229,7 @@ func (r *Reserve) askMargin(op *core.Op) Step {
 	return r.say(core.StatusTimedOut, op)
 }
 
-// register queues the client in the next shard that matters.
+// register queues the client in the next shard with watched tubes or held jobs.
 func (r *Reserve) register(op *core.Op) Step {
 	for r.next < r.handles.Len() {
 		k := r.handles.At(r.next)
@@ -247,7 +245,7 @@ func (r *Reserve) register(op *core.Op) Step {
 	return Step{Next: Wait}
 }
 
-// Took takes the reply of a visit, and the shard's handle after it.
+// Took takes the reply of a visit. k is the client's handle in the shard, updated by Learn.
 func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 	if r.purpose == cancel {
 		return r.cancel(op)
@@ -267,13 +265,13 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 			return Step{Said: core.StatusTimedOut}
 		case r.purpose == margin:
 			return r.askMargin(op)
-		case r.purpose == register: // the time is over
+		case r.purpose == register: // the wait has timed out
 			r.wait = 0
 			return r.lookAgain()
 		case r.list.Spread: // another client was quicker
 			return r.lookAgain()
 		}
-		// The only shard with watched tubes has nothing; jobs are held in others.
+		// The only shard with watched tubes has no job; the client holds jobs in others.
 		return r.noneReady(op)
 	case core.StatusReserved, core.StatusDeadlineSoon:
 		if r.purpose == alone {
@@ -285,7 +283,7 @@ func (r *Reserve) Took(reply *core.Reply, k *Handle, op *core.Op) Step {
 	panic(fmt.Sprintf("ops: shard %d answers a reserve with status %d, asked for purpose %d", r.shard, reply.Status, r.purpose))
 }
 
-// say replies to the client, and takes it out of the queues.
+// say replies to the client, and removes it from the queues.
 func (r *Reserve) say(s core.Status, op *core.Op) Step {
 	r.seq = 0
 	n := r.cancel(op)
@@ -307,8 +305,8 @@ func (r *Reserve) cancel(op *core.Op) Step {
 	return Step{}
 }
 
-// Early notes a wake-up that came before the reply that the client waits. Pass it to Woken once
-// Took has returned Wait.
+// Early notes a wake-up that arrived before the StatusWaiting reply. Pass it to Woken once Took has
+// returned Wait.
 func (r *Reserve) Early() { r.early = true }
 
 // TakeEarly reports whether Early was called since the last TakeEarly.
@@ -317,7 +315,7 @@ func (r *Reserve) TakeEarly() (was bool) {
 	return was
 }
 
-// Woken takes the wake-up of a waiting client. k is its handle in the shard that has served it,
+// Woken takes the wake-up of a waiting client. k is the handle in the shard that has served it,
 // nil if it has none.
 func (r *Reserve) Woken(reply *core.Reply, k *Handle, op *core.Op) Step {
 	if k != nil {
@@ -326,8 +324,8 @@ func (r *Reserve) Woken(reply *core.Reply, k *Handle, op *core.Op) Step {
 	return r.say(reply.Status, op)
 }
 
-// GiveUp ends the wait: it has timed out. It returns false if a shard was quicker; then the
-// wake-up is under way.
+// GiveUp ends the wait as timed out. It returns false if a shard has ended the wait before; then
+// the wake-up is on its way.
 func (r *Reserve) GiveUp(op *core.Op) (_ Step, ok bool) {
 	if !r.Waiter.Claim(r.seq) {
 		return Step{}, false
@@ -335,7 +333,6 @@ func (r *Reserve) GiveUp(op *core.Op) (_ Step, ok bool) {
 	return r.say(core.StatusTimedOut, op), true
 }
 
-// Abandon keeps all shards from serving the wait: the client leaves, and a Leave does the rest.
-// The caller discards a wake-up that is under way, since the job goes back when the client
-// leaves.
+// Abandon prevents shards from serving the wait. A Leave must follow. The caller discards a wake-up
+// that is on its way: the Leave returns its job.
 func (r *Reserve) Abandon() { r.Waiter.Claim(r.seq) }

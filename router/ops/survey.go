@@ -8,69 +8,70 @@ import (
 )
 
 const (
-	// surveyShort is the length of a watch list up to which each survey reads all of it.
+	// surveyShort is the longest watch list that each survey reads completely.
 	surveyShort = 32
-	// LookMost entries are read at a time, unless a test sets another number.
+	// LookMost is how many entries of a list are read at a time, except in tests.
 	LookMost = 1024
-	// standMax entries of logs are read while a shard is owned.
+	// standMax is how many log entries may be read while a shard is owned.
 	standMax = 256
-	// logCost is how many entries of a list are read in the time in which an entry of a log
-	// is found in it.
+	// logCost is the cost of finding the tube of a log entry in the list, relative to reading
+	// an entry of the list.
 	logCost = 8
 )
 
-// A survey has what a client knows of the ready jobs on a watch list over several shards:
-// which shard has the best job, and how far it has read each shard's ReadyLog. It makes a
-// reserve happen at one moment, although the tubes are read one after the other.
+// A survey has a client's knowledge of the ready jobs on a watch list with several shards: the
+// shard with the best job, and the read position in each shard's ReadyLog. It makes a reserve
+// atomic, although the tubes are read one after the other.
 //
 // The proof. A survey notes the heads of the logs, then reads tubes, each at its own
 // moment, and takes the best key. It visits the shard A of that key, with the best key of
 // the other shards as a bound. The shard is owned; J is the best job that it has for the
 // client now. If J is behind the bound it is not served. Else Stands reads the new entries
 // in the logs of the other shards, and J is not served if an entry for a tube on the list
-// is before it. If J is served, it was the best job of all at the moment T at which Stands
+// is before it. If J is served, it was the best job of all at the time T when Stands
 // began: if a better job K was ready then, in a tube of another shard, its tube had
 // published K or better (a) before the survey read the tube, and until then, so the bound
-// would be K or better; or (b) with an entry that the survey has not seen, which Stands
-// would have found. And A was owned from T to the end of the visit, so J was there. That no
-// shard has a job is proved in the same way: an empty survey, then a read of all logs that
+// would be K or better; or (b) with an entry that the survey has not read, which Stands
+// would have found. And A was owned from T to the end of the visit, so J was there. The
+// proof that no shard has a job is the same: an empty survey, then a read of all logs that
 // finds nothing; T is when that read begins.
 //
-// So every job that goes away, and every reply that there is none, has a moment between the
-// beginning and the end of its command. So has every job that comes: when its entry is
-// added, or when a waiting client gets it. In the order of these moments, every reply is
-// the reply of a single queue. Reserve says how this holds for waiting clients.
+// So every job that leaves the queue, and every reply that there is none, has a moment
+// between the beginning and the end of its command. Every job that becomes ready has one
+// too: when its entry is added, or when a waiting client gets it. In the order of these
+// moments, every reply is the reply of a single queue (linearizability). The comment of
+// Reserve covers waiting clients.
 //
-// The search for the right moment repeats only while other clients make progress: each
-// further look follows a better job that came, or a job that another client took. The looks
-// of a turn are bounded; the client goes on in a later turn.
+// The survey repeats only while other clients make progress: each repetition follows a
+// better job that became ready, or a job that another client took. The repetitions of a
+// turn are bounded; the client continues in a later turn.
 //
-// A long list is read in full once. From then on the logs name the tubes that may have a
-// job, and only these are read, unless the session falls behind the end of a log or the
-// list changes. The survey belongs to the client, but the shard that runs the visit calls
-// Stands, while the client waits for the reply.
+// A long list is read completely once. After that the logs name the tubes that may have a
+// job, and only these are read, unless unread log entries are overwritten or the list
+// changes. The survey belongs to the client, but the shard that runs the visit calls
+// Stands while the client waits for the reply.
 type survey struct {
 	r      *Reserve
 	shards []followed // shards with tubes on the list
 	stale  bool       // it must begin again
 
-	best, bound core.Key
-	where       int // the shard of best, -1: nothing is ready; bound is the best of the others
+	best, bound core.Key // bound is the best key of the shards other than where
+	where       int      // the shard of best; -1: no job is ready
 
-	// Of a long list. known means that live has all entries that may have a job. Until then,
+	// For a long list. known means that live has all entries that may have a job. Until then,
 	// at is the number of entries that were read.
 	known bool
 	at    int
 	live  []int32  // positions in the list
-	isIn  []uint64 // the same as bits
+	isIn  []uint64 // live as a bit set
 	next  int      // how many of live were considered
 }
 
-// A followed shard has a log that a survey reads.
+// A followed is a shard whose log a survey reads.
 type followed struct {
 	*shard.Shard
 	log  *core.ReadyLog
-	seen uint64 // entries that were read
+	seen uint64 // number of entries that were read
 }
 
 // surveyed returns the client's survey.
@@ -83,7 +84,7 @@ func (r *Reserve) surveyed() *survey {
 	return r.survey
 }
 
-// begin starts the search for the best job again.
+// begin starts a new search for the best job.
 func (v *survey) begin() {
 	r := v.r
 	v.clear()
@@ -106,7 +107,7 @@ func (v *survey) begin() {
 
 func (v *survey) clear() { v.best, v.bound, v.where, v.next = core.MaxKey, core.MaxKey, -1, 0 }
 
-// look goes on with the search. It returns false when the rest may wait for a later turn.
+// look continues the search. It returns false if the search is not complete.
 func (v *survey) look() bool {
 	r := v.r
 	switch {
@@ -144,7 +145,7 @@ func (v *survey) look() bool {
 	return v.next == len(v.live)
 }
 
-// explore reads a part of a long list.
+// explore reads the next part of a long list.
 func (v *survey) explore() bool {
 	r := v.r
 	n := len(r.list.faces)
@@ -176,7 +177,7 @@ func (v *survey) explore() bool {
 	return v.look()
 }
 
-// noteHeads counts all log entries up to now as read: the Faces show them.
+// noteHeads marks all log entries up to now as read: the Faces already include them.
 func (v *survey) noteHeads() {
 	for i := range v.shards {
 		w := &v.shards[i]
@@ -184,7 +185,7 @@ func (v *survey) noteHeads() {
 	}
 }
 
-// consider reads an entry of the list. It reports whether there is a job.
+// consider updates best and bound by the best key of a tube. It reports whether the tube has a job.
 func (v *survey) consider(at int) bool {
 	k, ok := v.r.list.faces[at].Load()
 	if !ok {
@@ -214,8 +215,8 @@ func (v *survey) enlist(at int) {
 	}
 }
 
-// follow reads the new entries of the logs of a long list. It returns false if it cannot, or if
-// there are more than most: then reading the whole list is less work.
+// follow reads the new log entries for a long list. It returns false if some were overwritten, or
+// if there are more than most: then reading the whole list is less work.
 func (v *survey) follow(most int) bool {
 	r := v.r
 	for i := range v.shards {
@@ -238,7 +239,7 @@ func (v *survey) follow(most int) bool {
 			}
 			v.enlist(at)
 			if v.next > 0 {
-				v.consider(at) // it may be before next in live
+				v.consider(at) // live may have it before next
 			}
 		}
 	}
@@ -248,9 +249,8 @@ func (v *survey) follow(most int) bool {
 // Stands implements core.Guard for the shard that the Reserve visits.
 func (v *survey) Stands(k core.Key) bool { return v.quiet(k, v.r.shard) }
 
-// quiet reports that no tube on the list, except those in one shard, has got a job before k
-// since it was read. Then, if the survey found no job, there was a moment at which none of
-// them had one: when quiet began.
+// quiet reports whether no tube on the list, except tubes in one shard, has got a job better than k
+// since the survey read it. If so, and the survey found no job, no tube had a job when quiet began.
 func (v *survey) quiet(k core.Key, except int) bool {
 	r := v.r
 	if !r.list.Spread {

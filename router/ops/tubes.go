@@ -11,17 +11,17 @@ import (
 // Naming has the protocols' rules for names of tubes. Its functions depend on the name only.
 // They are called with a shard owned and the names locked, and must not block.
 type Naming struct {
-	// Fold returns the same for names that differ only by the case of letters, which FindFolded
-	// takes for one another; the name itself if it has no letter to fold.
+	// Fold returns the same result for names that differ only by the case of letters; FindFolded
+	// treats them as equal. If a name has no letter to fold, Fold returns the name itself.
 	Fold func(name string) string
-	// Shown returns the length of a name in a list of tubes, and whether the name is foreign: not
-	// every protocol can use it.
+	// Shown returns the length of a name in list-tubes. A name is foreign if not every protocol
+	// can use it.
 	Shown func(name string) (n int, foreign bool)
 }
 
-// Tubes has the names of the server's tubes in the order of list-tubes: as created, except that
-// the last one takes a removed one's place. Clients know that order from beanstalkd (source: its
-// ms.c, ms_delete). Shards report new and removed tubes.
+// Tubes has the names of the server's tubes in the order of list-tubes: as created, but the last
+// name takes the place of a removed one. Clients know this order from beanstalkd (source: its ms.c,
+// ms_delete). Shards report new and removed tubes.
 type Tubes struct {
 	naming Naming
 
@@ -32,7 +32,7 @@ type Tubes struct {
 	foreign int                 // how many names are foreign
 	at      map[string]int      // positions
 	most    int                 // the largest number of names since at was made
-	folded  map[string][]string // the names that Fold changes, by their folded name
+	folded  map[string][]string // names that Fold changes, by folded name
 }
 
 func newTubes(n Naming) *Tubes { return &Tubes{naming: n, at: make(map[string]int)} }
@@ -89,8 +89,8 @@ func (t *Tubes) TubeRemoved(name string) {
 	t.shrink()
 }
 
-// FindFolded returns name if there is such a tube, or else the name of a tube that differs from
-// it only by the case of letters, first one without upper case letters. If there is none, it
+// FindFolded returns name if there is such a tube, or else the name of a tube that differs only
+// by the case of letters; it prefers the name without upper case letters. If there is none, it
 // returns name.
 func (t *Tubes) FindFolded(name string) string {
 	t.mu.Lock()
@@ -106,7 +106,7 @@ func (t *Tubes) FindFolded(name string) string {
 	return name
 }
 
-// shrink makes new maps when the old ones are nearly empty: a map never returns memory.
+// shrink makes new maps when the old ones are nearly empty, because a map never returns memory.
 func (t *Tubes) shrink() {
 	const part, least = 16, 1024
 	n := t.names.n
@@ -166,20 +166,19 @@ func (t *Tubes) Check() error {
 	return nil
 }
 
-// A nameList is the names of tubes in the order of list-tubes. It has blocks, and a snapshot
-// only copies their addresses: a block of a snapshot is copied before it changes. So neither
-// waits for the other, however long the list is. A snapshot never changes, and any goroutine
-// may read it.
+// A nameList has the names of tubes in the order of list-tubes, in blocks. A snapshot copies only
+// the addresses of the blocks, and a block is copied before it changes. So snapshots and changes are
+// quick in a list of any length. A snapshot never changes, and any goroutine may read it.
 type nameList struct {
 	blocks []*nameBlock
 	n      int
-	taken  uint64 // snapshots
+	taken  uint64 // number of snapshots
 	shown  int    // see ShownBytes
 }
 
 type nameBlock struct {
 	names [nameBlockLen]string
-	taken uint64 // of the list, when the block was made or copied
+	taken uint64 // taken of the list when the block was made or copied
 }
 
 const nameBlockLen = 256
@@ -187,10 +186,10 @@ const nameBlockLen = 256
 // Len returns the number of names.
 func (l *nameList) Len() int { return l.n }
 
-// At returns name i, from 0 on.
+// At returns name number i.
 func (l *nameList) At(i int) string { return l.blocks[i/nameBlockLen].names[i%nameBlockLen] }
 
-// ShownBytes returns the length of all names in a list of tubes; see Naming.
+// ShownBytes returns the length of all names in list-tubes; see Naming.
 func (l *nameList) ShownBytes() int { return l.shown }
 
 // All returns the names in their order.
@@ -235,7 +234,7 @@ func (l *nameList) remove(i int) {
 	}
 }
 
-// snapshot returns the list as it is now, only to be read.
+// snapshot returns a read-only copy of the list.
 func (l *nameList) snapshot() *nameList {
 	s := *l
 	s.blocks = append([]*nameBlock(nil), l.blocks...)

@@ -9,24 +9,23 @@ import (
 )
 
 // A WatchList has the tubes that a client watches, in the order of list-tubes-watched: as added,
-// except that the last one takes a removed one's place (source: beanstalkd's ms.c, ms_delete).
-// The zero value is empty.
+// but the last tube takes the place of a removed one (source: beanstalkd's ms.c, ms_delete). The
+// zero value is empty.
 type WatchList struct {
 	faces  []*core.Face
-	byName listindex.Index // of a long list
-	asked  int             // faces before it were asked for their keys; see Publish
+	byName listindex.Index // if the list is long
+	asked  int             // number of faces that Publish has already visited
 
-	// Spread means that the faces publish their best keys: they are, or were, in several
-	// shards.
+	// Spread means that the tubes publish the keys of their best jobs, because they are, or
+	// were, in several shards.
 	Spread  bool
 	changed bool // since the Reserve's survey has last read the list
 }
 
-// watchScan is the length of a list up to which comparing names beats an index.
+// watchScan is the longest list that is searched without an index.
 const watchScan = 8
 
-// Seed makes hashes of names that clients choose unpredictable, so that no client can choose
-// colliding names.
+// Seed is random, so that no client can choose names with colliding hashes.
 var Seed = maphash.MakeSeed()
 
 // Len returns the number of tubes.
@@ -83,8 +82,8 @@ func (w *WatchList) Add(f *core.Face, h *Handle) {
 	}
 }
 
-// Watch fills op for the visit that adds a tube to the list, and returns the shard. Pass the
-// reply to Add, unless the shard is out of memory, and then call Publish.
+// Watch fills op for the visit that adds a tube to the list, and returns the shard. Then call Add
+// with the reply, unless the shard is out of memory, and Publish.
 func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard int) {
 	shard = m.OfTube(name)
 	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.ofFace(w.faces[0]) != shard)
@@ -92,9 +91,9 @@ func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard i
 	return shard
 }
 
-// Publish fills op for the next visit that the last added tube makes necessary: when a list
-// begins to reach over several shards, all its tubes must publish their keys. mirror is from
-// the reply to Watch, or to the last of these visits. Publish returns None when it is done.
+// Publish fills op for the next visit after Add: once a list has tubes in several shards, all its
+// tubes must publish the keys of their best jobs. mirror is from the last reply, to Watch or to
+// Publish's visit. Publish returns None when it is done.
 func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int) {
 	if w.Spread || mirror == nil {
 		return None
@@ -109,8 +108,8 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 	return None
 }
 
-// Remove takes tube number i off the list, fills op for the visit to its shard, and returns the
-// shard.
+// Remove removes tube number i from the list, fills op for the visit to its shard, and returns
+// the shard.
 func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	f := w.faces[i]
 	shard = m.ofFace(f)
@@ -131,7 +130,7 @@ func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	return shard
 }
 
-// Check returns an error if the list contradicts itself.
+// Check returns an error if the list is inconsistent.
 func (w *WatchList) Check(m *Map) error {
 	for i, f := range w.faces {
 		if at := w.Find([]byte(f.Name())); at != i {
@@ -144,7 +143,7 @@ func (w *WatchList) Check(m *Map) error {
 	return nil
 }
 
-// Check returns an error if the handles contradict themselves.
+// Check returns an error if the handles are inconsistent.
 func (h *Handles) Check() error {
 	for i := range h.list {
 		if k := &h.list[i]; h.In(k.Shard()) != k {

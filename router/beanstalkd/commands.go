@@ -113,8 +113,8 @@ func (c *conn) onJob() {
 	c.runOn(shard, then)
 }
 
-// changed takes the reply of an operation whose status determines the reply to the client. A bury
-// of a job that is not recorded yet may have to wait for room.
+// changed takes the reply of an operation on one job; its status determines the reply to the client.
+// A bury of a job that is not recorded yet may have to wait for room.
 func (c *conn) changed(r *core.Reply) {
 	if c.Unadmitted(r) {
 		c.next = (*conn).runAdmitted

@@ -1,11 +1,11 @@
 // Package direct runs operations on shards from goroutines that may block: operators'
-// requests, and the end of a server that waits for its last job. Event loops must not use
-// it, since connections wait for them.
+// requests, and a shutdown that waits for the last job. Event loops must not use it, because
+// connections wait for them.
 //
-// A Caller takes a free shard and runs the operation in place, as an event loop does. It
-// leaves a message with a busy shard and sleeps until the reply has come. The reply names
-// the commit that it depends on: before a change is reported, wait for that commit at a
-// Gate, and before a change that takes space, ask the Gate for room.
+// If a shard is free, a Caller runs the operation in place, as an event loop does. If it is
+// busy, the Caller leaves a message and sleeps until the reply arrives. The reply has the
+// commit that it depends on: wait for the commit at a Gate before you report a change, and
+// ask the Gate for room before a change that needs space.
 package direct
 
 import (
@@ -29,15 +29,15 @@ type Caller struct {
 
 	inbox atomic.Pointer[core.Message] // messages that have come back, newest first
 	came  chan struct{}                // has one entry if inbox may have a message
-	taken []*core.Message              // out of inbox, but not yet waited for
+	taken []*core.Message              // taken from inbox, but not yet awaited
 	turn  func()                       // see TakeTurns
 
-	// Steps counts how long Do has owned shards; nil: nothing is counted. What Do leaves
-	// to a busy shard's owner is part of the owner's time.
+	// Steps is the histogram of the times for which Do has owned shards; nil: none. The time
+	// of an operation that a busy shard's owner runs is not included.
 	Steps *stats.Histogram
 }
 
-// New makes a Caller for the shards of a server that has started them.
+// New makes a Caller. The shards of m must have been started.
 func New(m *ops.Map, k *ops.Clock) *Caller {
 	c := &Caller{m: m, clock: k, came: make(chan struct{}, 1)}
 	c.batch.Home = c
@@ -45,8 +45,8 @@ func New(m *ops.Map, k *ops.Clock) *Caller {
 	return c
 }
 
-// TakeTurns makes c call turn repeatedly, instead of sleeping, until a shard has replied. A
-// simulator that runs callers and shards in one goroutine lets the others go on in turn.
+// TakeTurns makes c call turn repeatedly, instead of sleeping, until a shard has replied. In a
+// simulator with one goroutine, turn runs the other callers and the shards.
 func (c *Caller) TakeTurns(turn func()) { c.turn = turn }
 
 // Post implements core.Home. Any goroutine may call it.
@@ -64,16 +64,16 @@ func (c *Caller) Post(m *core.Message) {
 	}
 }
 
-// Op returns the operation that Do runs next, for the caller to fill. It drops everything
-// that the last operation and its reply refer to.
+// Op returns the operation that Do runs next. The caller fills it. Op drops all references of the
+// last operation and its reply.
 func (c *Caller) Op() *core.Op {
 	c.msg.Done()
 	c.msg.Op.Operator, c.msg.Op.Figures = nil, core.Figures{}
 	return &c.msg.Op
 }
 
-// Do runs Op on a shard and waits for the reply, which is valid until the next Op or Do. A
-// change that it reports may not be durable yet: see core.Reply.Commit.
+// Do runs Op on a shard and waits for the reply, which is valid until the next Op or Do. The
+// change may not be durable yet: see core.Reply.Commit.
 func (c *Caller) Do(i int) *core.Reply {
 	c.clock.Stamp(&c.batch)
 	sh := c.m.Shard(i)
@@ -112,11 +112,11 @@ func (c *Caller) DoJob(id core.JobID) *core.Reply {
 	return &c.msg.Reply
 }
 
-// visitAgain is how long Visit leaves a shard to its owner.
+// visitAgain is the time between two attempts of Visit to own a shard.
 const visitAgain = 20 * time.Microsecond
 
-// Visit calls f, which must not block, while it owns shard i. It tries a shard at least
-// once, and returns false when ctx has ended before the shard was free.
+// Visit calls f, which must not block, while it owns shard i. It tries at least once, and returns
+// false if ctx ends before the shard is free.
 func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 	sh := c.m.Shard(i)
 	for {
@@ -133,7 +133,7 @@ func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 	}
 }
 
-// await reports whether m has come back.
+// await reports whether m has returned.
 func (c *Caller) await(m *core.Message) bool {
 	for k := c.inbox.Swap(nil); k != nil; {
 		next := k.Next.Load()
@@ -151,9 +151,9 @@ func (c *Caller) await(m *core.Message) bool {
 	return i >= 0
 }
 
-// Each runs operations on all shards, one shard after the other, each until it has no more.
-// fill fills an operation; first is true for the first one on a shard. take gets the reply
-// and reports whether to go on.
+// Each runs operations on all shards, one shard after the other, each until its reply is not
+// StatusMore. fill fills an operation; first is true for the first one on a shard. take gets the
+// reply and reports whether to continue.
 func (c *Caller) Each(fill func(op *core.Op, first bool), take func(r *core.Reply) (goOn bool)) {
 	var w ops.Walk
 	first := true

@@ -12,14 +12,14 @@ import (
 // ErrFull means that the disk has no room for a change. Nothing was changed.
 var ErrFull = errors.New("the disk is full")
 
-// errFailed means that the journal has failed: it acknowledges nothing any more.
+// errFailed means that the journal has failed, and acknowledges nothing any more.
 var errFailed = errors.New("the journal has failed")
 
-// Goroutines wait for the journal at a Gate: until their change is durable, or until there is
+// A Gate makes goroutines wait for the journal: until their change is durable, or until there is
 // room for one. The zero value is ready for use.
 //
-// The journal's owner calls Wake whenever Acked or Pressure has changed. While nothing
-// waits, that costs one load.
+// The journal's owner calls Wake after each change of Acked or Pressure. While nothing waits,
+// that costs one load.
 type Gate struct {
 	failed  atomic.Bool
 	waiting atomic.Int64 // len(bells), to be read without mu
@@ -37,19 +37,19 @@ func (g *Gate) Wake() {
 	for bell := range g.bells {
 		select {
 		case bell <- struct{}{}:
-		default: // it has not seen the last one yet
+		default: // the last signal was not received yet
 		}
 	}
 }
 
-// Fail ends all waits, now and later, except those that are over anyway.
+// Fail ends all current and later waits with an error, unless their condition is already true.
 func (g *Gate) Fail() {
 	g.failed.Store(true)
 	g.Wake()
 }
 
-// await waits until ready returns true. It calls ready at once and after each Wake. It
-// returns ErrFailed, or the error of ctx.
+// await waits until ready returns true. It calls ready at once and after each Wake. Its error is
+// errFailed or the error of ctx.
 func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	bell := make(chan struct{}, 1)
 	g.mu.Lock()
@@ -78,8 +78,8 @@ func (g *Gate) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// Committed waits until the journal acknowledges commit n: see core.Reply.Commit. It returns
-// at once if j is nil or n is zero. After an error the change is made, but may be lost.
+// Committed waits until the journal acknowledges commit n: see core.Reply.Commit. It returns at
+// once if j is nil or n is zero. After an error, the change was made, but may be lost.
 func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error {
 	if j == nil || n == 0 || j.Acked() >= n {
 		return nil
@@ -90,8 +90,8 @@ func (g *Gate) Committed(ctx context.Context, j commit.Storage, n uint64) error 
 	})
 }
 
-// Room waits until the journal takes changes whose records come in one piece. It returns
-// ErrFull, ErrFailed, or the error of ctx.
+// Room waits until the journal has room for changes with small records. It returns ErrFull,
+// errFailed, or the error of ctx.
 func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 	if j == nil {
 		return nil
@@ -112,8 +112,8 @@ func (g *Gate) Room(ctx context.Context, j commit.Storage) error {
 	return nil
 }
 
-// Claim waits until the journal promises n bytes for a large body; c holds the promise until
-// Storage.Release. It returns ErrFull, ErrFailed, or the error of ctx, and c holds nothing.
+// Claim waits until the journal reserves n bytes for a large body; c holds the reservation until
+// Storage.Release. On ErrFull, errFailed, or the error of ctx, c holds nothing.
 func (g *Gate) Claim(ctx context.Context, j commit.Storage, c *commit.Claim, n int64) error {
 	if j == nil {
 		return nil

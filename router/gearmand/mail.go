@@ -151,8 +151,8 @@ func (c *conn) relayOne(r *core.Relay) {
 	c.writeShared(r.Body, r.Large)
 }
 
-// A body below sharedMin bytes is copied for each client whose socket does not take it at once; a
-// larger one is stored once for all clients.
+// A body below sharedMin bytes is copied for each client that does not read it at once; a larger
+// one is stored once for all clients.
 const sharedMin = 512
 
 // writeShared sends a body behind the head in Out. The body must never change, and no job may

@@ -90,7 +90,7 @@ func (m *iDs) find(jid core.JobID) (sh int, ok bool) {
 	return sh - 1, sh != 0
 }
 
-// Finish removes an id whose job is deleted or was never made.
+// Finish removes the id of a job that is deleted or was never made.
 func (m *iDs) Finish(jid core.JobID) {
 	m.clear(jid)
 	m.count(uint64(jid)/PageIDs, 1)

@@ -15,7 +15,7 @@ type Leave struct {
 	list    *WatchList
 	used    Tube
 
-	next int // index of the next handle whose jobs must be returned
+	next int // index of the next handle for which jobs must be returned
 	at   int // the shard that was visited last
 	step leaving
 }

@@ -67,7 +67,7 @@ type survey struct {
 	next  int      // how many of live were considered
 }
 
-// A followed is a shard whose log a survey reads.
+// A followed is a shard with a log that a survey reads.
 type followed struct {
 	*shard.Shard
 	log  *core.ReadyLog

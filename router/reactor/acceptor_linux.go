@@ -9,26 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An acceptor is one event loop's way to a listener. To gnet it is a connection with a
-// descriptor, the bell, that is always readable: the loop's poller watches the listener
-// instead, under the bell's number.
+// An acceptor accepts connections from a listener in one event loop. For gnet it is a connection
+// with a descriptor, the bell, that is always readable. The loop's poller watches the listener
+// instead of the bell, but reports the bell's number.
 type acceptor struct {
 	in     *listener
 	at     *eventLoop
 	bell   int
 	isOpen bool             // the poller watches the listener; guarded by in.mu
-	from   func(fd uintptr) // acceptFrom, made a function value once
-	wait   atomic.Int64     // nanoseconds before it is opened again
-	timer  *time.Timer      // opens it; guarded by in.mu
+	from   func(fd uintptr) // acceptFrom as a function value, allocated once
+	wait   atomic.Int64     // nanoseconds until backOff reopens it
+	timer  *time.Timer      // reopens it; guarded by in.mu
 }
 
-// acceptMax connections are accepted before the loop's other connections have their turn.
+// acceptMax is how many connections are accepted before the turns of the loop's other connections.
 const acceptMax = 16
 
-// bellUnits is how often a bell can be read: forever.
+// bellUnits is how often a bell can be read, practically without end.
 const bellUnits = 1 << 62
 
-// addAcceptor is called in the event loop. It does not watch the listener yet.
+// addAcceptor adds a shut acceptor to the event loop, in which it is called.
 func (in *listener) addAcceptor(l *eventLoop) error {
 	a := &acceptor{in: in, at: l}
 	a.wait.Store(int64(retryMin))
@@ -50,7 +50,7 @@ func (in *listener) addAcceptor(l *eventLoop) error {
 	return nil
 }
 
-// newBell makes a descriptor that is always readable, in small pieces.
+// newBell makes a descriptor that stays readable however often it is read.
 func newBell() (int, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_SEMAPHORE|unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
@@ -66,7 +66,7 @@ func newBell() (int, error) {
 	return fd, nil
 }
 
-// open makes the loop watch the listener, unless that is closed.
+// open makes the poller watch the listener, unless the listener is closed.
 func (a *acceptor) open() error {
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
@@ -78,14 +78,14 @@ func (a *acceptor) open() error {
 	return err
 }
 
-// backOff shuts the acceptor: clients wait in the backlog. It is opened again by a timer or
-// when a seat is given up.
+// backOff shuts the acceptor, so that clients wait in the backlog. A timer reopens it, or the
+// release of a seat.
 func (a *acceptor) backOff() {
 	a.in.mu.Lock()
 	defer a.in.mu.Unlock()
 	a.shut()
 	if a.timer != nil {
-		a.timer.Stop() // it was opened before its time, and is shut again
+		a.timer.Stop() // it was reopened before the timer fired
 	}
 	wait := a.wait.Load()
 	a.timer = a.in.reactor.afterFunc(time.Duration(wait), func() {
@@ -97,7 +97,7 @@ func (a *acceptor) backOff() {
 	a.wait.Store(min(2*wait, int64(retryMax)))
 }
 
-// shut makes the loop not watch the listener. The caller holds in.mu.
+// shut makes the poller not watch the listener. The caller holds in.mu.
 func (a *acceptor) shut() {
 	if a.isOpen {
 		a.isOpen = false
@@ -108,9 +108,9 @@ func (a *acceptor) shut() {
 // accept is called by the event loop when a client waits.
 func (a *acceptor) accept() { a.in.raw.Control(a.from) }
 
-// acceptFrom accepts waiting clients, some at a time. With the operator's limit it accepts a
-// client first and turns it away if there is no seat. Without, clients wait in the backlog,
-// so it takes a seat before it accepts.
+// acceptFrom accepts up to acceptMax waiting clients. With an operator's limit it accepts first,
+// and closes the connection if there is no seat. Without one, it takes a seat first, so that
+// clients wait in the backlog.
 func (a *acceptor) acceptFrom(fd uintptr) {
 	r := a.in.reactor
 	limit := r.limit.Load()
@@ -127,7 +127,7 @@ func (a *acceptor) acceptFrom(fd uintptr) {
 			r.seats.full.Store(true)
 			a.backOff()
 			if r.seats.taken.Load() < most {
-				r.openAcceptors() // a seat was given up before full was set
+				r.openAcceptors() // a seat was released before full was set
 			}
 			return
 		}
@@ -142,8 +142,8 @@ func (a *acceptor) acceptFrom(fd uintptr) {
 	}
 }
 
-// acceptOne accepts a connection, if one waits. It gives the connection to a loop if
-// mayCome agrees, else it turns it away. It reports whether there may be another.
+// acceptOne accepts a connection, if one waits. If mayCome returns true, it gives the connection
+// to a loop, else it closes it. It reports whether another connection may wait.
 func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 	c, err := accept(fd)
 	switch {
@@ -156,8 +156,8 @@ func (a *acceptor) acceptOne(fd uintptr, mayCome func() bool) bool {
 		return false
 	case err == unix.EINTR || err == unix.ECONNABORTED:
 	default:
-		// Out of descriptors or memory, mostly. New clients wait in the backlog; connected
-		// ones go on.
+		// Usually out of descriptors or memory. New clients wait in the backlog; connected
+		// clients continue.
 		a.in.reactor.host.Complain(complaintAccept, "addr", a.in.l.Addr().String(), "err", err)
 		a.backOff()
 		return false

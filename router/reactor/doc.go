@@ -1,49 +1,49 @@
-// Package reactor brings connections to sessions: it runs the event loops, accepts, reads
-// and writes sockets, and keeps what a socket did not take. It is the server's side of
-// gnet; no other package knows a type of gnet. It knows nothing of protocols: a listener
-// comes with a session.Front, which makes the sessions of its connections.
+// Package reactor connects sockets to sessions: it runs the event loops, accepts, reads and
+// writes sockets, and keeps output that a socket did not take. No other package uses gnet.
+// The reactor does not know protocols: each listener has a session.Front, which makes the
+// sessions of its connections.
 //
 // # Event loops
 //
-// Each of gnet's event loops carries a session.Loop. A pair of sockets wakes it (waker.go),
-// so that a wake-up takes its place among all that is ready. On Linux every event loop
-// accepts from every listener itself: its poller watches the listener (acceptor_linux.go),
-// and it adopts a connection by its descriptor (eventloop_linux.go). Elsewhere one goroutine
-// a listener accepts, by package net. Reactor.Take serves a connection that was accepted
-// elsewhere, as by another server of the cluster, with the client's address there.
+// Each of gnet's event loops runs a session.Loop. A pair of sockets wakes it (waker.go), so
+// that a wake-up is handled like any other ready socket. On Linux every event loop accepts
+// from every listener: its poller watches the listener (acceptor_linux.go), and it adopts a
+// connection by its descriptor (eventloop_linux.go). On other systems one goroutine per
+// listener accepts, by package net. Reactor.Take serves a connection that was accepted
+// elsewhere, for example by another server of the cluster, with the client's address there.
 //
 // gnet's own acceptor is not used: it ends the server when descriptors run out, and removes
-// whatever stands at the path of a unix socket.
+// any file at the path of a unix socket.
 //
 // # One connection
 //
-// A connection has one descriptor, whatever its client does. What the socket does not take
-// waits in a session.SendQueue until the notifier tells that it takes more; gnet's own
-// buffer does not tell when it is empty, and is not sent completely after a half-close. When
-// gnet closes its side while there is output left, the socket goes on under a duplicate,
-// for which gnet's descriptor makes room at once. gnet's poller does not watch a paused
-// connection.
+// A connection never needs more than one descriptor for long. Output that the socket does
+// not take waits in a session.SendQueue until the notifier reports the socket as writable;
+// gnet's own buffer does not report when it is empty, and is not sent completely after a
+// half-close. When gnet closes its descriptor while output is left, the socket continues
+// with a duplicate, and gnet's descriptor is closed at once. gnet's poller does not watch a
+// paused connection.
 //
 //	gnet has the descriptor  ── detach ──►  we have a duplicate  ── end ──►  closed
 //	c set, fd is gnet's                     c nil, fd is ours                c nil, fd -1
-//	          └───── detach, with nothing left to say or nothing to say it by ──►┘
+//	          └───── detach, with no output left or no free descriptor ─────────►┘
 //
 // A socket also has a stage:
 //
 //	serving ── Close ──► closing ── all is sent, or it broke, or Drop ────────► over
-//	   ├────── Part ───► parting ── the same, and the client is done ─────────► over
+//	   ├────── Part ───► parting ── the same, and the client has closed ──────► over
 //	   │                    └────── Drop ──► closing, with nothing unsent
 //	   └─ it broke ────► broken  ── Close, or Drop ───────────────────────────► over
 //
-// The session learns of a broken connection by Session.Abort, and closes it then. A closing
-// connection that is not read, and a parting one with a client that goes on, is dropped after
-// lingerMax.
+// Session.Abort notifies the session of a broken connection, and the session closes it. After
+// lingerMax a closing connection is dropped if the client has not read everything, and a
+// parting one if the client has not closed its side.
 //
 // # Ownership
 //
-// Only the holder of its session.Loop (Enter) touches a socket. Its timers and the notifier
-// go through Loop.Signal. Locks are taken in this order, each with no later one held: the
-// Loop, Reactor.mu, listener.mu; and last, with nothing called under them, eventLoop.mu,
-// waker.mu and notifier.mu. A net.Listener is closed with no lock held: its Close waits for
-// a loop that is accepting, and that may want any of them.
+// Only the holder of its session.Loop (Enter) may use a socket. Its timers and the notifier
+// use Loop.Signal. The lock order is: the Loop, Reactor.mu, listener.mu; and last
+// eventLoop.mu, waker.mu and notifier.mu, under which no other lock is taken. No lock may be
+// held to close a net.Listener: its Close waits for a loop that is accepting, and the loop may
+// need any of the locks.
 package reactor

@@ -13,30 +13,30 @@ import (
 	"polystalk/router/session"
 )
 
-// An eventLoop is one of gnet's with the sessions' side of it, and with what gnet has no
-// interface for: it adopts connections by descriptor, its poller can be told what to watch,
-// and other goroutines can leave it tasks.
+// An eventLoop is one of gnet's event loops with its session.Loop. It adds what gnet's interface
+// lacks: it adopts connections by descriptor, controls which descriptors its poller watches, and
+// runs tasks for other goroutines.
 type eventLoop struct {
 	*session.Loop
 	gnet   unsafe.Pointer // gnet's *eventloop
 	poller int            // its epoll descriptor
 
 	adopting any          // context of the connection that is being adopted
-	placed   atomic.Int64 // connections that it was given and that have not gone
+	placed   atomic.Int64 // connections that were given to the loop and are not closed
 
 	mu      sync.Mutex
-	tasks   []func()    // to be called in the event loop; guarded by mu
-	waiting atomic.Bool // there are tasks
+	tasks   []func()    // for work to call; guarded by mu
+	waiting atomic.Bool // tasks is not empty
 }
 
-// newEventLoop is for el, a gnet.EventLoop.
+// newEventLoop returns the eventLoop of el, a gnet.EventLoop.
 func newEventLoop(el any, l *session.Loop) (*eventLoop, error) {
 	poller, err := pollerOf(el)
 	return &eventLoop{Loop: l, gnet: reflect.ValueOf(el).UnsafePointer(), poller: poller}, err
 }
 
-// watch makes the loop watch fd, and report it as connection as. Of several loops that
-// watch it one is told, or a few.
+// watch makes the poller watch fd, and report it as the connection with descriptor as. If several
+// loops watch fd, the kernel wakes one or a few of them.
 func (l *eventLoop) watch(fd, as int) error {
 	return unix.EpollCtl(l.poller, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE, Fd: int32(as)})
 }
@@ -46,8 +46,8 @@ func (l *eventLoop) unwatch(fd int) error {
 	return unix.EpollCtl(l.poller, unix.EPOLL_CTL_DEL, fd, nil)
 }
 
-// pause makes the loop not watch a connection, resume makes it watch it again, for the same
-// events as gnet.
+// pause makes the poller not watch a connection; resume makes it watch again, for the same events
+// as gnet.
 func (l *eventLoop) pause(fd int) error { return l.unwatch(fd) }
 
 func (l *eventLoop) resume(fd int) error {
@@ -57,14 +57,14 @@ func (l *eventLoop) resume(fd int) error {
 // opened does nothing: a connection is counted when it is given to the loop.
 func (l *eventLoop) opened() {}
 
-// uncount takes a connection off placed.
+// uncount subtracts a connection from placed.
 func (l *eventLoop) uncount() {
 	if n := l.placed.Add(-1); n < 0 {
 		panic(fmt.Sprintf("event loop %d has %d connections", l.Index, n))
 	}
 }
 
-// do calls f in the event loop, after its present callback; from any goroutine.
+// do makes the event loop call f, after its current callback. Any goroutine may call it.
 func (l *eventLoop) do(f func()) {
 	l.mu.Lock()
 	l.tasks = append(l.tasks, f)
@@ -73,10 +73,10 @@ func (l *eventLoop) do(f func()) {
 	l.Ask()
 }
 
-// hasTasks reports whether work has something to do; from any goroutine.
+// hasTasks reports whether work has something to do. Any goroutine may call it.
 func (l *eventLoop) hasTasks() bool { return l.waiting.Load() }
 
-// work is called in the event loop whenever it was woken.
+// work runs the tasks. It is called in the event loop after each wake-up.
 func (l *eventLoop) work() {
 	if !l.waiting.Load() {
 		return
@@ -91,15 +91,14 @@ func (l *eventLoop) work() {
 	}
 }
 
-// adopt makes fd, a socket that does not block, one of the loop's connections, and calls
-// OnOpen before it returns. fd is the loop's, also on an error. It is called in the event
-// loop.
+// adopt makes fd, a non-blocking socket, one of the loop's connections, and calls OnOpen before it
+// returns. The loop owns fd, even after an error. adopt is called in the event loop.
 //
-// gnet enrolls a net.Conn only, with a second descriptor, and makes the caller wait for the
-// loop: a client that connects, puts a job and goes would cost half as much again. Its own
-// acceptor is as cheap as this, but ends the server when descriptors run out. So two of its
-// functions are linked by name, as they are in the version that go.mod names; adopt_test.go
-// compares their declarations with that version's source.
+// gnet's Enroll takes only a net.Conn, needs a second descriptor, and makes the caller wait for the
+// loop: a client that connects, puts a job and disconnects would cost half as much again. gnet's
+// acceptor is as cheap as adopt, but ends the server when descriptors run out. So two functions of
+// gnet are linked by name, as in the version in go.mod; adopt_test.go compares their declarations
+// with the source of that version.
 func (l *eventLoop) adopt(fd int, context any) error {
 	l.adopting = context
 	return register(l.gnet, newStreamConn("tcp", fd, l.gnet, nil, nil, nil))

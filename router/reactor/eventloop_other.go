@@ -10,21 +10,21 @@ import (
 	"polystalk/router/session"
 )
 
-// An eventLoop is one of gnet's with the sessions' side of it; eventloop_linux.go has more.
+// An eventLoop is one of gnet's event loops with its session.Loop; eventloop_linux.go has more.
 type eventLoop struct {
 	*session.Loop
 	poller   int          // its kqueue descriptor
 	adopting any          // stays nil: nothing is adopted
-	placed   atomic.Int64 // connections that were opened and that have not gone
+	placed   atomic.Int64 // open connections
 }
 
-// newEventLoop is for el, a gnet.EventLoop.
+// newEventLoop returns the eventLoop of el, a gnet.EventLoop.
 func newEventLoop(el any, l *session.Loop) (*eventLoop, error) {
 	poller, err := pollerOf(el)
 	return &eventLoop{Loop: l, poller: poller}, err
 }
 
-// pause makes the loop not watch a connection, resume makes it watch it again.
+// pause makes the poller not watch a connection; resume makes it watch again.
 func (l *eventLoop) pause(fd int) error { return l.change(fd, unix.EV_DISABLE) }
 
 func (l *eventLoop) resume(fd int) error { return l.change(fd, unix.EV_ENABLE) }
@@ -36,13 +36,13 @@ func (l *eventLoop) change(fd int, flags uint16) error {
 	return err
 }
 
-// opened counts a connection: gnet chooses its loop.
+// opened counts a connection here, because gnet chooses its loop.
 func (l *eventLoop) opened() { l.placed.Add(1) }
 
-// uncount takes a connection off placed.
+// uncount subtracts a connection from placed.
 func (l *eventLoop) uncount() { l.placed.Add(-1) }
 
-// hasTasks: there is no way to leave it one here.
+// hasTasks returns false: there are no tasks on this system.
 func (l *eventLoop) hasTasks() bool { return false }
 
 func (l *eventLoop) work() {}

@@ -10,8 +10,8 @@ import (
 	"polystalk/router/session"
 )
 
-// What gnet calls in its event loops. The context of a gnet connection is a *socket, a
-// *waker, or on Linux an *acceptor.
+// gnet calls these methods in its event loops. The context of a gnet connection is a *socket,
+// a *waker, or on Linux an *acceptor.
 
 // OnOpen implements gnet.EventHandler.
 func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
@@ -36,7 +36,7 @@ func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	return nil, k.action()
 }
 
-// addLoop makes the loop on top of el, a loop of gnet's.
+// addLoop makes our event loop for el, one of gnet's.
 func (r *Reactor) addLoop(el gnet.EventLoop, w *waker) {
 	l, err := newEventLoop(el, session.NewLoop(r.host, w.wake))
 	w.loop = l
@@ -79,7 +79,7 @@ func (r *Reactor) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 // OnClose implements gnet.EventHandler: the client has closed its sending side, or the
-// connection is broken, or the session wanted it. The descriptor is still good.
+// connection is broken, or the session has closed it. The descriptor is still valid.
 func (r *Reactor) OnClose(c gnet.Conn, err error) gnet.Action {
 	k, ok := c.Context().(*socket)
 	if !ok {
@@ -101,7 +101,7 @@ func (r *Reactor) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-// action is what a callback tells gnet.
+// action returns the result of a callback for gnet.
 func (k *socket) action() gnet.Action {
 	if k.stage != serving {
 		return gnet.Close

@@ -10,22 +10,21 @@ import (
 	"polystalk/router/session"
 )
 
-// A connectionLimit is how many clients are served at a time, and where that comes from.
+// A connectionLimit is the largest number of connections, and its source.
 type connectionLimit struct {
 	n     int
 	from  string
 	asked bool // the operator has set it
 }
 
-// ConnectionLimit returns how many clients are served at a time, and, for people, where that
-// comes from.
+// ConnectionLimit returns the largest number of connections and, for people, its source.
 func (r *Reactor) ConnectionLimit() (n int, from string) {
 	l := r.limit.Load()
 	return l.n, l.from
 }
 
-// ConnectionLimitOf returns how many clients there may be at a time if each takes that many
-// descriptors: as many as are served, unless there are too few descriptors.
+// ConnectionLimitOf returns the largest number of connections if each needs that many descriptors.
+// It is at most the limit of ConnectionLimit.
 func (r *Reactor) ConnectionLimitOf(each int) int {
 	return min(r.limit.Load().n, max(1, r.opts.connectionsFor(descriptors())/each))
 }
@@ -40,7 +39,7 @@ func (r *Reactor) SetMaxConnections(n int) {
 	r.openAcceptors()
 }
 
-// reject counts a client above the limit, and tells the operator.
+// reject counts and logs a client above the limit.
 func (r *Reactor) reject(client net.Addr) {
 	limit := r.limit.Load()
 	r.host.CountRejection(session.RejectedLimit)
@@ -49,7 +48,7 @@ func (r *Reactor) reject(client net.Addr) {
 
 func (r *Reactor) setLimit(l connectionLimit) { r.limit.Store(&l) }
 
-// warnIfFewer tells the operator that there are too few descriptors.
+// warnIfFewer logs a warning if there are too few descriptors for want connections.
 func (r *Reactor) warnIfFewer(want int) {
 	if limit := r.limit.Load(); want > limit.n {
 		r.host.Log.Warn("the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
@@ -57,7 +56,8 @@ func (r *Reactor) warnIfFewer(want int) {
 	}
 }
 
-// limitOf returns MaxConnections, unless that is 0 or more than the descriptors allow.
+// limitOf returns MaxConnections, or the limit by descriptors if it is smaller or MaxConnections
+// is 0.
 func (o *Options) limitOf(descriptors int) connectionLimit {
 	want := o.MaxConnections
 	if n := o.connectionsFor(descriptors); want == 0 || want > n {
@@ -66,7 +66,7 @@ func (o *Options) limitOf(descriptors int) connectionLimit {
 	return connectionLimit{want, "--max-connections", true}
 }
 
-// descriptors returns the process's limit.
+// descriptors returns the process's limit of descriptors.
 func descriptors() int {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -82,26 +82,26 @@ const (
 	descriptorsBase     = 16
 	descriptorsNotifier = 2
 	descriptorsListener = 1
-	// A loop has its poller, the poller's bell and a waker of two; and for a moment one
-	// connection that is turned away, or that goes on without gnet.
+	// A loop has its poller, the poller's bell and two of its waker; and, for a short time,
+	// one of a connection that is rejected or detached.
 	descriptorsLoop     = 5
 	descriptorsAcceptor = 1 // for each loop and listener
-	// listenersMost are counted with.
+	// listenersMost is the number of listeners for which descriptors are reserved.
 	listenersMost = 4
 )
 
-// connectionsFor leaves descriptors for all else, the journal included: clients must not keep
-// the server from writing.
+// connectionsFor returns how many connections the descriptors allow. It reserves descriptors for
+// everything else, because clients must not prevent the server from writing its journal.
 func (o *Options) connectionsFor(descriptors int) int {
 	other := descriptorsBase + descriptorsNotifier + listenersMost*descriptorsListener +
 		o.Loops*(descriptorsLoop+listenersMost*descriptorsAcceptor) + o.OtherDescriptors
 	return max(1, descriptors-other)
 }
 
-// seats count the connections, open or about to be.
+// seats counts the connections, including those being accepted.
 type seats struct {
 	taken atomic.Int64
-	full  atomic.Bool // clients wait until a seat is given up
+	full  atomic.Bool // accepting has stopped until a seat is released
 }
 
 // take takes a seat, unless the limit is reached.
@@ -117,7 +117,7 @@ func (s *seats) take(limit int64) bool {
 	}
 }
 
-// giveUpSeat takes a connection off the count, and has one accepted for it.
+// giveUpSeat releases a seat, and makes the loops accept again if they have stopped.
 func (r *Reactor) giveUpSeat() {
 	s := &r.seats
 	s.taken.Add(-1)

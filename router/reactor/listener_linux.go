@@ -13,19 +13,19 @@ import (
 	"polystalk/router/session"
 )
 
-// A listener is served by an acceptor in every event loop. The first free loop accepts: no
-// thread in between must be woken and wake the loop in turn. A loop that has more
-// connections than another gives the new one to that loop.
+// A listener has an acceptor in every event loop. The first free loop accepts, so no other thread
+// must be woken to wake the loop. A loop gives the new connection to another loop if that one has
+// fewer.
 type listener struct {
 	reactor *Reactor
 	l       net.Listener
 	raw     syscall.RawConn
 	front   session.Front
 
-	mu        sync.Mutex // the acceptors are opened and shut with it
+	mu        sync.Mutex // held to open and shut acceptors
 	acceptors []*acceptor
-	over      bool          // they stay shut
-	done      chan struct{} // closed then
+	over      bool          // the listener is closed: the acceptors stay shut
+	done      chan struct{} // closed after the listener
 }
 
 // listen accepts from l until r refuses it.
@@ -70,13 +70,13 @@ func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	return nil
 }
 
-// inheritable sets the options of a listener's connections: on Linux they inherit them.
+// inheritable sets options of a listener that its connections inherit on Linux.
 func inheritable(fd uintptr) error {
 	return errors.Join(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
 		unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1))
 }
 
-// control calls f with the listener's descriptor, unless that is closed.
+// control calls f with the listener's descriptor, unless it is closed.
 func (in *listener) control(f func(fd uintptr) error) error {
 	var inner error
 	err := in.raw.Control(func(fd uintptr) { inner = f(fd) })
@@ -95,8 +95,8 @@ func (in *listener) open() {
 	}
 }
 
-// close ends the listener. The acceptors are shut first, since a descriptor that another
-// process shares, as a service manager does, stays in the pollers after it is closed here.
+// close closes the listener. It shuts the acceptors first: if another process, such as a service
+// manager, shares the descriptor, it stays in the pollers after it is closed here.
 func (in *listener) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -107,7 +107,7 @@ func (in *listener) close() {
 	for _, a := range in.acceptors {
 		a.shut()
 	}
-	// Close waits for a loop that is accepting, and that may wait for in.mu or for a lock
+	// Close waits for a loop that is accepting, and the loop may wait for in.mu or for a lock
 	// of the caller.
 	go func() {
 		in.l.Close()
@@ -115,7 +115,7 @@ func (in *listener) close() {
 	}()
 }
 
-// openAcceptors opens the acceptors of all listeners, after the caller's turn.
+// openAcceptors opens the acceptors of all listeners. It does not wait.
 func (r *Reactor) openAcceptors() {
 	go func() {
 		r.mu.Lock()
@@ -126,7 +126,7 @@ func (r *Reactor) openAcceptors() {
 	}()
 }
 
-// adopt gives l a connection that has a seat and is counted there. It is called in that
+// adopt gives l a connection that has a seat and is counted in l.placed. It is called in that
 // event loop. in is the listener that has accepted the connection, or nil.
 func (r *Reactor) adopt(l *eventLoop, fd int, k *socket, in net.Listener) {
 	if err := l.adopt(fd, k); err != nil && k.s == nil {
@@ -140,7 +140,7 @@ func (r *Reactor) adopt(l *eventLoop, fd int, k *socket, in net.Listener) {
 	}
 }
 
-// enroll gives a loop a connection that has a seat, under a descriptor of its own.
+// enroll gives a loop a connection that has a seat, with a duplicate of its descriptor.
 func (r *Reactor) enroll(c net.Conn, k *socket) error {
 	sc, ok := c.(syscall.Conn)
 	if !ok {

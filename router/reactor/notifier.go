@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A notifier tells loops when sockets that did not take all output are writable: gnet's
-// poller cannot. One poller and one goroutine serve all of them, without a descriptor for
-// each socket.
+// A notifier notifies loops when sockets with unsent output are writable, which gnet's poller
+// cannot do. One poller and one goroutine serve all sockets, without a second descriptor for each.
 type notifier struct {
 	notifyPoller
 	mu    sync.Mutex
@@ -16,8 +15,8 @@ type notifier struct {
 	ended chan struct{}
 }
 
-// watch has k.ready called in a turn of its session, once, when its socket is writable, or
-// readable.
+// watch makes the notifier call k.ready once, in a turn of its session, when the socket is
+// writable, or, with input set, readable.
 func (n *notifier) watch(k *socket, input bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -32,7 +31,7 @@ func (n *notifier) watch(k *socket, input bool) error {
 	return nil
 }
 
-// forget is called before the socket's descriptor is closed.
+// forget removes a socket. Call it before the socket's descriptor is closed.
 func (n *notifier) forget(k *socket) {
 	if !k.notified {
 		return
@@ -65,8 +64,8 @@ func (n *notifier) run() {
 			if over {
 				return
 			}
-			// Another connection may have got the number meanwhile. It is called once too
-			// often then.
+			// Another connection may have got the same descriptor meanwhile. An additional
+			// call of its ready does no harm.
 			if k != nil {
 				k.loop.Signal(k.s, k.ready)
 			}
@@ -74,7 +73,7 @@ func (n *notifier) run() {
 	}
 }
 
-// stop ends it, when nothing calls watch any more.
+// stop ends the notifier. Nothing may call watch afterwards.
 func (n *notifier) stop() {
 	n.mu.Lock()
 	started := n.known != nil

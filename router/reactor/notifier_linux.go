@@ -8,7 +8,7 @@ import (
 
 // A notifyPoller is the notifier's epoll.
 type notifyPoller struct {
-	poll, bell int // descriptors; the bell ends wait
+	poll, bell int // descriptors; ring makes bell readable, which ends wait
 	events     [64]unix.EpollEvent
 	ready      []int
 }
@@ -28,7 +28,8 @@ func (p *notifyPoller) open() (err error) {
 	return nil
 }
 
-// add reports fd once when it is writable, or readable. again: fd was added before.
+// add makes wait report fd once when it is writable, or, with input set, readable. again means
+// that fd was added before.
 func (p *notifyPoller) add(fd int, input, again bool) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: int32(fd)}
 	if input {
@@ -43,8 +44,7 @@ func (p *notifyPoller) add(fd int, input, again bool) error {
 
 func (p *notifyPoller) remove(fd int) { unix.EpollCtl(p.poll, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// wait returns descriptors that are ready, the bell included. They are valid until the next
-// call.
+// wait returns the ready descriptors, including bell. The slice is valid until the next call.
 func (p *notifyPoller) wait() []int {
 	got, err := unix.EpollWait(p.poll, p.events[:], -1)
 	if err != nil && err != unix.EINTR {

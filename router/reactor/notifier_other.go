@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A notifyPoller is the notifier's kqueue, which forgets closed descriptors by itself.
+// A notifyPoller is the notifier's kqueue, which removes closed descriptors itself.
 type notifyPoller struct {
 	queue  int
 	events [64]unix.Kevent_t
@@ -33,7 +33,7 @@ func (p *notifyPoller) change(ident, filter, flags int, fflags uint32) error {
 	return os.NewSyscallError("kevent", err)
 }
 
-// add reports fd once when it is writable, or readable.
+// add makes wait report fd once when it is writable, or, with input set, readable.
 func (p *notifyPoller) add(fd int, input, _ bool) error {
 	filter := unix.EVFILT_WRITE
 	if input {
@@ -47,8 +47,7 @@ func (p *notifyPoller) remove(fd int) {
 	p.change(fd, unix.EVFILT_READ, unix.EV_DELETE, 0)
 }
 
-// wait returns descriptors that are ready, and the number of ring. They are valid until the
-// next call.
+// wait returns the ready descriptors, and 1 after ring. The slice is valid until the next call.
 func (p *notifyPoller) wait() []int {
 	got, err := unix.Kevent(p.queue, nil, p.events[:], nil)
 	if err != nil && err != unix.EINTR {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// writeMax bytes are written at once, to a reader that keeps up.
+	// writeMax is how many bytes are written in one turn to a client that reads.
 	writeMax = 1 << 20
-	// sendParts of the queue are looked at together.
+	// sendParts is how many parts of the queue are read at a time.
 	sendParts = 16
 )
 
@@ -25,7 +25,7 @@ func (k *socket) WriteStable(pieces [][]byte) {
 	}
 }
 
-// write writes most bytes at once, or a little more.
+// write writes p until the socket is full or most bytes are written; the rest becomes unsent.
 func (k *socket) write(p []byte, stable bool, most int) {
 	if k.isBroken() || len(p) == 0 {
 		return
@@ -54,7 +54,7 @@ func (k *socket) write(p []byte, stable bool, most int) {
 	}
 }
 
-// send writes what the socket takes of p. It reports false if the socket is broken.
+// send writes the bytes of p that the socket takes. It returns false if the socket is broken.
 func (k *socket) send(p []byte) (int, bool) {
 	for k.fd >= 0 {
 		n, err := send(k.fd, p)
@@ -73,7 +73,7 @@ func (k *socket) send(p []byte) (int, bool) {
 	return 0, false
 }
 
-// await has ready called when the socket is writable, or readable.
+// await makes the notifier call ready when the socket is writable, or, with input set, readable.
 func (k *socket) await(input bool) {
 	if err := k.reactor.notifier.watch(k, input); err != nil {
 		k.complain("closing a connection: cannot wait for its client", err)
@@ -81,7 +81,7 @@ func (k *socket) await(input bool) {
 	}
 }
 
-// ready is called in a turn of the session after await.
+// ready continues sending or discarding. It is called in a turn of the session, after await.
 func (k *socket) ready(s *session.Session) {
 	switch {
 	case k.fd < 0 || k.isBroken():
@@ -95,7 +95,7 @@ func (k *socket) ready(s *session.Session) {
 	}
 }
 
-// sendUnsent goes on with what the socket did not take.
+// sendUnsent sends unsent output.
 func (k *socket) sendUnsent() {
 	var room [sendParts][]byte
 	for most := writeMax; most > 0; {
@@ -122,7 +122,7 @@ func (k *socket) sendUnsent() {
 	k.await(false)
 }
 
-// dropUnsent forgets what is unsent.
+// dropUnsent drops unsent output.
 func (k *socket) dropUnsent() {
 	if k.unsent != nil {
 		k.unsent.Drop()

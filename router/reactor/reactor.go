@@ -18,17 +18,17 @@ import (
 	"polystalk/router/session"
 )
 
-// Options say how a Reactor is made.
+// Options configures a Reactor.
 type Options struct {
-	// Host is what the loops share, with its log; Start adds the loops to it.
+	// Host is shared by the loops; Start adds the loops to it.
 	Host *session.Host
 	// Loops is the number of event loops, at least 1.
 	Loops int
-	// MaxConnections is how many clients are served at a time; 0: as many as the limit
-	// of descriptors allows.
+	// MaxConnections is how many clients are served at the same time; 0: as many as the
+	// limit of descriptors allows.
 	MaxConnections int
-	// OtherDescriptors are how many the process may need besides event loops, listeners
-	// and connections, and a few of every process: its journal's.
+	// OtherDescriptors is how many descriptors the process needs for other purposes, such as
+	// its journal.
 	OtherDescriptors int
 }
 
@@ -42,8 +42,8 @@ type Reactor struct {
 	client *gnet.Client
 	loops  map[gnet.EventLoop]*eventLoop // all of them; read only once started
 	wakers []*waker
-	// unknown is the error of a loop of gnet's that is not the known one; read only once
-	// started.
+	// unknown is the error if gnet's event loop is not the type that pollerOf knows; read
+	// only once started.
 	unknown error
 	yields  bool // the event loops yield their processors; see session.Loop.MustYield
 
@@ -56,11 +56,11 @@ type Reactor struct {
 	afterFunc func(time.Duration, func()) *time.Timer
 
 	mu        sync.Mutex           // guards what follows
-	started   bool                 // all loops are there: connections may be given to them
-	detached  map[*socket]struct{} // those with a descriptor of ours
+	started   bool                 // all loops exist, and accept connections
+	detached  map[*socket]struct{} // sockets with a descriptor of ours
 	listeners map[net.Listener]served
 	refused   refused
-	accepting sync.WaitGroup // calls of Serve, and of Take
+	accepting sync.WaitGroup // calls of Serve and Take
 }
 
 // New makes a Reactor that does nothing yet.
@@ -110,8 +110,8 @@ func (r *Reactor) Start() error {
 	return nil
 }
 
-// gnetLog passes gnet's log on. Its debug and info lines are about its own inside, so they
-// are debug here.
+// gnetLog forwards gnet's log. gnet's info lines describe its internals, so they become debug
+// lines.
 type gnetLog struct{ log *slog.Logger }
 
 func (g gnetLog) Debugf(f string, a ...any) { g.log.Debug("gnet: " + fmt.Sprintf(f, a...)) }
@@ -120,14 +120,14 @@ func (g gnetLog) Warnf(f string, a ...any)  { g.log.Warn("gnet: " + fmt.Sprintf(
 func (g gnetLog) Errorf(f string, a ...any) { g.log.Error("gnet: " + fmt.Sprintf(f, a...)) }
 func (g gnetLog) Fatalf(f string, a ...any) { g.log.Error("gnet: " + fmt.Sprintf(f, a...)) }
 
-// Accepting is tried again when descriptors or memory have run out, between these two
-// times.
+// The shortest and the longest delay before accepting is retried, after descriptors or memory
+// have run out.
 const (
 	retryMin = 5 * time.Millisecond
 	retryMax = 200 * time.Millisecond
 )
 
-// What the log says of it.
+// Messages for the log.
 const (
 	complaintFull    = "clients wait to be accepted: as many as can be served are open"
 	complaintRefused = "refused a connection: as many as can be served are open"
@@ -135,15 +135,14 @@ const (
 	complaintLost    = "could not take up a connection"
 )
 
-// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, which is the
-// reactor's from then on, until Shutdown or Refuse; f makes their sessions. Several
-// listeners may be served at once. It returns when l is closed: nil after Shutdown or
-// Refuse.
+// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, until Shutdown or
+// Refuse; f makes their sessions. The reactor owns l. Several listeners may be served at once.
+// Serve returns when l is closed; after Shutdown or Refuse it returns nil.
 //
-// Above Options.MaxConnections or SetMaxConnections, connections are closed at once. Without
-// either, as many are served as the limit of descriptors leaves room for, and further
-// clients wait in the backlog until others go, as they do when descriptors or memory run out
-// for another reason. Accepting goes on whatever happens.
+// Connections above Options.MaxConnections or SetMaxConnections are closed at once. Without such
+// a limit, the number of descriptors is the limit, and further clients wait in the backlog until
+// others disconnect. They also wait there when descriptors or memory run out for another reason.
+// Accepting never stops because of errors.
 func (r *Reactor) Serve(l net.Listener, f session.Front) error {
 	r.mu.Lock()
 	if r.refused.has(f) {
@@ -156,16 +155,16 @@ func (r *Reactor) Serve(l net.Listener, f session.Front) error {
 	return r.listen(l, f)
 }
 
-// A served listener.
+// A served is a listener under Serve.
 type served struct {
 	front session.Front
-	// close may be called any number of times; open accepts clients of the backlog. Any
+	// close may be called any number of times; open makes the loops accept again. Any
 	// goroutine may call either with Reactor.mu held.
 	close func()
 	open  func()
 }
 
-// refused are the fronts without new connections.
+// refused has the fronts that get no new connections.
 type refused struct {
 	all    bool
 	fronts map[session.Front]struct{}
@@ -178,7 +177,7 @@ func (d *refused) has(f session.Front) bool {
 }
 
 // Refuse refuses new connections of a front, or of all fronts if f is nil, and closes their
-// listeners, also those that are served later. Open connections go on. It does not wait;
+// listeners, also listeners that are served later. Open connections continue. It does not wait;
 // see AwaitServe.
 func (r *Reactor) Refuse(f session.Front) {
 	r.mu.Lock()
@@ -198,16 +197,16 @@ func (r *Reactor) Refuse(f session.Front) {
 // AwaitServe waits until every call of Serve has returned.
 func (r *Reactor) AwaitServe() { r.accepting.Wait() }
 
-// Why a connection is not taken.
+// Errors of Take.
 var (
 	errNotServing = errors.New("no clients are served now")
 	errFull       = errors.New("as many clients as can be served are connected")
 )
 
-// Take serves a connection that was accepted elsewhere, a *net.TCPConn or *net.UnixConn,
-// which is the reactor's from then on, also on an error. f makes its session. client is the
-// client's address, or nil if the system knows it. Above the limit the connection is closed,
-// since there is no backlog in which it could wait.
+// Take serves a connection that was accepted elsewhere, a *net.TCPConn or *net.UnixConn. The
+// reactor owns c, even after an error. f makes its session. client is the client's address, or
+// nil if the system knows it. A connection above the limit is closed, because it cannot wait in
+// a backlog.
 func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	defer c.Close()
 	from := client
@@ -236,14 +235,14 @@ func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	return err
 }
 
-// lost gives up the seat of a connection that could not be taken up.
+// lost releases the seat of a connection that could not be served after a failed system call.
 func (r *Reactor) lost() {
 	r.giveUpSeat()
 	r.host.CountRejection(session.RejectedLost)
 }
 
-// Shutdown stops accepting, waits until received commands are answered and the answers are
-// sent, or ctx ends, and ends the event loops and every connection. The Reactor is of no use
+// Shutdown stops accepting, waits until the replies to all received commands are sent, or ctx
+// ends, and stops the event loops and closes every connection. The Reactor cannot be used
 // afterwards.
 func (r *Reactor) Shutdown(ctx context.Context) error {
 	r.Refuse(nil)
@@ -251,9 +250,9 @@ func (r *Reactor) Shutdown(ctx context.Context) error {
 	if r.client == nil {
 		return nil
 	}
-	// Most commands are answered in the turn that reads them. What may be left are
-	// operations in busy shards, turns put off, and replies to slow readers; those are
-	// asked for last, since a finished operation may add one.
+	// Most commands are done in the turn that reads them. Operations in busy shards, deferred
+	// turns, and replies to slow readers may be left. The replies are checked last, because a
+	// finished operation may add one.
 	for ctx.Err() == nil && (r.isBusy() || r.behind.Load() > 0) {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -262,7 +261,7 @@ func (r *Reactor) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	left := slices.Collect(maps.Keys(r.detached))
 	r.mu.Unlock()
-	for _, k := range left { // not sent everything in time
+	for _, k := range left { // sockets with output that was not sent in time
 		k.loop.Enter()
 		k.Drop()
 		k.loop.Exit()
@@ -271,7 +270,7 @@ func (r *Reactor) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// isBusy reports whether a loop has something under way or put off.
+// isBusy reports whether a loop has pending or deferred work.
 func (r *Reactor) isBusy() bool {
 	for _, l := range r.loops {
 		if l.HasWork() {
@@ -281,8 +280,8 @@ func (r *Reactor) isBusy() bool {
 	return false
 }
 
-// Connections returns how many clients there are, or are about to be, and how many of them
-// have output that their sockets did not take.
+// Connections returns the number of connections, including those being accepted, and how many of
+// them have output that their sockets did not take.
 func (r *Reactor) Connections() (open, behind int) {
 	return int(r.seats.taken.Load()), int(r.behind.Load())
 }

@@ -14,34 +14,34 @@ import (
 	"polystalk/router/session"
 )
 
-// A socket is a connection. It implements session.Conn and session.Parter. Only the holder of
-// its loop may touch it. The package doc draws its stages, and the owner of its descriptor.
+// A socket is a connection. It implements session.Conn and session.Parter. Only the holder of its
+// loop may use it. The package doc shows its stages and the owner of its descriptor.
 type socket struct {
 	reactor *Reactor
 	front   session.Front
 	loop    *eventLoop
 	s       *session.Session // nil in its first turn
-	c       gnet.Conn        // nil once gnet has let go: fd is ours then
+	c       gnet.Conn        // nil after detach: fd is ours then
 	fd      int              // -1: closed
 	client  net.Addr         // the client's address, if the system does not know it; else nil
 
 	stage stage
-	// inCallback: gnet has called about this connection, and closes it if the result says
-	// so.
+	// inCallback is set during a callback of gnet for this connection. gnet closes it after
+	// the callback if action says so.
 	inCallback bool
 	notified   bool // the notifier knows fd
 	pause      pause
-	unsent     *session.SendQueue // what the socket did not take; nil: nothing
-	linger     *time.Timer        // drops it when it has been closed for lingerMax; nil: not before
+	unsent     *session.SendQueue // output that the socket did not take; nil: none
+	linger     *time.Timer        // drops the closed connection after lingerMax; nil: none
 }
 
-// A stage is how far a connection is; see the package doc.
+// A stage is the state of a connection; see the package doc.
 type stage uint8
 
 const (
 	serving stage = iota // the session uses it
-	broken               // it is useless, and the session has not closed it yet
-	closing              // closed by the session: what is unsent is sent
+	broken               // nothing can be sent, and the session has not closed it yet
+	closing              // closed by the session: unsent output is still being sent
 	parting              // closing, and the rest of the input is discarded
 	over                 // closed, and nothing is sent any more
 )
@@ -50,7 +50,7 @@ func (s stage) String() string {
 	return [...]string{"serving", "broken", "closing", "parting", "over"}[s]
 }
 
-// stagesAfter are the stages that may follow each.
+// stagesAfter has, for each stage, the bits of the stages that may follow.
 var stagesAfter = [...]uint8{
 	serving: 1<<broken | 1<<closing | 1<<parting,
 	broken:  1 << over,
@@ -68,12 +68,12 @@ func (k *socket) move(to stage) {
 	k.stage = to
 }
 
-// isClosed reports whether the session has closed it, isBroken whether nothing more can be
-// sent.
+// isClosed reports whether the session has closed the connection, isBroken whether nothing more
+// can be sent.
 func (k *socket) isClosed() bool { return k.stage >= closing }
 func (k *socket) isBroken() bool { return k.stage == broken || k.stage == over }
 
-// breakOff ends all sending.
+// breakOff notes that nothing more can be sent.
 func (k *socket) breakOff() {
 	switch k.stage {
 	case serving:
@@ -83,7 +83,7 @@ func (k *socket) breakOff() {
 	}
 }
 
-// fail gives the connection up: it is broken.
+// fail ends a broken connection.
 func (k *socket) fail() {
 	k.breakOff()
 	k.dropUnsent()
@@ -104,10 +104,10 @@ const lingerMax = 10 * time.Second
 // Close implements session.Conn.
 func (k *socket) Close() { k.closeTo(closing) }
 
-// Part implements session.Parter. When the server ends a connection in the middle of a
-// request, the kernel answers the unread rest with a reset, and the client may lose the reply
-// that says why. So only the sending side is closed, behind the reply, and input is discarded
-// until the client has closed its side, for lingerMax at most.
+// Part implements session.Parter. If the server closes a connection in the middle of a request,
+// the kernel responds to the unread rest with a reset, and the client may lose the error reply.
+// So only the sending side is closed, behind the reply, and input is discarded until the client
+// closes its side, or for lingerMax.
 func (k *socket) Part() {
 	if k.c != nil {
 		k.closeTo(parting)
@@ -153,8 +153,8 @@ func (k *socket) Drop() {
 	k.end()
 }
 
-// detach is called when gnet closes its descriptor: the connection ends with it, or goes on
-// with a duplicate.
+// detach is called when gnet closes its descriptor: the connection ends with it, or continues with
+// a duplicate.
 func (k *socket) detach() {
 	own := -1
 	if k.stage == serving || k.stage == parting || k.stage == closing && k.unsent != nil {
@@ -201,10 +201,10 @@ func (k *socket) finish() {
 	k.discard()
 }
 
-// discardMost bytes are discarded before the loop's other connections have their turn.
+// discardMost is how many bytes are discarded before the turns of the loop's other connections.
 const discardMost = 256 << 10
 
-// discard reads to the end, in parts, and ends the connection there.
+// discard reads and discards input in parts, and ends the connection at the end of the input.
 func (k *socket) discard() {
 	b := make([]byte, 16<<10)
 	for range discardMost / len(b) {
@@ -223,7 +223,7 @@ func (k *socket) discard() {
 	k.await(true)
 }
 
-// end closes a connection that gnet does not have, and that the session has closed.
+// end closes the descriptor of a detached connection that the session has closed.
 func (k *socket) end() {
 	if k.c != nil || k.fd < 0 {
 		return
@@ -242,8 +242,8 @@ func (k *socket) end() {
 	k.uncount()
 }
 
-// uncount takes the connection off the count, once. It stops the timer, which would keep
-// connections that come and go fast for ten seconds.
+// uncount releases the connection's seat, once. It stops the timer, which would otherwise keep the
+// memory of a short connection for ten seconds.
 func (k *socket) uncount() {
 	if k.linger != nil {
 		k.linger.Stop()
@@ -253,12 +253,12 @@ func (k *socket) uncount() {
 	k.reactor.giveUpSeat()
 }
 
-// complain tells the operator why the connection is closed.
+// complain logs why the connection is closed.
 func (k *socket) complain(msg string, err error) {
 	k.reactor.host.Complain(msg, "conn", k, "err", err)
 }
 
-// LogValue implements slog.LogValuer: a socket stands in the log as its client's address.
+// LogValue implements slog.LogValuer: the log shows a socket as its client's address.
 func (k *socket) LogValue() slog.Value { return slog.StringValue(session.PeerName(k.Peer())) }
 
 // Peer returns the client's address, from Take or from the system; nil if it is not connected
@@ -273,7 +273,7 @@ func (k *socket) Peer() net.Addr {
 	return peerAt(k.fd)
 }
 
-// peerAt returns the other end of a socket, nil if it is not connected any more.
+// peerAt returns the address of the other end of a socket; nil if it is not connected any more.
 func peerAt(fd int) net.Addr {
 	sa, _ := unix.Getpeername(fd)
 	switch sa := sa.(type) {
@@ -287,15 +287,15 @@ func peerAt(fd int) net.Addr {
 	return nil
 }
 
-// A pause is whether the loop's poller watches a connection for input. Nothing else would
-// notice that the client of a paused connection has gone, so a timer looks for that; the last
-// look may come after Resume, and has no effect then.
+// A pause is the state of Pause and Resume. The poller does not watch a paused connection, so a
+// timer checks whether its client is gone. The last check may come after Resume, and has no effect
+// then.
 type pause struct {
 	on      bool
-	watched bool // a look will come
+	watched bool // the timer runs
 }
 
-// hangUpEvery is how often a paused connection is looked at.
+// hangUpEvery is the time between two checks of a paused connection.
 const hangUpEvery = 100 * time.Millisecond
 
 // Pause implements session.Conn.
@@ -331,7 +331,7 @@ func (k *socket) watchHangUp() {
 	k.reactor.afterFunc(hangUpEvery, func() { k.loop.Signal(k.s, k.lookForHangUp) })
 }
 
-// lookForHangUp tells the session if its client sends no more.
+// lookForHangUp notifies the session if its client sends no more.
 func (k *socket) lookForHangUp(s *session.Session) {
 	k.pause.watched = false
 	switch {

@@ -4,8 +4,8 @@ package reactor
 
 import "golang.org/x/sys/unix"
 
-// pollHangUp: POLLHUP, which comes unasked, also tells of a half-close here.
+// pollHangUp is empty: POLLHUP, which poll always reports, includes a half-close here.
 const pollHangUp = 0
 
-// send writes to a socket that does not block.
+// send writes to a non-blocking socket.
 func send(fd int, p []byte) (int, error) { return unix.Write(fd, p) }

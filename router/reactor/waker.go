@@ -14,28 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A waker makes a loop's poller call GoOn. It is one end of a pair of sockets; the other end
-// is among the loop's connections, and a byte in it makes that one ready. So the call takes
-// its place among all that is ready, and every other socket has its turn between two calls.
+// A waker makes a loop's poller call GoOn. It is one end of a pair of sockets; the other end is
+// one of the loop's connections, and a byte makes it readable. So the call is handled like any
+// ready socket, and every other socket has its turn between two calls.
 //
-// gnet's EventLoop.Execute does not do that: the poller runs what it is given until there is
-// no more, before it looks at a socket again, and two loops that have something for each
-// other would go on forever.
+// gnet's EventLoop.Execute has no such fairness: the poller runs all its tasks, also new ones,
+// before it polls sockets again, so two loops with tasks for each other would never poll.
 type waker struct {
-	loop  *eventLoop    // set by Reactor.addLoop, before it can be woken
-	turns atomic.Uint64 // times that the poller has called it
+	loop  *eventLoop    // set by Reactor.addLoop, before wake may be called
+	turns atomic.Uint64 // number of calls of woken
 
 	mu sync.Mutex // held to use fd
 	fd int        // -1: closed
 }
 
-// wakeAgain is the time until a wake-up that failed is tried again.
+// wakeAgain is the delay before a failed wake-up is retried.
 const wakeAgain = time.Millisecond
 
 var oneByte = []byte{0}
 
-// startWakers gives each of gnet's loops one of ours, with a waker. gnet's loop with the
-// fewest connections takes the next one, so each takes one of these.
+// startWakers makes an eventLoop with a waker for each of gnet's loops. gnet gives a connection to
+// the loop with the fewest, so each loop gets one waker.
 func (r *Reactor) startWakers() error {
 	for range r.opts.Loops {
 		if err := r.startWaker(); err != nil {
@@ -73,7 +72,8 @@ func (r *Reactor) startWaker() error {
 	return err
 }
 
-// wake makes the poller call woken; from any goroutine. At most one byte is under way.
+// wake makes the poller call woken. Any goroutine may call it. wakeUp.underWay of session.Loop
+// ensures that the pair has at most one byte.
 func (w *waker) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +83,8 @@ func (w *waker) wake() {
 			return
 		case unix.EINTR:
 		default:
-			// The kernel had no memory for the byte. Without one under way nothing would
-			// wake the loop any more.
+			// The kernel had no memory for the byte. Without a retry nothing would wake the
+			// loop any more.
 			w.loop.WakeFailed(wakeAgain)
 			return
 		}
@@ -100,7 +100,7 @@ func (w *waker) woken() {
 	w.turns.Add(1)
 }
 
-// stopWakers is called when the event loops have ended.
+// stopWakers closes the wakers, after the event loops have ended.
 func (r *Reactor) stopWakers() {
 	for _, w := range r.wakers {
 		w.mu.Lock()
@@ -110,12 +110,11 @@ func (r *Reactor) stopWakers() {
 	}
 }
 
-// aliveEvery is the time between two looks at the loops' turns.
+// aliveEvery is the time between two checks of the loops' turns.
 const aliveEvery = time.Millisecond
 
-// Alive waits until the poller of every event loop has had a turn since the call. The error
-// names the loops that had none before ctx ended. Any goroutine may call it once Start has
-// returned.
+// Alive waits until the poller of every event loop has called its waker. The error names the loops
+// that did not before ctx ended. Any goroutine may call it once Start has returned.
 func (r *Reactor) Alive(ctx context.Context) error {
 	before := make([]uint64, len(r.wakers))
 	for i, w := range r.wakers {
@@ -142,9 +141,9 @@ func (r *Reactor) Alive(ctx context.Context) error {
 	}
 }
 
-// pollerOf returns the descriptor of the poller (epoll, kqueue) of el, a gnet.EventLoop.
-// gnet has no method for it. It is read by the names of the fields, so that another gnet is
-// refused at the start.
+// pollerOf returns the descriptor of the poller (epoll, kqueue) of el, a gnet.EventLoop. gnet has no
+// method for this, so pollerOf finds the fields by name. If a version of gnet has other fields, the
+// server does not start.
 func pollerOf(el any) (int, error) {
 	if v := reflect.ValueOf(el); v.Kind() == reflect.Pointer {
 		if p := v.Elem().FieldByName("poller"); p.Kind() == reflect.Pointer {

@@ -60,7 +60,7 @@ const (
 	frontsMax = 8
 )
 
-// NewHost makes a Host whose account has a bound in bytes. The caller must set the other
+// NewHost makes a Host with an Account that has a bound in bytes. The caller must set the other
 // exported fields.
 func NewHost(bound int64) *Host {
 	h := &Host{Account: newAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}

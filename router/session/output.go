@@ -294,7 +294,7 @@ func (l *Loop) lookAtGate() {
 	}
 }
 
-// openGate continues sessions whose commits were acknowledged, or which may have room.
+// openGate continues sessions after their commits were acknowledged, or if they may have room.
 // Thousands may wait for one commit: when the round is overdrawn, the rest waits for the next.
 func (l *Loop) openGate() {
 	g := &l.gate

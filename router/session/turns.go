@@ -12,7 +12,7 @@ import (
 
 // A Loop runs the sessions of one event loop, which share its output buffer, its batch and its
 // clock. Only the holder of own may use it: the event loop's goroutine, or a helper. Any
-// goroutine may use the atomics, and the methods whose comments allow it.
+// goroutine may use the atomics, and methods if their comments allow it.
 type Loop struct {
 	own    sync.Mutex
 	turned atomic.Int64 // when it had its last turn

@@ -7,7 +7,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A visit of an operator: what is left of its work, and of the rows that are wanted.
+// browsing is a visit of an operator, with its remaining work and rows.
 type browsing struct {
 	c    *Core
 	x    *OperatorOp
@@ -82,7 +82,7 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	}
 }
 
-// listTubes appends the next tubes.
+// listTubes runs a ListTubes.
 func (c *Core) listTubes(x *OperatorOp, r *Reply) {
 	most := TubesMost
 	if x.Limit > 0 {
@@ -100,7 +100,7 @@ func (c *Core) listTubes(x *OperatorOp, r *Reply) {
 	}
 }
 
-// tubeRow is what a list tells about a tube.
+// tubeRow makes the row of a tube.
 func (c *Core) tubeRow(t *tube) TubeRow {
 	row := TubeRow{TubeStats: c.tubeStats(t), ID: t.id, Slot: t.slot, Function: t.function != nil, Bytes: t.bytes}
 	row.Oldest, _ = c.oldest(t)
@@ -112,7 +112,7 @@ func (c *Core) tubeRow(t *tube) TubeRow {
 	return row
 }
 
-// listHead appends the first jobs of t.
+// listHead runs a ListHead.
 func (c *Core) listHead(t *tube, s State, x *OperatorOp) {
 	b := c.browse(x)
 	switch s {
@@ -126,7 +126,7 @@ func (c *Core) listHead(t *tube, s State, x *OperatorOp) {
 	}
 }
 
-// listOf is the list of the jobs of t in a state, nil if there is none.
+// listOf returns the list of the jobs of t in a state, or nil for a state without a list.
 func (t *tube) listOf(s State) *List {
 	switch s {
 	case Ready:
@@ -139,7 +139,7 @@ func (t *tube) listOf(s State) *List {
 	return nil
 }
 
-// listArrivals appends the next jobs of one of t's lists.
+// listArrivals runs a ListArrivals.
 func (c *Core) listArrivals(t *tube, s State, x *OperatorOp, r *Reply) {
 	l := t.listOf(s)
 	if l == nil {
@@ -152,8 +152,8 @@ func (c *Core) listArrivals(t *tube, s State, x *OperatorOp, r *Reply) {
 	}
 }
 
-// walk shows the jobs of l that are wanted, behind the one that the cursor names. in reports
-// whether a job is in l. walk reports whether it came to the end.
+// walk shows the jobs of l that match the filter, after the job of the cursor. in reports
+// whether a job is in l. walk reports whether it reached the end.
 func (b *browsing) walk(l *List, newest bool, in func(*Job) bool) bool {
 	c, at := b.c, &b.x.Cursor
 	next := func(j *Job) uint32 {
@@ -186,7 +186,7 @@ func (b *browsing) walk(l *List, newest bool, in func(*Job) bool) bool {
 		if seeks && at.before(j, newest) {
 			b.work--
 			at.Near[0] = j.ID
-			continue // it was shown, or was there when those behind it were
+			continue // an earlier visit has passed it
 		}
 		seeks = false
 		if !b.look(i) {
@@ -199,7 +199,7 @@ func (b *browsing) walk(l *List, newest bool, in func(*Job) bool) bool {
 	return true
 }
 
-// before reports whether j goes before the job of the cursor, or is that.
+// before reports whether j is the job of the cursor, or comes before it.
 func (at *Cursor) before(j *Job, newest bool) bool {
 	switch {
 	case j.Since == at.Since:
@@ -210,14 +210,14 @@ func (at *Cursor) before(j *Job, newest bool) bool {
 	return j.Since < at.Since
 }
 
-// scan looks at the next records.
+// scan runs a ScanJobs.
 func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 	b := c.browse(x)
 	for {
 		at, used := c.jobs.NextUsed(uint32(x.Cursor.At), b.work)
 		switch {
 		case used:
-			b.work -= (int(at) - int(x.Cursor.At)) / 64 // words that were looked at
+			b.work -= (int(at) - int(x.Cursor.At)) / 64 // words that NextUsed has read
 		case at == 0: // no more
 			return
 		default:
@@ -238,7 +238,7 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 	}
 }
 
-// pick looks at the next jobs that are named.
+// pick runs a PickJobs.
 func (c *Core) pick(x *OperatorOp, r *Reply) {
 	b := c.browse(x)
 	for ; x.Cursor.At < uint64(len(x.ids)); x.Cursor.At++ {
@@ -257,8 +257,8 @@ func (c *Core) pick(x *OperatorOp, r *Reply) {
 // spent reports whether the visit is over.
 func (b *browsing) spent() bool { return b.work <= 0 || b.rows <= 0 }
 
-// look shows a job if it is wanted. It reports false if the visit has no work left for that:
-// then it has shown nothing.
+// look shows a job if it matches the filter. It reports false, and shows nothing, if the visit
+// has too little work left.
 func (b *browsing) look(i uint32) bool {
 	j := b.c.jobs.At(i)
 	b.x.Looked++
@@ -275,7 +275,7 @@ func (b *browsing) look(i uint32) bool {
 		case int(j.Size) < n:
 			return true
 		default:
-			// The first of a visit may take more than there is, or it would never be.
+			// The first body of a visit may cost more than all work, or no visit could search it.
 			cost := int(j.Size)/bodyUnit + 1
 			if cost > b.work && b.work < visitWork-2 {
 				b.x.Looked--
@@ -294,13 +294,13 @@ func (b *browsing) look(i uint32) bool {
 	return true
 }
 
-// wants reports whether j passes all of f but for what its body contains.
+// wants reports whether j matches f, without a look at its body.
 func (f *Filter) wants(j *Job) bool {
 	return f.States.Has(j.State) && j.ID >= f.MinID && (f.MaxID == 0 || j.ID <= f.MaxID) &&
 		(f.EnteredBy == 0 || j.Since <= f.EnteredBy) && (f.CreatedBy == 0 || j.Created <= f.CreatedBy)
 }
 
-// show appends a row. It reports false if the visit is over: then it has not.
+// show appends a row, or reports false if the visit is over.
 func (b *browsing) show(i uint32) bool {
 	if b.spent() {
 		return false
@@ -318,7 +318,7 @@ func (b *browsing) show(i uint32) bool {
 	return true
 }
 
-// jobRow is what a list tells about a job, but for its body unless that is large.
+// jobRow makes the row of a job; of bodies, it adds only a large one.
 func (c *Core) jobRow(j *Job, x *OperatorOp) JobRow {
 	row := JobRow{
 		JobStats: c.jobStats(j, c.tubes[j.Tube]), TubeID: j.Tube,

@@ -7,8 +7,8 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A client is a connection as one core knows it: what it watches here, what
-// it holds here, whether it waits here. Holding a job is having reserved it.
+// A client is one core's part of a connection: the tubes that it watches in this core, the jobs
+// that it holds (has reserved), and its wait.
 type client struct {
 	id      ClientID
 	conn    uint64 // the number of its connection; zero: it has none
@@ -16,18 +16,18 @@ type client struct {
 	watches watchList
 
 	held List // reserved jobs, oldest reservation first
-	due  Heap // the same by deadline, in time awake
+	due  Heap // the reserved jobs by deadline, in time awake
 
 	waiting bool
-	seq     uint64 // the wait's number, for Waiter.Claim
+	seq     uint64 // the number of the wait, for Waiter.Claim
 	until   Time   // when the wait times out, in time awake
 
 	timer timer
 
-	// What a client of functions has besides; see usesFunctions.
+	// Only for a client of functions; see usesFunctions.
 	mail     *Mail
-	follows  *follower       // the jobs that it follows, the newest first
-	timeouts map[TubeID]Time // how long jobs that it grabs there may run; not there: for ever
+	follows  *follower       // the jobs that it follows, newest first
+	timeouts map[TubeID]Time // how long a job that it grabs from a function may run; no entry: for ever
 }
 
 // A clientTable is a core's clients by handle; 0 is nil.
@@ -50,13 +50,13 @@ func (c *clientTable) noClient(id ClientID) {
 	panic(fmt.Sprintf("core: client %d of %d is closed", id, len(c.clients)))
 }
 
-// usesFunctions reports whether cl submits jobs or works for functions. Jobs that it holds
-// run out when it has said so at their function, not by their own time to run; and it is
-// told by its Mail, where others have only a Waiter.
+// usesFunctions reports whether cl submits jobs or works for functions. Its submitted jobs run
+// out after its timeout for their function, since they have no time to run. It is notified by
+// its Mail; other clients have only a Waiter.
 func (cl *client) usesFunctions() bool { return cl.mail != nil }
 
-// setWaiter makes w the Waiter of cl. It panics if cl waits with another one, since no shard
-// would look at the word of that one any more.
+// setWaiter makes w the Waiter of cl. It panics if cl waits with another Waiter, since no
+// shard would end that wait any more.
 func (cl *client) setWaiter(w *Waiter) {
 	if cl.waiting && cl.waiter != w {
 		panic(fmt.Sprintf("core: client %d is given another Waiter in its wait %d", cl.id, cl.seq))
@@ -82,8 +82,7 @@ func (c *Core) clientFor(op *Op) *client {
 	return cl
 }
 
-// reserve takes the best job of t for cl. What t has left is the caller's to
-// publish.
+// reserve takes the best job of t for cl. The caller must publish t.
 func (c *Core) reserve(t *tube, cl *client) *Job {
 	i := t.ready.top().Job
 	j := c.jobs.At(i)
@@ -116,8 +115,8 @@ func (c *Core) ignoreSome(cl *client, most int) bool {
 	return len(cl.watches.list) == 0
 }
 
-// closeClient forgets cl, which holds nothing any more, unless its watch list
-// is longer than most: then it takes that many entries off and reports false.
+// closeClient forgets cl, which must hold no job. If its watch list is longer than most,
+// closeClient removes that many entries and reports false.
 func (c *Core) closeClient(cl *client, most int) bool {
 	if !c.ignoreSome(cl, most) {
 		return false
@@ -132,7 +131,7 @@ func (c *Core) closeClient(cl *client, most int) bool {
 }
 
 // A watch is one tube on one client's watch list, and the client's place in
-// that tube's queue while it waits. There may be millions, so it is a record of
+// that tube's queue while it waits. There may be millions, so a watch is a record of
 // 16 bytes outside the collector's view; see Core.watches.
 type watch struct {
 	client     ClientID
@@ -144,11 +143,10 @@ type watch struct {
 // would show.
 type watchList struct {
 	list   []uint32        // watches
-	byTube listindex.Index // kept from watchScan tubes on
+	byTube listindex.Index // empty up to watchScan tubes
 }
 
-// watchScan is the length of a watch list up to which walking it beats looking
-// into an index.
+// watchScan is the length of a watch list up to which a walk is faster than an index.
 const watchScan = 16
 
 // watchAt is the position of t on cl's watch list, or -1.
@@ -169,11 +167,10 @@ func (c *Core) watchAt(cl *client, t *tube) int {
 	return at
 }
 
-// tubeHash spreads neighbours far apart.
+// tubeHash gives successive handles distant hashes.
 func tubeHash(id TubeID) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> 32 }
 
-// watch puts t on cl's watch list. It reports false, and has changed nothing, when
-// there is no memory.
+// watch puts t on cl's watch list. Without memory it reports false and changes nothing.
 func (c *Core) watch(cl *client, t *tube) bool {
 	i, w := c.watches.Alloc()
 	if i == 0 {
@@ -192,8 +189,8 @@ func (c *Core) watch(cl *client, t *tube) bool {
 	return true
 }
 
-// ignore takes the entry at a position off the watch list: the last one takes its
-// place, as in the reference (ms.c, ms_delete).
+// ignore removes the entry at a position from the watch list. The last entry takes its place,
+// as in the reference (ms.c, ms_delete).
 func (c *Core) ignore(cl *client, at int) {
 	c.unwait(cl)
 	l := &cl.watches
@@ -221,9 +218,9 @@ func (c *Core) ignore(cl *client, at int) {
 	c.closeTube(t)
 }
 
-// bestTube is the watched tube with the best ready job, nil when nothing can
-// be reserved. It walks the shorter of the client's list and the core's list
-// of tubes that have something, so idle tubes cost nothing.
+// bestTube returns the watched tube with the best job that can be reserved, or nil. It walks
+// the shorter of the client's watch list and the core's list of ready tubes, so idle tubes cost
+// nothing.
 func (c *Core) bestTube(cl *client) *tube {
 	var best *tube
 	var key Key

@@ -8,8 +8,8 @@ import (
 	"polystalk/shard/slab"
 )
 
-// Slots is the number of parts into which tubes are hashed, for ever: a shard
-// owns a set of slots, and the journal speaks of slots, so the number of shards
+// Slots is the number of parts into which tubes are hashed. It must never change: a shard
+// owns a set of slots, and the journal names slots, so the number of shards
 // may change at every start.
 const Slots = 4096
 
@@ -17,7 +17,7 @@ const Slots = 4096
 func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
 // A Core is the state machine of one shard: a set of tubes with their jobs, and the clients
-// that use them. It is not safe for concurrent use: except for what the package's doc names,
+// that use them. It is not safe for concurrent use: except for what the package comment names,
 // the caller must own the shard. Its size is a multiple of a cache line, so that two cores
 // share none.
 type Core struct {
@@ -29,7 +29,7 @@ type Core struct {
 	ids    idTable
 
 	tubeTable
-	ready []*tube // those from which something can be reserved
+	ready []*tube // tubes with a job that can be reserved
 	clientTable
 	watches *slab.Pool[watch]
 	timers  timers
@@ -39,10 +39,10 @@ type Core struct {
 	sums        *coreSums
 	woken       []*Waiter
 	dir         Directory
-	ended       func(JobID)    // dir's JobFinished; nil: it does not want to hear of it
-	submissions *submissions   // nil until something is done with a function
+	ended       func(JobID)    // dir's JobFinished; nil: it has none
+	submissions *submissions   // nil until an operation names a function
 	submitOpts  *SubmitOptions // for submissions; nil: none were set
-	lastID      JobID          // the highest that was here
+	lastID      JobID          // the highest id of a job so far
 	moving      map[JobID]moving
 
 	recorder
@@ -51,7 +51,7 @@ type Core struct {
 	_ [16]byte // see TestNothingSharesCacheLines
 }
 
-// coreCounts are the sums that a core keeps: Counts, but for what can be read off a table.
+// coreCounts are the counters of Counts that no table of the core has.
 type coreCounts struct {
 	Urgent, Ready, Reserved, Delayed, Buried uint64
 	Total, Timeouts, waiting                 uint64
@@ -74,8 +74,8 @@ func New(dir Directory) *Core {
 	if f, ok := dir.(finisher); ok {
 		c.ended = f.JobFinished
 	}
-	// Written at nearly every operation, hence not to share a cache line with
-	// another core's: small slices would lie side by side.
+	// Nearly every operation writes these slices. Small slices of two cores could share a
+	// cache line, so each gets a larger block.
 	c.ready = make([]*tube, 0, 16)
 	c.timers.heap = make([]timerEntry, 0, 16)
 	return c
@@ -103,10 +103,9 @@ func (c *Core) TakeWoken(dst []*Waiter) []*Waiter {
 	return dst
 }
 
-// Apply runs op at now and fills r. Due timers run first, so a job with a finished delay is there
-// for the operation. Operations on what does not exist answer StatusNotFound. A wrong handle is
-// the caller's bug and panics, as does any sign that the core's state is broken: no answer
-// would be right any more.
+// Apply runs op at now and fills r. Due timers run first, so the operation finds jobs whose
+// delay has ended. Apply panics on a wrong handle, which is a bug of the caller, and on any
+// sign that the core's state is broken, since every later answer may be wrong.
 func (c *Core) Apply(now Time, op *Op, r *Reply) {
 	c.advance(now)
 	if c.timers.next() <= c.now {
@@ -161,7 +160,7 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		r.Held = uint32(cl.held.N)
 	}
 	if before >= 0 {
-		c.buf.Pauses = c.pauses // some have ended by themselves, where nothing is recorded
+		c.buf.Pauses = c.pauses // timers end pauses without a record
 		if len(c.buf.Data) != before {
 			r.Commit = max(r.Commit, c.buf.Commit)
 		}
@@ -228,7 +227,7 @@ func (c *Core) findHeld(op *Op) (uint32, *Job, *tube) {
 	return i, j, t
 }
 
-// Directory hears which tubes come and go, in the order in which they do; it
+// Directory is told which tubes appear and disappear, in that order; it
 // serves list-tubes. Both are called while the shard is owned: they must not
 // block on anything that waits for a shard.
 type Directory interface {
@@ -236,22 +235,21 @@ type Directory interface {
 	TubeRemoved(name string)
 }
 
-// A bodyHearer is a Directory that hears of large bodies that no job has any more. It is
+// A bodyHearer is a Directory that is told of large bodies that no job uses any more. It is
 // called while the shard is owned, like a Directory.
 type bodyHearer interface {
 	BodyFreed(Large)
 }
 
-// A finisher is a Directory that hears of jobs that end without an OpDelete. It
+// A finisher is a Directory that is told of jobs that end without an OpDelete. It
 // is called while the shard is owned, like a Directory.
 type finisher interface {
 	JobFinished(JobID)
 }
 
-// Numbers gives out the server's next job id. It is called while the shard is owned, in
-// the middle of an OpSubmit, and only for a job that comes to be: one that joins another
-// takes none. So the ids of submitted jobs depend on the order in which shards ask, which
-// no history of one core tells.
+// Numbers returns the server's next job id. OpSubmit calls it while the shard is owned, and
+// only for a new job, not for a submission that joins one. So the ids of submitted jobs depend
+// on the order in which shards ask, which the history of one core does not contain.
 type Numbers interface {
 	NextID() JobID
 }

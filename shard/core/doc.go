@@ -3,7 +3,7 @@
 // The Core is deterministic. It takes (now, operation) and answers with a
 // Reply and with woken Waiters; it reads no clock, does no I/O, starts no
 // goroutine and draws no random number. So the same history gives the same
-// state anywhere, in a test, in the simulator, in a journal's replay, where a history is
+// state in a test, in the simulator and in a journal's replay. But a history consists of
 // more than operations:
 //
 //   - OpSubmit takes the id of a new job from Numbers while it applies, since only then
@@ -11,14 +11,13 @@
 //     ask.
 //   - A reserve over several shards asks the client's Waiter, and its Guard, which depend on
 //     the other shards. The choice of the sleeping worker to wake depends on Mail and
-//     Sleepers, atomics that sessions move at any time.
+//     Sleepers, atomics that sessions change at any time.
 //
-// These answers are inputs, like the time. They are in no operation, and nobody notes them.
-// That is why records are kept and replicated, and operations never: a record (package
-// record) tells what came of an operation, the job as it is now, and a Replay of records
-// gives the same jobs wherever and whenever it is done. What is not in records does not
-// outlive a core: clients, watch lists, reservations, and submitted jobs that are only done
-// while somebody follows them.
+// These answers are inputs, like the time. No operation contains them, and nothing stores
+// them. That is why records are stored and replicated, and operations are not. A record
+// (package record) describes the result of an operation: the job as it is now. A Replay of
+// records gives the same jobs everywhere. State without records ends with the core: clients,
+// watch lists, reservations, and submitted jobs that run only while a client follows them.
 //
 // A job is in exactly one place, named by its State:
 //
@@ -39,55 +38,55 @@
 // a job out of any of these three. Source: the protocol document of
 // beanstalkd 1.13, "Job Lifecycle".)
 //
-// Time comes from a clock that is never set. timer.go says which clock counts for which
+// Time comes from a clock that is never set. timer.go says which clock measures which
 // duration, and how a journal stores the time of day.
 //
 // Jobs are records without pointers, in slabs (jobrecord.go, submissionrecord.go). The
-// containers link records by handle and know no rule: List keeps the order of arrival, Heap
-// the order of a key, IDTable and UniqueTable find jobs by id and by unique id, LargeBodies
-// keeps bodies that are too large for slabs. A container panics when a record is not where
-// the record says.
+// containers link records by handle and contain no rules of the protocol. A List keeps the
+// order of arrival, and a Heap the order of a key. The idTable and the uniqueTable find jobs
+// by id and by unique id. The largeBodies keep bodies that are too large for slabs. A
+// container panics when a record is not where its links say.
 //
 // Jobs are put into tubes, or submitted to functions (function.go, submission.go). A
-// function is a tube, and the two kinds of clients see each other's jobs. What a submitted
-// job has besides is in a side record: a unique id by which others join it, and its
-// followers, the clients that want to hear what becomes of it. They, and workers that sleep
-// until there is a job, are told by Mail that a Shard posts once it is released.
+// function is a tube, and the two kinds of clients see each other's jobs. A submitted job has
+// an additional record with a unique id, by which other submissions join it, and with its
+// followers, the clients that wait for its result. Followers and sleeping workers are notified
+// by Mail, which a Shard posts after it is released.
 //
-// An Op is made by the method that has the operation's name, in op.go and op_function.go;
-// what it does, reads and answers stands there. Apply runs it: transition.go has the life of
-// a job, submit.go what is different for submitted ones.
+// The method of Op with the name of the operation makes it and documents it (op.go,
+// op_function.go). Apply runs it: transition.go has the life of a job, submit.go what is
+// different for submitted ones.
 //
 // Three things may be read or changed without owning the shard: a tube's Face, which
 // publishes its best key; a shard's ReadyLog, which lists the tubes that got a better job; and
-// a client's Waiter, the word that decides which shard ends its wait. With them a reserve over
-// several shards takes place at one moment; the router's package ops has the proof. All else
-// belongs to the owner of the shard. Large bodies, and the bodies that a Relay carries, never
-// change, so they are shared.
+// a client's Waiter, the word that decides which shard ends its wait. They make a reserve over
+// several shards atomic; the router's package ops has the proof. Everything else belongs to
+// the owner of the shard. Large bodies, and the bodies that a Relay carries, never change, so
+// they are shared.
 //
-// An operator has operations of its own (op_operator.go). They name tubes, and create none,
-// except for a copy. A visit does a bounded amount of work, however many jobs there are, and
-// reports that there is more. Lists are in the order in which jobs entered their state. A scan
-// goes by the places of the records, which do not move while their jobs live. So it needs no
-// memory of what it has shown, and between two visits nothing is kept here. One thing outlives
-// a visit: a job that an operator moves to another tube belongs to no client until it is
-// dropped, or put back (move.go).
+// Operators have their own operations (op_operator.go). Only a copy creates a tube. A visit
+// does a bounded amount of work, and reports whether there is more. Lists are in the order in
+// which jobs entered their state. A scan follows the positions of the records, which do not
+// change while their jobs live. So it needs no memory of the jobs that it has shown, and the
+// core keeps nothing between two visits. There is one exception: a job that an operator moves
+// to another tube belongs to no client until it is dropped or put back (move.go).
 //
-// A flush ends all jobs of a tube at one moment, and gives their memory back later, in parts
-// (flush.go). Only code that walks over records, not over a tube, meets such jobs.
+// A flush ends all jobs of a tube at one moment, and frees their memory later, in parts
+// (flush.go). Only code that walks over records, not over a tube, sees such jobs.
 //
-// Cheap assertions are always on: a job that enters a container while it is in another, a handle
-// that is closed, an index out of its heap panic with the values, since no answer would be right
-// any more. The tests walk everything after each operation (invariants_test.go).
+// Cheap assertions are always on. A job that enters a second container, a closed handle, and
+// an index out of its heap panic with the values, since the state is broken and every later
+// answer may be wrong. The tests check all invariants after each operation
+// (invariants_test.go).
 //
-// A client is made with the number of its connection, which is unique. A reserved job refers
-// to its client by it, since a handle is used again once its client has gone.
+// A client is made with the number of its connection, which is unique. Lists for operators
+// name the client by both, since its handle is used again after it closes.
 //
-// Budget: 96 bytes a job record, 16 a heap entry, about 8 for the table of
-// ids, and the body in a size class at most 1/8 too large, all of it but the
-// table and the heap outside the collector's view. A submitted job takes 28 more, its
-// unique id and about 13 in the index of those. A watch takes 16 bytes there,
-// 4 in its client's list and 8 in the index of a long one; a router's watch list
-// as much again. A tube takes 288 bytes and its name, and 320 for its Flow once somebody has
-// reserved from it. put, reserve and delete allocate nothing once the slabs are warm.
+// Memory: 96 bytes for a job record, 16 for a heap entry, about 8 in the table of ids, and a
+// body in a size class at most 1/8 too large. All but the table and the heap is outside the
+// collector's view. A submitted job takes 28 bytes more, its unique id, and about 13 bytes in
+// the index of unique ids. A watch takes 16 bytes outside that view, 4 in its client's list and
+// 8 in the index of a long list; a router's watch list takes as much again. A tube takes 288
+// bytes and its name, and 320 for its Flow after the first reserve. put, reserve and delete
+// allocate nothing once the slabs are warm.
 package core

@@ -6,22 +6,22 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A flush ends all jobs of a tube in some states at one moment, however many there are: their
-// heap and list are taken off the tube, and from then on nobody sees them. Their memory is
-// given back later, in parts; see collect.
+// A flush ends all jobs of a tube in some states at one moment, however many there are: it
+// takes their heap and list off the tube, and from then on no operation sees them. Their memory
+// is freed later, in parts; see collect.
 //
-// A job is flushed if it entered its state by the moment until which the tube's jobs in that
-// state are flushed. Time advances with a flush, so a job that enters later has a later moment.
-// Hence no job is marked, and one flush may follow another before the first is collected.
-// Without a flush the cost is one look at the tube for each job that is looked up by its id.
+// A tube stores for each state the moment of its last flush. A job is flushed if it entered
+// its state by that moment. A flush advances the time, so a job that enters later has a later
+// moment. Hence no job is marked, and one flush may follow another before the first is
+// collected. Without a flush the cost is one check of the tube for each lookup of a job by id.
 
 // Flush ends all jobs of a tube in some states, but not Reserved, at one moment. From then on
 // no operation finds them, and they are counted as flushed. Their memory is collected later, in
-// parts; only then do waiting clients hear that the jobs failed, are their bytes subtracted from
-// the tube's, are their ends recorded, and may the tube be forgotten. Jobs that enter meanwhile
-// are not touched. If x.Filter.EnteredBy is set and a job has entered such a state after it, the
-// answer is StatusChanged and nothing was changed: the caller then uses FlushStep. Reply: N, the
-// number of jobs; x.Flushed.
+// parts. Only the collection tells followers that the jobs failed, subtracts their bytes from
+// the tube's, records their ends, and allows the tube to be forgotten. Jobs that enter meanwhile
+// are not affected. StatusChanged: x.Filter.EnteredBy is set, a job entered such a state after
+// it, and nothing was changed; the caller then uses FlushStep. Reply: N, the number of jobs;
+// x.Flushed.
 func (o *Op) Flush(name []byte, states States, x *OperatorOp) {
 	o.onOperator(opFlush, name, x)
 	o.N, o.Wait = uint32(states), false
@@ -34,8 +34,8 @@ func (o *Op) CountFlush(name []byte, states States, x *OperatorOp) {
 	o.Wait = true
 }
 
-// AskFlushed asks for the jobs that a Flush with that ticket has ended. StatusMore: some are
-// still to be collected. Reply: Commit, on which their end depends.
+// AskFlushed asks whether the jobs of the Flush with that ticket are collected. StatusMore: not
+// all. Reply: Commit, with the records of their end.
 func (o *Op) AskFlushed(ticket uint64) {
 	o.set(opAskFlushed, 0, nil, nil, nil)
 	o.Seq = ticket
@@ -70,25 +70,26 @@ func (x *Flushed) In(s State) *uint64 {
 	return &x.Buried
 }
 
-// flushed is what a tube knows of its flushed jobs.
+// flushed is a tube's record of its flushed jobs.
 type flushed struct {
-	until [Buried + 1]Time // by state: when the last of them entered it
-	lists int              // of its jobs, still to be collected
+	until [Buried + 1]Time // by state: jobs that entered it by this moment are flushed
+	lists int              // lists of its jobs that are not collected yet
 
-	// spared are those that were taken to be moved then, and are back in the state that they
-	// had, as if they had not left it; see putBack. An entry for another state says nothing.
+	// spared are jobs that were taken for a move at the moment of the flush, and were put back
+	// later with their old Since; see putBack. The value is their state: an entry for another
+	// state means nothing.
 	spared map[JobID]State
 }
 
 // noTime is before every moment.
 const noTime Time = -1 << 63
 
-// has reports whether j, which is a job of the tube, is over.
+// has reports whether j, a job of the tube, is flushed.
 func (x *flushed) has(j *Job) bool {
 	return j.Since <= x.until[j.State] && x.spared[j.ID] != j.State
 }
 
-// spare has j live in a state that it is said to have entered before a flush.
+// spare keeps j alive in its state although its Since is before the flush.
 func (x *flushed) spare(j *Job) {
 	if x.spared == nil {
 		x.spared = make(map[JobID]State)
@@ -96,34 +97,34 @@ func (x *flushed) spare(j *Job) {
 	x.spared[j.ID] = j.State
 }
 
-// isFlushed reports whether j is over, and only not yet collected.
+// isFlushed reports whether j is flushed and not yet collected.
 func (c *Core) isFlushed(j *Job) bool {
 	t := c.tubes[j.Tube]
 	return t != nil && t.flushed != nil && t.flushed.has(j)
 }
 
-// A flushedList is what was the list of a tube's jobs in a state.
+// A flushedList is the former list of a tube's jobs in a state.
 type flushedList struct {
 	tube *tube
 	jobs List
 }
 
-// collection are the jobs that are flushed, and what became of those that were. It is made
-// by the first flush.
+// collection has the flushed jobs, and the progress of their collection. The first flush makes
+// it.
 type collection struct {
 	lists []flushedList // the first is the next to be collected
 	jobs  int           // in all of them
 	timer timer         // has neither tube nor client; fires for the next part
 
-	begun, ended uint64 // lists, since the process began
-	commit       uint64 // on which the end of the last of them depends
+	begun, ended uint64 // number of lists since the process started
+	commit       uint64 // of the record of the last collected job
 	most         int    // jobs in a part
 }
 
-// A part of the collection takes about 40 µs, mostly for looking at records, so no client
-// waits for it noticeably. The pause before the next part leaves most of the shard to clients.
-// In a shard without visits a goroutine sleeps longer, a millisecond; then a part may be twice
-// as large. So a million jobs take between a quarter and half of a second.
+// A part of the collection takes about 40 µs, mostly to read records, so it delays no client
+// noticeably. The pause before the next part leaves most of the shard's time to clients. In an
+// idle shard the timer's goroutine sleeps longer, for a millisecond; then a part is twice as
+// large. So the collection of a million jobs takes between 0.25 and 0.5 seconds.
 const (
 	collectMax   = 1024
 	collectEvery = 250_000 // nanoseconds
@@ -137,7 +138,7 @@ func (c *Core) ensureCollection() *collection {
 	return c.collection
 }
 
-// applyFlush takes the jobs of a tube that are in some states.
+// applyFlush runs a Flush or a CountFlush.
 func (c *Core) applyFlush(op *Op, r *Reply) {
 	x, states := op.Operator, States(op.N)
 	t := c.findTube(op.Name)
@@ -164,7 +165,7 @@ func (c *Core) applyFlush(op *Op, r *Reply) {
 		}
 	}
 	x.Flushed.At = c.now
-	c.now++ // so that nothing else enters a state at this moment
+	c.now++ // so that no later job enters a state at this moment
 	x.Flushed.Ticket = c.ensureCollection().begun
 	if r.N > 0 && !op.Wait {
 		c.refresh(t)
@@ -175,7 +176,7 @@ func (c *Core) applyFlush(op *Op, r *Reply) {
 // flushable are the states with jobs that can be flushed: all but Reserved.
 var flushable = [...]State{Ready, Delayed, Buried}
 
-// flush flushes the jobs of t in a state. There must be some.
+// flush flushes the jobs of t in a state. There must be at least one.
 func (c *Core) flush(t *tube, s State) {
 	until, l := c.now, t.listOf(s)
 	n := int(l.N)
@@ -214,7 +215,7 @@ func (c *Core) flush(t *tube, s State) {
 	}
 }
 
-// collect gives back what the next flushed jobs have taken: a part that was due at a moment.
+// collect frees the next part of the flushed jobs, which was due at a moment.
 func (c *Core) collect(due Time) {
 	q := c.collection
 	most := q.most
@@ -235,7 +236,7 @@ func (c *Core) collect(due Time) {
 		q.ended++
 		if t.flushed.lists--; t.flushed.lists == 0 {
 			t.flushed = nil
-			c.closeTube(t) // if only they kept it
+			c.closeTube(t) // if only its flushed jobs kept it
 		}
 	}
 	at := Never
@@ -245,8 +246,8 @@ func (c *Core) collect(due Time) {
 	c.timers.move(&q.timer, at)
 }
 
-// collectJob gives back what the first job of a list has taken. Its followers hear that it
-// has failed, as of one that an operator has deleted.
+// collectJob frees the first job of a list. Its followers are told that it failed, as for a job
+// that an operator deletes.
 func (c *Core) collectJob(t *tube, l *flushedList) {
 	i := l.jobs.Head
 	j := c.jobs.At(i)
@@ -266,7 +267,7 @@ func (c *Core) collectJob(t *tube, l *flushedList) {
 	c.finished(id)
 }
 
-// flushStep deletes the jobs of a list, from its head on.
+// flushStep runs a FlushStep, from the head of the list on.
 func (c *Core) flushStep(t *tube, s State, x *OperatorOp, r *Reply) {
 	for l := t.listOf(s); l.Head != 0; r.N++ {
 		i := l.Head
@@ -282,7 +283,7 @@ func (c *Core) flushStep(t *tube, s State, x *OperatorOp, r *Reply) {
 	}
 }
 
-// askFlushed reports whether the jobs that were flushed until a ticket are collected.
+// askFlushed runs an AskFlushed.
 func (c *Core) askFlushed(op *Op, r *Reply) {
 	q := c.ensureCollection()
 	if q.ended < op.Seq {
@@ -292,7 +293,7 @@ func (c *Core) askFlushed(op *Op, r *Reply) {
 	r.Commit = q.commit
 }
 
-// jobCount is how many jobs there are, without those that are over.
+// jobCount returns the number of jobs without the flushed ones.
 func (c *Core) jobCount() int {
 	if c.collection == nil {
 		return c.jobs.Len()

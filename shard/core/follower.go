@@ -24,7 +24,7 @@ type follower struct {
 	later, earlier *follower // in the client's, newest first
 }
 
-// followerListsKept lists are kept for jobs to come when nobody follows any.
+// followerListsKept is how many unused lists are kept when no job has followers.
 const followerListsKept = 1024
 
 // follow adds a submission of cl to job i.
@@ -57,8 +57,8 @@ func (c *Core) follow(cl *client, i uint32, x *submission) {
 	cl.follows = a
 }
 
-// followerOf is cl among the followers of job i, or nil. It walks both lists at once: one
-// job may have many followers, and one client follow many.
+// followerOf finds cl among the followers of job i, or returns nil. It walks the lists of the
+// job and of the client in step, since either may be long.
 func (g *submissions) followerOf(cl *client, i uint32, x *submission) *follower {
 	for a, b := g.followers[x.Followers].first, cl.follows; a != nil && b != nil; a, b = a.next, b.earlier {
 		switch {
@@ -111,8 +111,8 @@ func (c *Core) unfollowAll(x *submission) {
 	}
 }
 
-// relay sends a report to all followers of a job, and returns their number. It copies the body
-// once for all.
+// relay sends a report to all followers of a job, and returns their number. They share one copy
+// of the body.
 func (c *Core) relay(j *Job, x *submission, k RelayKind, body []byte, large Large) (told uint32) {
 	a := c.submissions.followers[x.Followers].first
 	if a == nil {
@@ -129,9 +129,8 @@ func (c *Core) relay(j *Job, x *submission, k RelayKind, body []byte, large Larg
 	return told
 }
 
-// unfollowSome ends the waits of cl, most of them at a time. It reports whether none
-// is left. A job that nobody waits for any more, and nobody wants in the
-// background, is not run; one that runs already goes on.
+// unfollowSome ends up to most follows of cl, and reports whether none is left. A job that
+// becomes unwanted ends, unless a worker runs it already.
 func (c *Core) unfollowSome(cl *client, most int) bool {
 	for ; most > 0 && cl.follows != nil; most-- {
 		i := cl.follows.job
@@ -147,19 +146,19 @@ func (c *Core) unfollowSome(cl *client, most int) bool {
 	return cl.follows == nil
 }
 
-// Mail is what shards have for one session that uses functions, besides answers: what
-// workers say about its jobs, and that a job came while it slept. Any shard adds to it
-// while owned; the session takes it out when Msg comes to its Home.
+// Mail carries notifications from shards to one session that uses functions: reports of
+// workers about its jobs, and that a job came while it slept. Any shard adds to it while owned;
+// the session empties it when Msg comes to its Home.
 type Mail struct {
-	Msg    Message // Home and Owner are the session's to set
+	Msg    Message // the session sets Home and Owner
 	head   atomic.Pointer[Relay]
-	posted atomic.Bool // Msg is under way
+	posted atomic.Bool // Msg is in flight
 	state  atomic.Uint32
 }
 
-// What Mail.state says. The session goes to sleep and wakes up; a shard tells it,
-// and once it has heard that it is told nothing more until it wakes up by asking for a
-// job, even if it says that it goes to sleep again: its protocol wants it so.
+// The values of Mail.state. The session goes to sleep and wakes up; a shard tells it of a job.
+// Once the session has heard that, shards tell it of no other job until it wakes up by asking
+// for one, even if it announces sleep again: its protocol requires that.
 const (
 	mailAwake uint32 = iota
 	mailAsleep
@@ -167,14 +166,14 @@ const (
 	mailHeard
 )
 
-// RelayKind says what a Relay tells.
+// RelayKind is the kind of a Relay.
 type RelayKind uint8
 
 // The kinds of relays. With the last three the job is over.
 const (
 	RelayData RelayKind = iota + 1
 	RelayWarning
-	RelayStatus // its body is as the worker sent it
+	RelayStatus // its body is the status as the worker sent it
 	RelayDone
 	RelayFailed // it has no body
 	RelayException
@@ -183,8 +182,8 @@ const (
 // Ends reports whether the job is over.
 func (k RelayKind) Ends() bool { return k >= RelayDone }
 
-// A Relay is one report about a job for one session that waits for it. Its bytes
-// never change, and may be another session's as well.
+// A Relay is one report about a job for one session that waits for it. Its bytes never change,
+// since several sessions may share them.
 type Relay struct {
 	Job    JobID
 	Kind   RelayKind
@@ -194,11 +193,11 @@ type Relay struct {
 	Next   *Relay
 }
 
-// Sleep makes the session one that is to be told of a job, once. It reports false
-// if it is that already, or has heard of one since it last woke up.
+// Sleep asks to be told once of a job. It reports false if the session sleeps already, or has
+// heard of a job since it last woke up.
 func (m *Mail) Sleep() bool { return m.state.CompareAndSwap(mailAwake, mailAsleep) }
 
-// Wake ends the session's sleep; whether it was told does not matter any more.
+// Wake ends the session's sleep, and clears whether it was told of a job.
 func (m *Mail) Wake() {
 	if m.state.Load() != mailAwake {
 		m.state.Store(mailAwake)
@@ -210,14 +209,14 @@ func (m *Mail) Told() bool {
 	return m.state.Load() == mailTold && m.state.CompareAndSwap(mailTold, mailHeard)
 }
 
-// tell tells a session of a job, which ends what the core takes for its sleep. It reports
-// false if it does not sleep, or was told already.
+// tell tells a sleeping session of a job. It reports false if the session does not sleep, or
+// was told already.
 func (m *Mail) tell() bool {
 	return m.state.Load() == mailAsleep && m.state.CompareAndSwap(mailAsleep, mailTold)
 }
 
-// Take takes the relays out, oldest first: in the order in which each shard added
-// them. It is for when Msg has come back; from then on Msg may be posted again.
+// Take removes and returns the relays, oldest first: in the order in which each shard added
+// them. The session calls it when Msg has come back; from then on Msg may be posted again.
 func (m *Mail) Take() *Relay {
 	m.posted.Store(false)
 	var first *Relay
@@ -229,11 +228,11 @@ func (m *Mail) Take() *Relay {
 	return first
 }
 
-// UnderWay reports whether Msg has been posted and not yet been taken.
+// UnderWay reports whether Msg is in flight: posted, and Take was not called yet.
 func (m *Mail) UnderWay() bool { return m.posted.Load() }
 
-// Add puts r in, to be taken out when Msg is next delivered. What a shard adds
-// stays in order, since it is owned meanwhile.
+// Add adds r; the session takes it when Msg is next delivered. The relays of a shard stay in
+// order, since the shard is owned meanwhile.
 func (m *Mail) Add(r *Relay) {
 	for {
 		head := m.head.Load()
@@ -244,14 +243,14 @@ func (m *Mail) Add(r *Relay) {
 	}
 }
 
-// post has m delivered once the shard is released, unless it is under way.
+// post queues m for delivery after the shard is released, unless its Msg is in flight.
 func (g *submissions) post(m *Mail) {
 	if !m.posted.Swap(true) {
 		g.mail = append(g.mail, m)
 	}
 }
 
-// takeMail appends what is to be delivered to dst.
+// takeMail appends the queued Mail to dst.
 func (g *submissions) takeMail(dst []*Mail) []*Mail {
 	dst = append(dst, g.mail...)
 	clear(g.mail)
@@ -262,8 +261,8 @@ func (g *submissions) takeMail(dst []*Mail) []*Mail {
 // HasMail reports whether there is anything for TakeMail.
 func (c *Core) HasMail() bool { return c.submissions != nil && len(c.submissions.mail) > 0 }
 
-// TakeMail appends the Mail that has something new, of sessions to which nothing was under
-// way, to dst. The caller posts it.
+// TakeMail appends the Mail with new content to dst, unless its Msg was in flight already. The
+// caller must post it.
 func (c *Core) TakeMail(dst []*Mail) []*Mail {
 	if c.submissions == nil {
 		return dst

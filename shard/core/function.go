@@ -8,15 +8,15 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A function is what a tube has besides once somebody has submitted a job to it, or works
-// for it. Such a tube stays until it is dropped, or until nobody has used it for
-// functionRest.
+// A function has the additional fields of a tube that a client has submitted to, worked for or
+// created as a function. Such a tube stays until the function is dropped, or has been unused
+// for functionRest.
 type function struct {
 	created  bool               // by OpCreateFunction
-	forgetAt Time               // when it is forgotten, if nobody uses it until then; see restFunction
-	workers  []uint32           // watches, a ring: a new worker has its turn last
+	forgetAt Time               // when it is forgotten if it stays unused; see restFunction
+	workers  []uint32           // their watches, a ring: a new worker is woken last
 	turn     int                // index in workers of the first worker to wake
-	sleepers Sleepers           // how many of them sleep
+	sleepers Sleepers           // number of sleeping workers
 	limits   [NumClasses]uint32 // as set by OpLimitFunction; zero: none
 }
 
@@ -36,7 +36,7 @@ const (
 	NumClasses
 )
 
-// lowFrom is the first priority of ClassLow. ClassHigh is what is urgent.
+// lowFrom is the first priority of ClassLow. ClassHigh is every priority below urgentBelow.
 const lowFrom = 1 << 31
 
 // ClassLast is the last priority of each class.
@@ -53,13 +53,12 @@ func ClassOf(pri uint32) int {
 	return ClassLow
 }
 
-// functionRest is how long a function is remembered that nobody uses. gearmand never
-// forgets one, so that its status shows what there was; with names made up by clients,
-// that is memory that never comes back.
+// functionRest is how long an unused function is kept. gearmand never forgets a function, so
+// its status shows all former functions. If clients invent names, that memory never comes back.
 const functionRest = 3600 * Second
 
-// restFunction schedules t, which has nothing but its name, to be forgotten after
-// functionRest, unless a client has configured it.
+// restFunction schedules the unused function t to be forgotten after functionRest, unless a
+// client has configured it.
 func (c *Core) restFunction(t *tube) {
 	f := t.function
 	if f.created || f.limits != [NumClasses]uint32{} || t.pauseUntil != 0 {
@@ -70,7 +69,7 @@ func (c *Core) restFunction(t *tube) {
 	c.timers.want(&t.timer, f.forgetAt)
 }
 
-// resting reports whether t is a function with nothing but its name.
+// resting reports whether t is a function that will be forgotten at forgetAt.
 func (t *tube) resting() bool { return t.function != nil && t.function.forgetAt != 0 }
 
 // openFunction finds or makes the function of that name.
@@ -96,7 +95,7 @@ func (t *tube) waiting() (n [NumClasses]uint64) {
 	return n
 }
 
-// add makes the holder of watch w a worker, the one that is woken last.
+// add makes the client of watch w a worker, which is woken last.
 func (f *function) add(w uint32) {
 	if f.turn == 0 {
 		f.workers = append(f.workers, w)
@@ -106,7 +105,7 @@ func (f *function) add(w uint32) {
 	f.turn++
 }
 
-// remove takes the holder of watch w out of the workers.
+// remove takes the client of watch w out of the workers.
 func (f *function) remove(w uint32) {
 	i := slices.Index(f.workers, w)
 	if i < 0 {
@@ -147,8 +146,8 @@ func (c *Core) wakeSleepers(f *function) bool {
 	return false
 }
 
-// workerLeft tells others of the jobs of t, from which a worker has gone: it may have been
-// the one that was told of them.
+// workerLeft wakes other workers of t after a worker has left: only that worker may have been
+// woken for the ready jobs.
 func (c *Core) workerLeft(t *tube) {
 	if c.submissions.opts.Wakeup > 0 && t.readyPos != 0 {
 		c.wakeSleepers(t.function)
@@ -166,7 +165,7 @@ func (c *Core) register(op *Op, r *Reply) {
 			return
 		}
 		t.function.add(cl.watches.list[len(cl.watches.list)-1])
-		t.function.sleepers.Add(int32(op.N)) // now: the next job that comes looks for sleepers
+		t.function.sleepers.Add(int32(op.N)) // before the next job looks for sleepers
 		r.N = 1
 	}
 	cl.setTimeout(t, op.Function.Timeout)
@@ -174,7 +173,7 @@ func (c *Core) register(op *Op, r *Reply) {
 	r.Tube, r.Face, r.Mirror = t.id, t.Face, c.mirrorOf(t)
 }
 
-// setTimeout has jobs that cl grabs from t run out after d; zero: never.
+// setTimeout makes jobs that cl grabs from t run out after d; zero: never.
 func (cl *client) setTimeout(t *tube, d Time) {
 	if d == 0 {
 		delete(cl.timeouts, t.id)
@@ -186,8 +185,8 @@ func (cl *client) setTimeout(t *tube, d Time) {
 	cl.timeouts[t.id] = d
 }
 
-// grab takes the best job of a function for one of its workers. Its unique id and reducer
-// go with it; a job that was put has none.
+// grab takes the best job of a function for a worker, with its unique id and reducer; a job
+// that was put has none.
 func (c *Core) grab(op *Op, r *Reply) {
 	cl, t := c.clientAt(op.Client), c.tubeAt(op.Tube)
 	switch {
@@ -210,8 +209,8 @@ func (c *Core) grab(op *Op, r *Reply) {
 	}
 }
 
-// unregister ends what register began: the jobs of the function that the client runs lose
-// their worker. A bounded number of its jobs is looked at in a visit.
+// unregister runs an Unregister: the jobs of the function that the client runs lose their
+// worker. A visit looks at a bounded number of the client's jobs.
 func (c *Core) unregister(op *Op, r *Reply) {
 	cl, left := c.clientAt(op.Client), &op.Function.Cursor
 	if op.Tube == 0 {
@@ -234,7 +233,7 @@ func (c *Core) unregister(op *Op, r *Reply) {
 		j := c.jobs.At(i)
 		if j.Tube != op.Tube {
 			cl.held.Remove(c.jobs, i, j)
-			cl.held.pushBack(c.jobs, i, j) // after one round the order is the same again
+			cl.held.pushBack(c.jobs, i, j) // after one round the old order is restored
 			continue
 		}
 		t := c.tubeAt(op.Tube)
@@ -259,8 +258,8 @@ func (c *Core) drop(name []byte) Status {
 	return StatusOK
 }
 
-// functions lists what is a function, or has jobs. It looks at a bounded number of tubes a
-// visit.
+// functions lists the functions, and the tubes with jobs. A visit looks at a bounded number of
+// tubes.
 func (c *Core) functions(x *FunctionOp, r *Reply) {
 	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
 		if n == boundedMax {
@@ -276,14 +275,14 @@ func (c *Core) functions(x *FunctionOp, r *Reply) {
 	}
 }
 
-// Sleepers counts the sleeping workers of a function. Sessions count themselves,
-// so that a job that comes while nobody sleeps costs one look.
+// Sleepers counts the sleeping workers of a function. Sessions update it, so that a new job
+// costs only one atomic load while no worker sleeps.
 type Sleepers struct {
 	n atomic.Int32
 }
 
-// Add counts n more sleepers, or fewer.
+// Add adds n sleepers; n may be negative.
 func (s *Sleepers) Add(n int32) { s.n.Add(n) }
 
-// Count is how many there are.
+// Count returns the number of sleepers.
 func (s *Sleepers) Count() int { return int(s.n.Load()) }

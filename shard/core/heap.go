@@ -6,9 +6,9 @@ import (
 	"polystalk/shard/slab"
 )
 
-// heapChunk entries make one block of a Heap. Blocks, because a slice that
-// doubles copies a hundred megabytes at ten million jobs, and keeps them. The first block is
-// in the Heap itself: most heaps have no other, and each look at one goes a step less far.
+// heapChunk is how many entries are in one block of a Heap. A single slice that doubles would
+// copy a hundred megabytes at ten million jobs, and never give them back. The first block is a
+// field of the Heap: most heaps have no other, and access to it needs one load less.
 const (
 	heapShift = 10
 	heapChunk = 1 << heapShift
@@ -17,8 +17,8 @@ const (
 
 // An entry orders by (b, a), then by job id.
 //
-//	ready:     b = priority, a = id; of a job that was sent to the tail, the id
-//	           of the last job then, and Job.Client is its turn behind that one
+//	ready:     b = priority, a = id. For a job that was sent to the tail, a is the
+//	           highest id at that time, and Job.Client is its turn behind that id
 //	deadlines: b = 0,        a = deadline
 type entry struct {
 	A   uint64
@@ -26,15 +26,15 @@ type entry struct {
 	Job uint32
 }
 
-// A Heap is a 4-ary heap of jobs with their keys beside them; each record
-// knows its position, so any job leaves in O(log n).
+// A Heap is a 4-ary heap of entries with the keys of jobs. Each job's record has its position,
+// so any job can be removed in O(log n).
 type Heap struct {
 	N     int
 	first []entry    // the first block, or its beginning while there is no other
-	more  *[][]entry // those behind it; nil: none
+	more  *[][]entry // the later blocks; nil: none
 }
 
-// At is the entry at a position below n.
+// At is the entry at a position below N.
 func (h *Heap) At(i int) *entry {
 	if uint(i) < uint(len(h.first)) {
 		return &h.first[i]
@@ -144,12 +144,12 @@ func (h *Heap) down(jobs *slab.Pool[Job], i int, e entry) {
 	jobs.At(e.Job).Pos = uint32(i)
 }
 
-// First calls show for the jobs in the order of their keys, the smallest first, until show
-// reports false. It changes nothing; it takes a few steps a job, and room in front for as
-// many positions, which it returns to be given to it again.
+// First calls show for jobs in the order of their keys, the smallest first, until show
+// reports false. It does not change the heap, and takes O(log n) steps for the n-th job. It
+// uses the memory of front, and returns it for the next call.
 func (h *Heap) First(jobs *slab.Pool[Job], front []uint32, show func(i uint32) bool) []uint32 {
-	// front is a binary heap of the candidates for the next position: their parents have been
-	// shown.
+	// front is a binary heap of the candidates for the next job: the positions with a parent
+	// that was shown.
 	front = front[:0]
 	less := func(x, y int) bool { return h.At(int(front[x])).less(jobs, h.At(int(front[y]))) }
 	if h.N > 0 {
@@ -206,10 +206,9 @@ func (h *Heap) addRoom() {
 	}
 }
 
-// shrink gives memory back late, so that a queue that swings around a border
-// does not allocate: the last block when half of the one before is empty too,
-// and the first by quarters when it is 15/16 empty, since many tubes may have
-// had their rush once.
+// shrink gives memory back late, so that a queue with a size around a block's border does not
+// allocate. It frees the last block when half of the block before is empty too. It shrinks the
+// first block to a quarter when it is 15/16 empty, since many tubes may have been large once.
 func (h *Heap) shrink() {
 	switch n := len(h.first); {
 	case h.more != nil:

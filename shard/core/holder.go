@@ -6,19 +6,19 @@ type Holder struct {
 	Client ClientID
 	Conn   uint64
 
-	Known   bool   // that connection's client is there; else what follows is zero
+	Known   bool   // the client exists; else the next fields are zero
 	Held    uint32 // jobs that it has reserved
-	Oldest  Time   // how long the first of them has been so
-	Waits   bool   // for a job to reserve
-	Follows bool   // it wants to hear of submitted jobs that have not ended
+	Oldest  Time   // how long the oldest of them has been reserved
+	Waits   bool   // it waits for a job to reserve
+	Follows bool   // it waits for results of submitted jobs
 }
 
-// holdersMax clients are looked at in a visit.
+// holdersMax is how many clients a visit looks up.
 const holdersMax = 256
 
-// ListHeld appends the jobs that a client of a connection has reserved and x.Filter wants to
-// x.Jobs, in the order in which it has reserved them, from x.Cursor on. StatusNotFound: the
-// client is not, or no longer, that connection's.
+// ListHeld appends the jobs that a client has reserved and that match x.Filter to x.Jobs, in
+// the order of reservation, from x.Cursor on. StatusNotFound: conn has no such client, or no
+// longer.
 func (o *Op) ListHeld(client ClientID, conn uint64, x *OperatorOp) {
 	o.onOperator(opHeld, nil, x)
 	o.N, o.Seq = uint32(client), conn
@@ -27,7 +27,7 @@ func (o *Op) ListHeld(client ClientID, conn uint64, x *OperatorOp) {
 // AskHolders fills in x.Holders, from x.Cursor on.
 func (o *Op) AskHolders(x *OperatorOp) { o.onOperator(opAskHolders, nil, x) }
 
-// clientOfConn is the client of a handle, nil unless it is that connection's.
+// clientOfConn returns the client of a handle, or nil if it is not the client of conn.
 func (c *Core) clientOfConn(id ClientID, conn uint64) *client {
 	if int(id) >= len(c.clients) || c.clients[id] == nil || c.clients[id].conn != conn {
 		return nil
@@ -35,7 +35,7 @@ func (c *Core) clientOfConn(id ClientID, conn uint64) *client {
 	return c.clients[id]
 }
 
-// listHeld appends the next jobs of one client.
+// listHeld runs a ListHeld.
 func (c *Core) listHeld(op *Op, r *Reply) {
 	cl := c.clientOfConn(ClientID(op.N), op.Seq)
 	if cl == nil {
@@ -48,7 +48,7 @@ func (c *Core) listHeld(op *Op, r *Reply) {
 	}
 }
 
-// askHolders tells of the next clients.
+// askHolders runs an AskHolders.
 func (c *Core) askHolders(x *OperatorOp, r *Reply) {
 	end := min(x.Cursor.At+holdersMax, uint64(len(x.Holders)))
 	for ; x.Cursor.At < end; x.Cursor.At++ {

@@ -4,15 +4,15 @@ import (
 	"polystalk/shard/slab"
 )
 
-// idChunk bucket heads make one block of an IDTable.
+// idChunk is how many bucket heads are in one block of an idTable.
 const (
 	idShift = 9
 	idChunk = 1 << idShift
 )
 
-// An idTable finds a core's jobs by id: linear hashing, chained through the job
-// records. It splits one bucket per insert, merges two per remove, so it never
-// stops to rehash, and it shrinks as jobs go.
+// An idTable finds a core's jobs by id: linear hashing, chained through the job records. An
+// insert splits at most one bucket and a remove merges at most two, so the table never pauses
+// to rehash everything, and it shrinks as jobs end.
 type idTable struct {
 	chunks [][]uint32
 	N      int    // jobs
@@ -23,9 +23,9 @@ type idTable struct {
 // idTableMin is how many buckets an empty table has.
 const idTableMin = 64
 
-// idHash leaves up to 64 neighbours neighbours: what was put together is found in
-// the same cache lines, also when the table grows or shrinks. Every n-th id, which
-// is what one of n shards has, is spread as well.
+// idHash keeps blocks of 64 successive ids together: jobs that were put together are found in
+// the same cache lines, also after the table grows or shrinks. It also spreads every n-th id,
+// which is the usual case for one of n shards.
 func idHash(id JobID) uint64 {
 	return uint64(id)>>6*0x9E3779B97F4A7C15>>20 + uint64(id)&63
 }
@@ -40,8 +40,8 @@ func (t *idTable) Init() {
 // head is where the chain of a bucket begins.
 func (t *idTable) head(b uint64) *uint32 { return &t.chunks[b>>idShift][b&(idChunk-1)] }
 
-// bucket is the bucket of an id: those that are not there yet are part of the one that
-// they will be split from.
+// bucket returns the bucket of an id. The jobs of a bucket that does not exist yet are in the
+// bucket from which it will be split.
 func (t *idTable) bucket(id JobID) uint64 {
 	h := idHash(id)
 	b := h & t.Mask
@@ -51,7 +51,7 @@ func (t *idTable) bucket(id JobID) uint64 {
 	return b
 }
 
-// find is the record with that id, or zero and nil.
+// find returns the record with that id, or zero and nil.
 func (t *idTable) find(jobs *slab.Pool[Job], id JobID) (uint32, *Job) {
 	for i := *t.head(t.bucket(id)); i != 0; {
 		j := jobs.At(i)
@@ -85,8 +85,8 @@ func (t *idTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
 		j.Hash = 0
 		t.N--
 	}
-	// Two merges a removal: with one, the table would lag behind a drain and
-	// end half as large as it began.
+	// There are two merges per removal. With one, a table that is drained would end half as
+	// large as it began.
 	for range 2 {
 		if t.N < t.Size/2 && t.Size > idTableMin {
 			t.merge(jobs)
@@ -95,7 +95,7 @@ func (t *idTable) Remove(jobs *slab.Pool[Job], i uint32, j *Job) (was bool) {
 	return was
 }
 
-// split adds one bucket and moves into it what belongs there.
+// split adds one bucket and moves its jobs into it.
 func (t *idTable) split(jobs *slab.Pool[Job]) {
 	b := uint64(t.Size)
 	if c := int(b >> idShift); c == len(t.chunks) {

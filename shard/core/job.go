@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// countIn notes that j, which is new, is one of t's.
+// countIn adds the new job j to t and its counters.
 func (c *Core) countIn(t *tube, j *Job) {
 	j.Tube = t.id
 	t.jobs++
 	t.bytes += uint64(j.Size)
 }
 
-// countOut notes that j is to be gone.
+// countOut subtracts j, which is about to end, from the counters of t.
 func (c *Core) countOut(t *tube, j *Job) {
 	t.jobs--
 	t.bytes -= uint64(j.Size)
 }
 
-// newJob makes a record and stores the body. It returns 0 when memory for
-// either cannot be had; nothing is left behind then.
+// newJob makes a record and stores the body. Without memory for both it returns 0 and changes
+// nothing.
 func (c *Core) newJob(op *Op) (uint32, *Job) {
 	i, j := c.jobs.Alloc()
 	if i == 0 {
@@ -57,7 +57,7 @@ func (c *Core) freeJob(i uint32, j *Job) {
 	c.jobs.Free(i)
 }
 
-// freeBody forgets a job's body. Replies that share a large one still may.
+// freeBody forgets a job's body. Replies that share a large body keep it.
 func (c *Core) freeBody(j *Job) {
 	if j.Flags&flagLarge == 0 {
 		c.bodies.Free(j.Body, int(j.Size))
@@ -100,7 +100,7 @@ func (c *Core) replyJob(r *Reply, s Status, j *Job) {
 	}
 }
 
-// countClass counts n ready jobs of a priority more. enterReady and leaveReady do the same in
+// countClass adds n to the ready jobs of a priority's class. enterReady and leaveReady do it in
 // place: a call, even an inlined one, costs them several nanoseconds.
 func (c *Core) countClass(t *tube, pri uint32, n int32) {
 	switch {
@@ -112,7 +112,7 @@ func (c *Core) countClass(t *tube, pri uint32, n int32) {
 	}
 }
 
-// countDelayed counts n delayed jobs of a priority more.
+// countDelayed adds n to the delayed jobs of a priority's class.
 func (t *tube) countDelayed(pri uint32, n int32) {
 	switch {
 	case pri < urgentBelow:
@@ -122,18 +122,17 @@ func (t *tube) countDelayed(pri uint32, n int32) {
 	}
 }
 
-// The functions enter… and leave… move a job into its container and out of it, and keep
-// every counter; nothing else touches a job's state. Between a leave and the next enter
-// the job is nowhere: an enter of a job that is somewhere panics, and so does a leave of
-// one that is somewhere else.
+// The functions enter… and leave… move a job into a container and out of it, and update all
+// counters; other code must not change a job's state. Between a leave and the next enter the
+// job's state is Nowhere. A function panics if the job is not in the expected state.
 
-// enterReady makes a job ready in the place that its priority and id give it.
+// enterReady makes a job ready, ordered by its priority and id.
 func (c *Core) enterReady(t *tube, i uint32, j *Job) {
 	c.enterReadyAt(t, i, j, c.now, j.ID, 0)
 }
 
 // enterReadyAt makes a job ready behind the job with id behind, and behind the jobs that were
-// put there with a lower turn; see Entry. It counts as ready since the given moment, which is
+// put there with a lower turn; see entry. It counts as ready since the given moment, which is
 // not before the moment of the last job in the list: the list is in order.
 func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID, turn uint32) {
 	j.mustBe(Nowhere)
@@ -153,7 +152,7 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID,
 	c.refresh(t)
 }
 
-// leaveReady takes a ready job out. The tube's mirror is the caller's to publish.
+// leaveReady takes a ready job out. The caller must publish the tube's mirror.
 func (c *Core) leaveReady(t *tube, i uint32, j *Job) {
 	j.mustBe(Ready)
 	t.ready.Remove(c.jobs, int(j.Pos))
@@ -188,8 +187,8 @@ func (c *Core) enterDelayed(t *tube, i uint32, j *Job, until Time) {
 	c.timers.want(&t.timer, until)
 }
 
-// leaveDelayed takes a delayed job out. The tube's timer stays as it is: it will find
-// nothing to do, and move on.
+// leaveDelayed takes a delayed job out. The tube's timer is not changed: if it fires too early,
+// it finds nothing to do and moves to the next moment.
 func (c *Core) leaveDelayed(t *tube, i uint32, j *Job) {
 	j.mustBe(Delayed)
 	t.delay.Remove(c.jobs, int(j.Pos))
@@ -235,7 +234,7 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *Job) {
 func (c *Core) enterBuried(t *tube, i uint32, j *Job) {
 	j.mustBe(Nowhere)
 	j.State = Buried
-	// No two at the same moment: a replay sorts by it.
+	// No two jobs have the same moment, since a replay sorts by it.
 	c.buriedAt = max(c.now, c.buriedAt+1)
 	j.Since = c.buriedAt
 	j.Buries++
@@ -251,7 +250,7 @@ func (c *Core) leaveBuried(t *tube, i uint32, j *Job) {
 	c.counts.Buried--
 }
 
-// leave takes a job out of wherever it is.
+// leave takes a job out of its container.
 func (c *Core) leave(t *tube, i uint32, j *Job) {
 	switch j.State {
 	case Ready:

@@ -37,20 +37,20 @@ func (s State) String() string {
 //	Reserved  its client's heap by (deadline, id), and a list
 //	Buried    a list
 //
-// Since is when the job entered its state, and all lists are in the order of that. A
-// moment to come, at which a delay or a reservation ends, is in the heap's Entry only.
+// Since is when the job entered its state, and all lists are in the order of Since. The moment
+// at which a delay or a reservation ends is only in the heap's entry.
 // Source of the states: beanstalkd doc/protocol.txt.
 type Job struct {
 	ID              JobID
 	Created         Time
 	Since           Time
-	Body            uint32 // slab reference; or a place in LargeBodies, for a large one
+	Body            uint32 // slab reference, or for a large body its place in largeBodies
 	Size            uint32 // bytes of the body
 	Pri             uint32
 	Delay           uint32 // seconds, as last set
 	ttrOrSubmission uint32 // see TTR and Submission
 	Tube            TubeID
-	Client          ClientID // the client that reserved it; while it is Ready, its turn: see Entry
+	Client          ClientID // the client that reserved it; while it is Ready, its turn: see entry
 	Prev            uint32   // list links; a job is in one list at most
 	Next            uint32
 	Pos             uint32 // index in its heap
@@ -67,42 +67,42 @@ type Job struct {
 	commitLow  uint32
 }
 
-// Flags say what else a job is.
+// Flags are further properties of a job.
 type Flags uint8
 
 // The flags.
 const (
 	flagLarge     Flags = 1 << iota // its body is too large for a slab
-	flagSubmitted                   // it was submitted, not put: there is a Submission
+	flagSubmitted                   // it was submitted, not put: it has a submission
 )
 
 // isSubmitted reports whether the job was submitted to a function, not put.
 func (j *Job) isSubmitted() bool { return j.Flags&flagSubmitted != 0 }
 
-// ttr is the time to run, in seconds, of a job that was put. It shares its place with
-// submission, since a submitted job has no time to run of its own.
+// ttr is the time to run, in seconds, of a job that was put. It shares its field with
+// submission, since a submitted job has no time to run.
 func (j *Job) ttr() uint32 { return j.ttrOrSubmission }
 
-// setTTR says how long a job that was put may run, in seconds.
+// setTTR sets the time to run, in seconds, of a job that was put.
 func (j *Job) setTTR(seconds uint32) { j.ttrOrSubmission = seconds }
 
-// submission is the index of a submitted job's Submission.
+// submission is the index of a submitted job's submission record.
 func (j *Job) submission() uint32 { return j.ttrOrSubmission }
 
-// submit makes the job a submitted one, with the Submission of that index.
+// submit makes the job a submitted one, with the submission record of that index.
 func (j *Job) submit(index uint32) {
 	j.Flags |= flagSubmitted
 	j.ttrOrSubmission = index
 }
 
-// mustBe panics unless the job is where its caller supposes it.
+// mustBe panics unless the job is in state s.
 func (j *Job) mustBe(s State) {
 	if j.State != s {
 		j.isElsewhere(s)
 	}
 }
 
-// isElsewhere panics, and says where the job is.
+// isElsewhere panics with the state of the job, which is not s.
 //
 //go:noinline
 func (j *Job) isElsewhere(s State) {
@@ -112,8 +112,8 @@ func (j *Job) isElsewhere(s State) {
 // Commit is the number under which the job's last full record is durable.
 func (j *Job) Commit() uint64 { return uint64(j.commitHigh)<<32 | uint64(j.commitLow) }
 
-// setCommit notes that number; 48 bits are enough for a thousand commits a second over
-// thousands of years.
+// setCommit sets Commit; 48 bits are enough for a thousand commits a second over thousands of
+// years.
 func (j *Job) setCommit(n uint64) {
 	j.commitLow, j.commitHigh = uint32(n), uint16(n>>32)
 }

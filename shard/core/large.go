@@ -79,11 +79,11 @@ func (b *largeBodies) Put(body Large) uint32 {
 // At is the body at a place.
 func (b *largeBodies) At(i uint32) Large { return b.Bodies[i] }
 
-// Number tells the body at a place from every other that there ever was, also at that place:
-// without a look at what may be a gigabyte. A process numbers them from one again.
+// Number returns a number that no other large body of this process has, now or before. So two
+// bodies can be compared without reading a gigabyte.
 func (b *largeBodies) Number(i uint32) uint64 { return b.numbers[i] }
 
-// Remove forgets a body, and returns it: replies that share it still may.
+// Remove forgets a body, and returns it. Replies that share the body may still use it.
 func (b *largeBodies) Remove(i uint32) Large {
 	body := b.Bodies[i]
 	if body == nil {

@@ -24,8 +24,7 @@ func (l *List) pushBack(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N++
 }
 
-// pushBehind adds job i, which is j and in no list, behind job before, which is in l; zero: as
-// the first.
+// pushBehind adds job i, which is j and in no list, behind job before of l; zero: at the front.
 func (l *List) pushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
 	if before == l.Tail {
 		l.pushBack(jobs, i, j)
@@ -41,8 +40,8 @@ func (l *List) pushBehind(jobs *slab.Pool[Job], before, i uint32, j *Job) {
 	l.N++
 }
 
-// Remove takes out j, the job i, which is in l. It panics if the links show that it is not: it
-// is the only job of another list, or in none.
+// Remove takes job i, which is j, out of l. It panics if the links show that the job is not in
+// l: it is in no list, or it is the first or the last of another.
 func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
 	prev, next := j.Prev, j.Next
 	if prev != 0 {
@@ -65,11 +64,11 @@ func (l *List) Remove(jobs *slab.Pool[Job], i uint32, j *Job) {
 	l.N--
 }
 
-// sort sorts the jobs by Since, and is stable. It merges the runs that are in order already,
-// which are few in a list that was read from a journal, and takes no memory.
+// sort sorts the jobs by Since; it is stable, and allocates nothing. It merges runs that are in
+// order already. A list from a journal has few runs.
 func (l *List) sort(jobs *slab.Pool[Job]) {
-	// Runs to be merged, linked by Next only: at k is one of 2^k runs, which come before
-	// those at lower places.
+	// Sorted runs, linked only by Next. runs[k] was merged from 2^k runs, which come before the
+	// runs at lower indexes.
 	var runs [33]uint32
 	for i := l.Head; i != 0; {
 		run := i
@@ -100,7 +99,7 @@ func (l *List) sort(jobs *slab.Pool[Job]) {
 	}
 }
 
-// merge makes one run of two. Jobs of a come first where the moments are equal.
+// merge makes one run of two. Of jobs with the same moment, those in a come first.
 func merge(jobs *slab.Pool[Job], a, b uint32) (first uint32) {
 	last := &first
 	for a != 0 && b != 0 {

@@ -4,42 +4,40 @@ import (
 	"fmt"
 )
 
-// To move a job to another tube, which is another core's as a rule, takes three visits. The
-// first takes the job: nobody gets it any more. The second puts a copy into the other tube.
-// Once that is durable the third drops what was taken; or it puts it back, if there was no
-// place for the copy.
+// A move of a job to another tube, which usually belongs to another core, takes three visits.
+// The first takes the job, so no client can get it. The second puts a copy into the other tube.
+// The third drops the taken job once the copy is durable, or puts it back if there was no room
+// for the copy.
 //
-// It is simpler to put the copy first, hidden, and then to delete the job if nothing has
-// happened to it. But then a worker may be given the job and delete it in between, and is
-// told that it is deleted; and a crash before the end of the copy is durable brings the job
-// back under another id. A job that is taken cannot be deleted, so nothing that was
-// acknowledged is undone: a crash leaves the job, the copy, or both. Nor is a job given a new
-// tube where it is, though both were here: then its id would stay or not, as the names of the
-// tubes happen to be hashed.
+// It would be simpler to put a hidden copy first, and to delete the job if it has not changed.
+// But a worker may delete the job in between and get an acknowledgment. If the server crashes
+// before the end of the copy is durable, that job comes back under another id. A taken job
+// cannot be deleted, so no acknowledged delete is undone: a crash leaves the job, the copy, or
+// both. A move within one core also makes a copy: otherwise the hashes of the tubes' names
+// would decide whether a job keeps its id.
 //
-// To all other clients a taken job is reserved by another client: in statistics, and in the
-// answers to commands that name it. But it belongs to no client: Client is zero, it is in none
-// of the client's counters or the tube's flow, and a journal does not know it, also a journal
-// that copies the job meanwhile. The operator that took it must end that in any case: nothing
-// here does.
+// To all other clients a taken job looks reserved by another client, in statistics and in
+// replies. But it belongs to no client: Client is zero, it is in no counter of a client and not
+// in the tube's flow, and records show its old state. The operator that took it must put it
+// back or drop it in any case: the core never does.
 
-// A moving job is one that was taken, and how it was. Since is in the job as it was.
+// moving is the state of a taken job before it was taken. The job keeps its Since.
 type moving struct {
 	was  State
-	turn ClientID // of a ready one; see Entry
-	at   uint64   // of its Entry: of a delayed one, when it is due
-	// The jobs next to it in its list, or what a search for its place has found instead; zero:
+	turn ClientID // of a ready job; see entry
+	at   uint64   // A of its entry: for a delayed job, when it is due
+	// The jobs next to it in its list, or the point where a search for its place stopped; zero:
 	// none.
 	before, behind JobID
 }
 
-// takenMost bytes of bodies are copied in a visit, or one body.
+// takenMost is how many bytes of bodies a visit copies, if it copies more than one body.
 const takenMost = 256 << 10
 
-// isTaken reports whether an operator has taken j, to move it.
+// isTaken reports whether an operator has taken j for a move.
 func isTaken(j *Job) bool { return j.State == Reserved && j.Client == 0 }
 
-// actMoving does one of the verbs of a move to a job.
+// actMoving applies a verb of a move to a job.
 func (c *Core) actMoving(t *tube, i uint32, j *Job, op *Op) Status {
 	taken := isTaken(j)
 	switch v := op.Operator.Act.Verb; {
@@ -62,8 +60,8 @@ func (c *Core) actMoving(t *tube, i uint32, j *Job, op *Op) Status {
 	return StatusUnfit
 }
 
-// read appends a job with its body to the rows, and takes it if it is to be moved. One that
-// is taken already, for which somebody else wants a copy, is told of as it was.
+// read appends a job with its body to the rows, and takes it for VerbTake. A job that another
+// operation has already taken is shown in its old state.
 func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 	x := op.Operator
 	takes := x.Act.Verb == VerbTake
@@ -71,7 +69,7 @@ func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 		s := c.submissionOf(j)
 		switch {
 		case takes && s.Followers != 0:
-			return StatusAwaited // by its id, which would end without a result
+			return StatusAwaited // the followers of its id would never get a result
 		case s.ReducerLen > 0:
 			return StatusUnfit // a job that was put has none
 		}
@@ -102,7 +100,7 @@ func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 	return StatusOK
 }
 
-// take takes a job that nobody has.
+// take takes a job that is not reserved.
 func (c *Core) take(t *tube, i uint32, j *Job) {
 	m := moving{was: j.State, turn: j.Client}
 	switch j.State {
@@ -127,7 +125,7 @@ func (c *Core) take(t *tube, i uint32, j *Job) {
 	c.moving[j.ID] = m
 }
 
-// leaveTaken ends that j is taken.
+// leaveTaken takes j out of the taken jobs.
 func (c *Core) leaveTaken(t *tube, j *Job) {
 	if _, ok := c.moving[j.ID]; !ok || !isTaken(j) {
 		panic(fmt.Sprintf("core: job %d of tube %q is %s, of client %d, and is said to be taken", j.ID, t.name, j.State, j.Client))
@@ -140,8 +138,8 @@ func (c *Core) leaveTaken(t *tube, j *Job) {
 	c.counts.Reserved--
 }
 
-// putBack brings a job that was taken to where it was: a delayed one that is due by now too,
-// and the timer of its tube finds it there. StatusMore: its place was not found yet.
+// putBack returns a taken job to its old place. A delayed job returns to it even if it is due:
+// the timer of its tube makes it ready. StatusMore: its place is not found yet.
 func (c *Core) putBack(t *tube, i uint32, j *Job, x *OperatorOp) Status {
 	m := c.moving[j.ID]
 	l := t.listOf(m.was)
@@ -174,9 +172,9 @@ func (c *Core) putBack(t *tube, i uint32, j *Job, x *OperatorOp) Status {
 	return StatusOK
 }
 
-// placeOf finds the job of l behind which j has its place, zero being the front. It looks
-// where j was, and if those have gone that it was between, from that end of the list which is
-// nearer. Not ok: the work is spent; m says where to go on.
+// placeOf finds the job of l behind which j has its place; zero is the front. It starts at the
+// old neighbors of j or, if both have left, at the nearer end of the list. Not ok: the work of
+// the visit is done, and m says where to continue.
 func (c *Core) placeOf(l *List, j *Job, m *moving, work *int) (before uint32, ok bool) {
 	there := func(id JobID) (uint32, *Job) {
 		i, o, _ := c.find(id)
@@ -185,7 +183,7 @@ func (c *Core) placeOf(l *List, j *Job, m *moving, work *int) (before uint32, ok
 		}
 		return i, o
 	}
-	back := false // from the job at before on to the front
+	back := false // search from the job at before towards the front
 	if i, o := there(m.before); i != 0 && o.Since <= j.Since {
 		before = i
 	} else if i, o := there(m.behind); i != 0 && o.Since >= j.Since {
@@ -223,7 +221,7 @@ func (c *Core) placeOf(l *List, j *Job, m *moving, work *int) (before uint32, ok
 	return 0, false
 }
 
-// putCopies puts copies of the jobs in the rows.
+// putCopies runs a PutCopies.
 func (c *Core) putCopies(op *Op, r *Reply) {
 	x := op.Operator
 	t := c.openTube(op.Name)
@@ -252,13 +250,13 @@ func (c *Core) putCopies(op *Op, r *Reply) {
 	c.closeTube(t)
 }
 
-// arrive counts jobs that come to a tube or leave it without a put or a delete.
+// arrive counts n jobs that enter a tube without a put; n is negative for jobs that leave.
 func (c *Core) arrive(t *tube, n int32) {
 	t.arrived += n
 	c.sums.arrived += int64(n)
 }
 
-// enterCopy brings a new job into the state of another one, as that was at a moment.
+// enterCopy gives a new job the state that another job had at the moment seen.
 func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
 	j.Created = min(c.now, seen-max(0, from.Age))
 	j.Pri, j.Delay = from.Pri, from.Delay

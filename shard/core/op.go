@@ -9,8 +9,8 @@ import (
 // opKind says what an Op asks for.
 type opKind uint8
 
-// The operations on tubes and jobs. What each does, reads and answers stands at the
-// method of Op that makes it. Those on functions are in op_function.go.
+// The operations on tubes and jobs. The method of Op that makes an operation documents it.
+// Operations on functions are in op_function.go.
 const (
 	OpNone opKind = iota
 
@@ -45,22 +45,22 @@ const (
 	functionKinds // the kinds of op_function.go begin here
 )
 
-// Op is one operation on one core. It is made by the method that has the operation's
-// name, which sets every field that the operation reads but for those that it says are the
-// caller's; what other fields hold does not matter then, so one Op may serve many operations,
-// of many sessions. Conn is always the caller's.
+// Op is one operation on one core. The method with the name of the operation makes it, and
+// sets every field that the operation reads, except the fields that its comment leaves to the
+// caller. Other fields are ignored, so one Op may serve many operations of many sessions. The
+// caller always sets Conn.
 //
 // The slices that a method takes are only read during Apply, except Large: the core keeps
-// it, and the caller must not write to it again. Of bodies, Large is for those longer than
-// slab.MaxSize, and Body for the others; one of the two is nil.
+// it, and the caller must not write to it again. A body longer than slab.MaxSize is in Large,
+// and any other in Body; one of the two is nil.
 //
-// All operations answer StatusOK or what their method names, and StatusNotFound if the
-// job or the tube that they name does not exist.
+// An operation answers StatusOK or a status that its method names, and StatusNotFound if the
+// job or tube does not exist.
 type Op struct {
 	Kind       opKind
 	Kicked     kicked // by an earlier visit of this kick
 	Wait       bool
-	Multi      bool     // it concerns other shards too: ask the Waiter's Guard
+	Multi      bool     // it is part of a reserve over several shards: ask the Waiter's Guard
 	Mirror     bool     // answer the tube's Mirror
 	Client     ClientID // zero: none, or a new one where the method says so
 	Tube       TubeID
@@ -79,23 +79,23 @@ type Op struct {
 	Conn       uint64 // number of the caller's connection, for a new client; zero: none
 	Figures
 
-	// Function is the rest of an operation on functions. It belongs to the session, which
-	// sets it before it calls the method of such an operation; no other reads it.
+	// Function has the further fields of operations on functions; others do not read it. It
+	// belongs to the session, which must set it before it calls the method of the operation.
 	Function *FunctionOp
 
-	// Operator is the rest of an operation of an operator.
+	// Operator has the further fields of an operator's operations.
 	Operator *OperatorOp
 }
 
-// Figures are where those go that an operation is asked for, of the kind that its method names.
+// Figures points to the results of a stats operation; its method names the field that is used.
 type Figures struct {
 	JobStats  *JobStats
 	TubeStats *TubeStats
 	Counts    *Counts
 }
 
-// set begins an operation. It sets or clears Name, Body and Large: Keep would copy what an
-// earlier operation left there, and the collector keep it.
+// set begins an operation. It always sets Name, Body and Large: otherwise Keep would copy the
+// slices of an earlier operation, and the collector could not free them.
 func (o *Op) set(k opKind, c ClientID, name, body []byte, large Large) {
 	o.Kind, o.Client = k, c
 	o.Name, o.Body, o.Large = name, body, large
@@ -109,21 +109,21 @@ func (o *Op) Join(name []byte, w *Waiter) {
 	o.Waiter, o.Mirror = w, false
 }
 
-// Use uses the tube, made if need be, and after that lets go of the one that was used
-// before, unless old is zero. Reply: Tube, Face.
+// Use uses the tube, which is made if need be, and then ends the use of the tube old; zero:
+// there is none. Reply: Tube, Face.
 func (o *Op) Use(name []byte, old TubeID) {
 	o.set(OpUse, 0, name, nil, nil)
 	o.Tube = old
 }
 
-// Unuse lets go of the used tube; zero: there is none.
+// Unuse ends the use of a tube; zero: there is none.
 func (o *Op) Unuse(t TubeID) {
 	o.set(OpUnuse, 0, nil, nil, nil)
 	o.Tube = t
 }
 
-// Watch adds the tube, which is made if need be, to the watch list of c. The caller knows that
-// it is not on the list yet. If c is zero, it makes a client with the Waiter w as for Join.
+// Watch adds the tube, which is made if need be, to the watch list of c. It must not be on the
+// list yet. If c is zero, Watch makes a client with the Waiter w as for Join.
 // mirror asks for the tube's Mirror as well. Reply: Client, Tube, Face, Mirror.
 // StatusOutOfMemory.
 func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
@@ -144,12 +144,12 @@ func (o *Op) Ignore(c ClientID, t TubeID) {
 	o.Tube = t
 }
 
-// ReturnJobs ends the wait of c and makes its reserved jobs ready again, a bounded number
-// a visit: StatusMore asks for the same once more.
+// ReturnJobs ends the wait of c and makes its reserved jobs ready again, a bounded number per
+// visit: after StatusMore the caller repeats the operation.
 func (o *Op) ReturnJobs(c ClientID) { o.set(OpReturn, c, nil, nil, nil) }
 
-// Close forgets c, unless that is zero: it no longer waits, its reserved jobs are ready
-// again, its watch list is empty. Then it lets go of the used tube, unless that is zero.
+// Close ends the client c: its wait ends, its reserved jobs become ready again, and its watch
+// list is emptied. Then it ends the use of the tube used. Each may be zero: there is none.
 // StatusMore as for ReturnJobs.
 func (o *Op) Close(c ClientID, used TubeID) {
 	o.set(OpClose, c, nil, nil, nil)
@@ -163,31 +163,30 @@ func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large 
 	o.Tube, o.ID, o.Pri, o.Delay, o.TTR = t, id, pri, delay, ttr
 }
 
-// Reserve takes the best ready job of the tubes that c watches; it does not wait, and no
-// other shard has any of them. StatusReserved; StatusDeadlineSoon and StatusTimedOut:
-// there is none. A wait of c here is over. If the caller sets Op.Waiter besides, the
-// waits of c are that one's from here on; so it is with the three that follow.
+// Reserve takes the best ready job of the tubes that c watches, and does not wait. All these
+// tubes must be in this shard. StatusReserved; StatusDeadlineSoon and StatusTimedOut: there is
+// no job. It ends a wait of c in this core. The caller of Reserve and of the next three methods
+// may set Op.Waiter afterwards: it replaces the Waiter of c.
 func (o *Op) Reserve(c ClientID) { o.reserve(c, MaxKey, false, false, 0, 0) }
 
-// ReserveOrWait is Reserve for a client that waits, if there is no job, until the time
-// awake until: the wait is seq of its Waiter, which is open. StatusWaiting: the Waiter will
-// be woken.
+// ReserveOrWait is Reserve for a client that waits if there is no job, until the time awake
+// until. The wait is number seq of its Waiter, and open. StatusWaiting: the Waiter will be
+// woken.
 func (o *Op) ReserveOrWait(c ClientID, seq uint64, until Time) {
 	o.reserve(c, MaxKey, true, false, seq, until)
 }
 
-// ReserveBetter is Reserve for a client that watches tubes in other shards as well: it
-// takes the best job here unless that goes behind bound, or the Waiter's Guard does not
-// vouch for it. StatusReserved, StatusElsewhere, StatusDeadlineSoon, StatusTimedOut
-// (there is none here). The first and the third end the wait seq, which is closed or zero;
-// the others leave it as it is here.
+// ReserveBetter is Reserve for a client that also watches tubes in other shards. It takes the
+// best job of this shard, unless the job comes after bound or the Waiter's Guard rejects it.
+// StatusReserved, StatusElsewhere, StatusDeadlineSoon, StatusTimedOut (this shard has no job).
+// StatusReserved and StatusDeadlineSoon end the wait seq, which is closed or zero; the others
+// do not change it.
 func (o *Op) ReserveBetter(c ClientID, bound Key, seq uint64) {
 	o.reserve(c, bound, false, true, seq, 0)
 }
 
-// ReserveQueued is ReserveBetter for the best job whatever it is, and queues the client if
-// there is none, until the time awake until: StatusWaiting. StatusTimedOut: that moment has
-// come.
+// ReserveQueued is ReserveBetter without a bound. If there is no job, it queues the client
+// until the time awake until: StatusWaiting. StatusTimedOut: that moment has passed.
 func (o *Op) ReserveQueued(c ClientID, seq uint64, until Time) {
 	o.reserve(c, MaxKey, true, true, seq, until)
 }
@@ -199,7 +198,7 @@ func (o *Op) reserve(c ClientID, bound Key, wait, multi bool, seq uint64, until 
 	o.Waiter = nil
 }
 
-// CancelWait takes c, if it waits, out of the queues; zero: nobody.
+// CancelWait takes c, if it waits, out of the queues; zero: there is no client.
 func (o *Op) CancelWait(c ClientID) { o.set(OpCancel, c, nil, nil, nil) }
 
 // onJob begins an operation on one job.
@@ -215,7 +214,7 @@ func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
 	o.Waiter = w
 }
 
-// Delete deletes a job that nobody but c has reserved.
+// Delete deletes a job that no client other than c has reserved.
 func (o *Op) Delete(c ClientID, id JobID) { o.onJob(OpDelete, c, id) }
 
 // Release makes a job that c has reserved ready again, or delayed by delay seconds.
@@ -230,15 +229,15 @@ func (o *Op) Bury(c ClientID, id JobID, pri uint32) {
 	o.Pri, o.Admitted = pri, 0
 }
 
-// Touch begins the time to run of a job that c has reserved anew.
+// Touch restarts the time to run of a job that c has reserved.
 func (o *Op) Touch(c ClientID, id JobID) { o.onJob(OpTouch, c, id) }
 
-// kicked is which jobs of a tube a kick makes ready: the buried ones if there is any, else
+// kicked says which jobs of a tube a kick makes ready: the buried ones if there are any, else
 // the delayed ones, never both.
 type kicked uint8
 
-// The choice is made by the first visit, and kept by those that follow, even when others
-// have emptied the list of buried jobs meanwhile.
+// The first visit makes the choice. Later visits keep it, even if the list of buried jobs has
+// become empty meanwhile.
 const (
 	kickUndecided kicked = iota
 	kickBuried
@@ -251,14 +250,14 @@ func (o *Op) onTube(k opKind, t TubeID) {
 	o.Tube = t
 }
 
-// Kick kicks up to n jobs of a tube that the caller uses, a bounded number a visit.
-// Reply: N, as many as it has kicked. StatusMore asks for KickOn.
+// Kick kicks up to n jobs of a tube that the caller uses, a bounded number per visit.
+// Reply: N, the number of kicked jobs. After StatusMore the caller continues with KickOn.
 func (o *Op) Kick(t TubeID, n uint32) {
 	o.onTube(OpKick, t)
 	o.N, o.Kicked = n, kickUndecided
 }
 
-// KickOn makes a kick that r has answered with StatusMore the one for the rest.
+// KickOn turns a kick that r answered with StatusMore into the kick of the remaining jobs.
 func (o *Op) KickOn(r *Reply) { o.N, o.Kicked = o.N-r.N, r.Kicked }
 
 // KickJob kicks a buried or delayed job.
@@ -267,13 +266,13 @@ func (o *Op) KickJob(c ClientID, id JobID) { o.onJob(OpKickJob, c, id) }
 // Peek shows a job. StatusFound. Reply: ID, Body or Large.
 func (o *Op) Peek(c ClientID, id JobID) { o.onJob(OpPeek, c, id) }
 
-// PeekReady shows the first ready job of a tube that the caller uses; as Peek.
+// PeekReady is Peek for the first ready job of a tube that the caller uses.
 func (o *Op) PeekReady(t TubeID) { o.onTube(OpPeekReady, t) }
 
-// PeekDelayed shows the job of such a tube that is ready next; as Peek.
+// PeekDelayed is Peek for the delayed job of such a tube that is due first.
 func (o *Op) PeekDelayed(t TubeID) { o.onTube(OpPeekDelayed, t) }
 
-// PeekBuried shows the job of such a tube that was buried first; as Peek.
+// PeekBuried is Peek for the job of such a tube that was buried first.
 func (o *Op) PeekBuried(t TubeID) { o.onTube(OpPeekBuried, t) }
 
 // onName begins an operation on a tube that need not exist.
@@ -285,13 +284,13 @@ func (o *Op) Pause(name []byte, delay uint32) {
 	o.Delay = delay
 }
 
-// StatsJob fills s with what there is to tell about a job.
+// StatsJob fills s with the statistics of a job.
 func (o *Op) StatsJob(c ClientID, id JobID, s *JobStats) {
 	o.onJob(OpStatsJob, c, id)
 	o.JobStats = s
 }
 
-// StatsTube fills s with what there is to tell about a tube.
+// StatsTube fills s with the statistics of a tube.
 func (o *Op) StatsTube(name []byte, s *TubeStats) {
 	o.onName(OpStatsTube, name)
 	o.TubeStats = s
@@ -306,7 +305,7 @@ func (o *Op) Stats(n *Counts) {
 // Status is the outcome of an Op.
 type Status uint8
 
-// Outcomes; the methods of Op say which of them each operation gives.
+// The statuses. Each method of Op names the ones that its operation answers.
 const (
 	StatusOK Status = iota
 	StatusReserved
@@ -315,23 +314,23 @@ const (
 	StatusTimedOut
 	StatusDeadlineSoon
 	StatusWaiting     // registered; the Waiter will be woken
-	StatusElsewhere   // the best job here is behind Bound, or another shard may have a better one
-	StatusMore        // bounded work: ask again
+	StatusElsewhere   // the best job here comes after Bound, or another shard may have a better job
+	StatusMore        // the visit reached its bound: ask again
 	StatusOutOfMemory // nothing was changed
 	StatusFull        // the function has as many jobs as it may; nothing was changed
 	StatusInUse       // the function has workers or jobs; nothing was changed
-	// A large body of Reply.N bytes would now be recorded; nothing was changed. The caller asks
+	// A large body of Reply.N bytes must be recorded first; nothing was changed. The caller asks
 	// again, with Op.Admitted, once the journal has admitted that many bytes.
 	StatusUnadmitted
-	StatusUnwanted // an operator's filter does not want the job
-	StatusUnfit    // what an operator asks does not apply to the job as it is
-	StatusChanged  // the job is not as an operator has seen it
-	StatusMoving   // an operator has taken the job, to move it
-	StatusAwaited  // somebody waits for what comes of the job
+	StatusUnwanted // an operator's filter rejects the job
+	StatusUnfit    // an operator's action does not apply to the job in its state
+	StatusChanged  // the job has changed since the operator saw it
+	StatusMoving   // an operator is moving the job
+	StatusAwaited  // a client waits for the job's result
 )
 
-// Reply answers an Op. Body aliases the core's memory: it is good until the
-// shard is released; a Large body is instead of it, and never changes.
+// Reply answers an Op. Body aliases the core's memory and is valid until the shard is released.
+// A large body is in Large instead, and never changes.
 type Reply struct {
 	Status Status
 	Kicked kicked
@@ -340,13 +339,13 @@ type Reply struct {
 	Tube   TubeID
 	N      uint32
 	ID     JobID
-	Face   *Face // of a tube that is used or watched now
+	Face   *Face // of the tube that the operation uses or watches
 	Body   []byte
 	Large  Large
 	Mirror *Mirror
 
-	// Commit is the journal's commit that the reply must wait for: the commit of its own record,
-	// and of the job that it shows. Zero: none.
+	// Commit is the journal's commit that the reply must wait for: the commit of the operation's
+	// records, and of the job that the reply shows. Zero: none.
 	Commit uint64
 }
 
@@ -356,15 +355,14 @@ type Home interface {
 	Post(*Message)
 }
 
-// A Message carries one Op to a shard that is busy, and its Reply back. Its
-// sender owns it before Push and again once its Home has handed it over;
-// between the two it belongs to the shard. A sender has one under way at a
-// time, so the queues are bounded by the number of clients.
+// A Message carries one Op to a busy shard, and its Reply back. Push passes ownership from the
+// sender to the shard; the Home passes it back to the sender. A sender has at most one message
+// in flight, so the queues are bounded by the number of clients.
 type Message struct {
 	Op    Op
 	Reply Reply
 	Home  Home
-	Owner any // the sender's own: never looked at here
+	Owner any // for the sender; this package does not read it
 	From  int // the Index of the shard that answered
 
 	// Next links a Home's queue.
@@ -402,7 +400,7 @@ func (m *Message) KeepBody() {
 	m.Reply.Body = m.out.B
 }
 
-// Done gives the message's buffers back once the reply has been used.
+// Done gives the message's buffers back to their pool. The reply is not valid afterwards.
 func (m *Message) Done() {
 	if m.in != nil {
 		bytebufferpool.Put(m.in)

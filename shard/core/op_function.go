@@ -25,27 +25,27 @@ const (
 // gearmand, and its GEARMAN_UNIQUE_SIZE.
 const uniqueMax = 64
 
-// FunctionOp is what operations on functions carry besides Op and Reply, both ways. It
-// belongs to the session, which sets Mail; the core touches it only during Apply.
+// FunctionOp has the further arguments and results of operations on functions. It belongs to
+// the session, which sets Mail; the core uses it only during Apply.
 type FunctionOp struct {
-	Mail    *Mail   // by which the session hears of its jobs, and of jobs to do
-	Numbers Numbers // for a job that comes to be
+	Mail    *Mail   // notifies the session of results of its jobs, and of jobs to run
+	Numbers Numbers // for a new job
 
 	Background bool
-	ByBody     bool // joins a job with the same body that was submitted so too
+	ByBody     bool // joins a job with the same body that was submitted by body too
 	Due        Time // when the job may run; past or zero: at once
 	Timeout    Time // how long a grabbed job may run; zero: as long as it takes
 	Relay      RelayKind
 	Limits     [NumClasses]uint32 // jobs of any class; zero: no limit
 
 	Running                bool
-	Numerator, Denominator uint32    // how far a job is, as its worker said
-	Clients                uint32    // submissions that wait
+	Numerator, Denominator uint32    // the job's progress as its worker reported it
+	Clients                uint32    // submissions that wait for the job
 	Sleepers               *Sleepers // of the function
 
 	Functions []functionStatus // appended to
 	Jobs      []submittedJob   // appended to
-	Cursor    uint64           // how far an operation in several visits has come
+	Cursor    uint64           // progress of an operation in several visits
 
 	unique, reducer       [uniqueMax]byte
 	uniqueLen, reducerLen uint8
@@ -63,25 +63,25 @@ func (f *FunctionOp) setUnique(b []byte) { f.uniqueLen = uint8(copy(f.unique[:],
 // setReducer copies at most 64 bytes, the longest there are.
 func (f *FunctionOp) setReducer(b []byte) { f.reducerLen = uint8(copy(f.reducer[:], b)) }
 
-// CreateFunction makes the function, which then stays until DropFunction; others are
-// forgotten when nobody has used them for long.
+// CreateFunction makes the function, which then stays until DropFunction. Functions that were
+// not created so are forgotten after functionRest without use.
 func (o *Op) CreateFunction(name []byte) { o.onName(opCreateFunction, name) }
 
 // DropFunction forgets the function. StatusInUse.
 func (o *Op) DropFunction(name []byte) { o.onName(opDropFunction, name) }
 
-// LimitFunction bounds the function, if there is one: with most[class] jobs of a class it
-// takes no more of the class. Zero is no limit.
+// LimitFunction sets the limits of an existing function: with most[class] jobs of any class
+// it takes no more jobs of that class. Zero is no limit.
 func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
 	o.onName(opLimitFunction, name)
 	o.Function.Limits = most
 }
 
-// Register makes c a worker of the function, made if need be, or gives it a new timeout;
-// zero: a new client. Jobs that it grabs there are lost after that time, or never if it is
-// zero. One that is asleep is counted among the function's Sleepers, if it was no worker of
-// it. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if it was no worker
-// of the function), Function: Sleepers. StatusOutOfMemory.
+// Register makes c a worker of the function, which is made if need be; c is zero for a new
+// client. If c is a worker already, it gets a new timeout: a job that it grabs there loses its
+// worker after that time, or never if it is zero. A new worker that is asleep is added to the
+// function's Sleepers. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if the
+// worker is new), Function: Sleepers. StatusOutOfMemory.
 func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
 	o.set(opRegister, c, name, nil, nil)
 	o.Function.Timeout = timeout
@@ -90,9 +90,9 @@ func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
 	}
 }
 
-// Unregister ends that; zero: for all functions. Jobs of the function that c runs lose
-// their worker. It looks at a bounded number a visit: StatusMore asks for the same once
-// more, with Function.Cursor as it is left.
+// Unregister ends Register for a function; zero: for all functions. Jobs of the function that
+// c runs lose their worker, a bounded number per visit: after StatusMore the caller repeats the
+// operation, and must not change Function.Cursor.
 func (o *Op) Unregister(c ClientID, t TubeID) {
 	o.set(opUnregister, c, nil, nil, nil)
 	o.Tube = t
@@ -107,13 +107,13 @@ type SubmitRequest struct {
 	Body            []byte
 	Large           Large // instead of Body if that is longer than slab.MaxSize
 	Unique, Reducer []byte
-	Background      bool // it is done even if nobody waits for it
-	ByBody          bool // it joins a job with the same body that was submitted so too
-	Due             Time // when it may run; past or zero: at once
+	Background      bool // the job runs even if no client waits for it
+	ByBody          bool // it joins a job with the same body that was submitted by body too
+	Due             Time // when the job may run; past or zero: at once
 	Numbers         Numbers
 }
 
-// submit adds a job to a function, made if need be, or joins one that has the same unique
+// Submit adds a job to a function, which is made if need be, or joins one with the same unique
 // id; c is zero for a new client. Reads Function: Mail, unless in the background.
 // Reply: ID; Client, if it waits for the job. StatusFull, StatusOutOfMemory,
 // StatusUnadmitted.
@@ -141,20 +141,20 @@ func (o *Op) Report(c ClientID, id JobID, k RelayKind, body []byte, large Large)
 	o.Function.Relay = k
 }
 
-// ReportStatus is Report for how far the job is; body is how the worker has put it.
+// ReportStatus is Report for the job's progress; body is the progress as the worker sent it.
 func (o *Op) ReportStatus(c ClientID, id JobID, numerator, denominator uint32, body []byte) {
 	o.Report(c, id, RelayStatus, body, nil)
 	o.Function.Numerator, o.Function.Denominator = numerator, denominator
 }
 
-// JobStatus asks how far a job is. Reply: ID, Function: Running, Numerator, Denominator,
+// JobStatus asks for a job's progress. Reply: ID, Function: Running, Numerator, Denominator,
 // Clients.
 func (o *Op) JobStatus(id JobID) { o.onJob(opJobStatus, 0, id) }
 
-// UniqueStatus is JobStatus for the newest job with that unique id, of any function. It
-// looks at a bounded number of jobs a visit, however many functions there are: StatusMore
-// asks for the same once more, with Function.Cursor as it is left. Each visit answers on
-// its own; Reply.ID is zero if it has found none.
+// UniqueStatus is JobStatus for the newest job with that unique id, of any function. A visit
+// looks at a bounded number of jobs, for any number of functions: after StatusMore the caller
+// repeats the operation, and must not change Function.Cursor. The reply of a visit is about
+// the jobs of that visit; Reply.ID is zero if it found none.
 func (o *Op) UniqueStatus(unique []byte) {
 	o.set(opUniqueStatus, 0, nil, nil, nil)
 	o.Function.setUnique(unique)
@@ -166,8 +166,7 @@ func (o *Op) UniqueStatus(unique []byte) {
 func (o *Op) CancelJob(id JobID) { o.onJob(opCancelJob, 0, id) }
 
 // ListFunctions appends the functions, and the tubes with jobs, to Function.Functions: a
-// bounded number a visit. StatusMore asks for the same once more, with Function.Cursor as
-// it is left.
+// bounded number per visit. StatusMore as for UniqueStatus.
 func (o *Op) ListFunctions() {
 	o.set(opListFunctions, 0, nil, nil, nil)
 	o.Function.Cursor = 0

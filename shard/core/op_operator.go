@@ -4,8 +4,8 @@ import "polystalk/shard/stats"
 
 // The operations of an operator, which read jobs without reserving them, and change jobs that
 // belong to other clients or to none. The method of Op that makes an operation documents it.
-// Each visit does a bounded amount of work: StatusMore asks for the same operation again, with
-// Operator.Cursor as it is. Other operations may run between two visits.
+// Each visit does a bounded amount of work. After StatusMore the caller repeats the operation,
+// and must not change Operator.Cursor. Other operations may run between two visits.
 const (
 	opFlow       opKind = iota + operatorKinds // see AskFlow
 	opTubes                                    // see ListTubes
@@ -24,16 +24,16 @@ const (
 	opAskFlushed                               // see AskFlushed
 )
 
-// What a visit may do, in units of work: to look at a job is one, and so is each bodyUnit
-// bytes of a body that are searched or copied.
+// The bounds of a visit. One unit of work is one job, or bodyUnit bytes of a body that are
+// searched or copied.
 const (
 	visitWork = 2048
 	bodyUnit  = 512
-	rowsMax   = 1000 // rows of jobs in a visit
+	rowsMax   = 1000 // rows of jobs
 )
 
-// TubesMost is the most rows of tubes that a visit appends. A caller that allocates them
-// before avoids an allocation while the shard is owned.
+// TubesMost is the maximum number of rows of tubes that a visit appends. A caller that
+// allocates them in advance avoids an allocation while the shard is owned.
 const TubesMost = 1024
 
 // An OperatorOp has the further arguments and results of an operator's operations. It belongs
@@ -43,47 +43,47 @@ type OperatorOp struct {
 	Flow   Flow
 	Filter Filter
 	Cursor Cursor
-	Newest bool // ListArrivals begins with those that came last
+	Newest bool // ListArrivals shows the latest arrivals first
 	Act    Action
-	Limit  int    // rows wanted in a visit; zero, or too many: as many as a visit gives
-	Body   uint32 // bytes of each body that are wanted
+	Limit  int    // maximum number of rows of a visit; zero or too large: the visit's own bound
+	Body   uint32 // maximum number of bytes of each body in Bodies
 
 	Tubes   []TubeRow
 	Jobs    []JobRow
-	Bodies  []byte // what JobRow.Body tells of
-	Looked  int    // jobs that were looked at in this visit
+	Bodies  []byte // parts of bodies; see JobRow.BodyAt
+	Looked  int    // jobs that this visit has examined
 	Holders []Holder
 
 	Flushed Flushed // by a Flush
 
-	Results []Status // what became of each job of an ActOnMany or PutCopies
-	Seen    Time     // when the rows of VerbRead and VerbTake were, in core time
-	Version uint64   // of the job of AskJob and Edit: another whenever anything about it is
+	Results []Status // of an ActOnMany or PutCopies, one for each job
+	Seen    Time     // when VerbRead or VerbTake made the rows, in core time
+	Version uint64   // of the job of AskJob and Edit: it changes whenever the job changes
 
 	ids   []JobID
 	order []uint32 // of ListHead: positions in a heap
-	work  int      // what is left of a visit's for VerbPutBack
+	work  int      // remaining work of the visit, for VerbPutBack
 }
 
-// A Cursor says how far an operation in several visits has come. It is a value: it may be
-// kept as long as one likes, and holds nothing. The zero Cursor is the beginning.
+// A Cursor is the position of an operation in several visits. The caller may keep it for any
+// time: it refers to nothing that must be freed. The zero Cursor is the beginning.
 type Cursor struct {
-	At    uint64 // in a table: of tubes, of clients, of records
+	At    uint64 // index in a table of tubes, clients or records
 	Since Time   // of the last job of a list that was shown
-	Last  JobID  // that job
-	// Near are jobs before that one, from which its place is found if it has gone from the
-	// list: the last few that were shown, or one that a visit has passed which looked for it.
+	Last  JobID  // the last job of a list that was shown
+	// Near are jobs before Last. If Last has left the list, its place is found from them. They
+	// are the last few jobs that were shown, or one that an earlier search has reached.
 	Near [4]JobID
 }
 
-// A Filter says which jobs are wanted; zero fields want all.
+// A Filter selects jobs; a zero field selects all.
 type Filter struct {
 	States           States
 	MinID, MaxID     JobID
-	EnteredBy        Time // those that were in their state by then already, in core time
-	CreatedBy        Time // those that were put by then
+	EnteredBy        Time // latest moment at which the job entered its state, in core time
+	CreatedBy        Time // latest moment at which the job was put
 	Contains         []byte
-	LargeAreSearched bool // by the asker: Contains leaves large bodies to it, which never change
+	LargeAreSearched bool // the caller searches large bodies itself: Contains selects all of them
 }
 
 // States is a set of states; none means all.
@@ -103,37 +103,37 @@ func (s States) Has(x State) bool { return s == 0 || s&(1<<x) != 0 }
 // A Verb is what an operator does to jobs.
 type Verb uint8
 
-// The verbs. Each says to which states it applies; what workers hold is left alone unless
-// Action.Force is set, and a job to which it does not apply is as it was.
+// The verbs, with the states to which they apply. Reserved jobs are changed only if
+// Action.Force is set. A job to which a verb does not apply is not changed.
 const (
-	VerbDelete  Verb = iota + 1 // any; a submitted one fails for its followers
+	VerbDelete  Verb = iota + 1 // any; the followers of a submitted job are told that it failed
 	VerbKick                    // buried, delayed
-	VerbBury                    // ready, delayed, reserved; a submitted one fails for its followers
-	VerbRelease                 // reserved: it is ready again, and its worker's word is not heard any more
-	VerbTouch                   // reserved: its time to run begins anew
+	VerbBury                    // ready, delayed, reserved; followers as for VerbDelete
+	VerbRelease                 // reserved: it is ready again, and its worker's later commands fail
+	VerbTouch                   // reserved: its time to run restarts
 	VerbSet                     // any: its priority, its delay, its time to run
 
-	// Those of a move or a copy; see move.go.
+	// The verbs of a move or a copy; see move.go.
 	VerbRead    // any: it is appended to OperatorOp.Jobs, with its body
-	VerbTake    // ready, delayed, buried: it is read, and nobody's until one of the next two
-	VerbPutBack // taken: it is where it was. Those that were taken last are to be put back first
-	VerbDrop    // taken: it is gone
+	VerbTake    // ready, delayed, buried: VerbRead, and the job is taken until VerbPutBack or VerbDrop
+	VerbPutBack // taken: it returns to its old place. Put back the jobs that were taken last first
+	VerbDrop    // taken: it ends
 )
 
-// An Action is what is to be done to jobs.
+// An Action is a change of jobs.
 type Action struct {
 	Verb    Verb
-	Changes Changes // of VerbSet and Edit: which of those that follow
-	Force   bool    // also to jobs that are reserved
+	Changes Changes // of VerbSet and Edit: the properties that change
+	Force   bool    // also change reserved jobs
 	Pri     uint32
-	Delay   uint32 // seconds from now; of a ready or delayed job. Zero: it is ready
-	TTR     uint32 // seconds, from the next reservation or touch on; of a job that was put
+	Delay   uint32 // seconds from now; for a ready or delayed job. Zero: it becomes ready
+	TTR     uint32 // seconds, from the next reservation or touch on; for a job that was put
 }
 
-// Changes are what of a job is to be changed.
+// Changes is the set of a job's properties that change.
 type Changes uint8
 
-// The changes; a new body is Edit's alone.
+// The changes; only Edit accepts ChangeBody.
 const (
 	ChangePri Changes = 1 << iota
 	ChangeDelay
@@ -141,7 +141,7 @@ const (
 	ChangeBody
 )
 
-// actMax is how many jobs an operator may change in a visit: each costs as much as a command.
+// actMax is how many jobs an operator may change in a visit: each change costs a command's time.
 const actMax = 256
 
 // A TubeRow is one tube of a list.
@@ -151,7 +151,7 @@ type TubeRow struct {
 	Slot     uint16
 	Function bool
 	Bytes    uint64 // of bodies
-	Oldest   Time   // how long the job has been ready that has been so for longest; else zero
+	Oldest   Time   // age of the oldest ready job; zero: there is none
 	Events   [stats.Events]uint64
 }
 
@@ -160,14 +160,14 @@ type JobRow struct {
 	JobStats
 	TubeID   TubeID
 	Client   ClientID // the client that has reserved it, or zero
-	Conn     uint64   // the number of that one's connection; zero: it has none
+	Conn     uint64   // the number of that client's connection; zero: it has none
 	Since    Time     // when it entered its state, in core time
 	InState  Time     // how long ago that was
 	Size     uint32   // bytes of the body
-	BodyAt   int      // where what was wanted of it begins in OperatorOp.Bodies
+	BodyAt   int      // start of the body's part in OperatorOp.Bodies
 	BodySize int
-	Large    Large // instead, of a large one; it never changes
-	Moving   bool  // an operator has taken it, to move it: it is Reserved, and no client's
+	Large    Large // a large body, instead of a part; it never changes
+	Moving   bool  // an operator is moving it: it is Reserved, but by no client
 }
 
 // onOperator begins an operation of an operator.
@@ -177,17 +177,16 @@ func (o *Op) onOperator(k opKind, name []byte, x *OperatorOp) {
 	x.Looked = 0
 }
 
-// AskFlow fills x.Flow with what has passed through a tube, or with nil for a name through
-// the whole core.
+// AskFlow fills x.Flow with the flow of a tube, or of the whole core if name is nil.
 func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(opFlow, name, x) }
 
-// ListTubes appends the tubes to x.Tubes, from x.Cursor on. One that comes or goes meanwhile
-// may or may not be there.
+// ListTubes appends the tubes to x.Tubes, from x.Cursor on. A tube that is made or forgotten
+// between two visits may be missing.
 func (o *Op) ListTubes(x *OperatorOp) { o.onOperator(opTubes, nil, x) }
 
 // ListHead appends the first jobs of a tube in a state to x.Jobs: ready jobs in serving order,
 // delayed ones in the order in which they are due, buried ones in the order of burial, which
-// is the order of a kick. One visit is all. x.Filter is not read.
+// is the order of a kick. There is only one visit. x.Filter is not read.
 func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
 	o.onOperator(opHead, name, x)
 	o.N = uint32(s)
@@ -195,43 +194,43 @@ func (o *Op) ListHead(name []byte, s State, x *OperatorOp) {
 
 // ListArrivals appends the jobs of a tube in a state, but not Reserved, that match x.Filter, in
 // the order in which they entered it, from x.Cursor on. Jobs that enter meanwhile come last. If
-// the job of the cursor has left, its place is found by its moment; of several jobs with the
-// same moment one may be shown twice or left out then.
+// the job of the cursor has left the list, its place is found by its moment. Then a job with
+// the same moment may be shown twice or be missing.
 func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 	o.onOperator(opList, name, x)
 	o.N = uint32(s)
 }
 
-// ScanJobs appends the jobs that x.Filter wants to x.Jobs, of one tube or with nil of all,
-// from x.Cursor on. A job that is there and wanted from the first visit to the last is
-// shown exactly once, wherever it moves meanwhile.
+// ScanJobs appends the jobs that match x.Filter to x.Jobs, from x.Cursor on: of one tube, or of
+// all if name is nil. A job that lives and matches from the first visit to the last is shown
+// exactly once, whatever its state meanwhile.
 func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(opScan, name, x) }
 
 // PickJobs is like ScanJobs for jobs with known ids, in any tube. x.Cursor.At counts the ids
-// that the visits have reached, and x.Looked the ids of this visit with an existing job.
+// that the visits have processed, and x.Looked the ids of this visit with an existing job.
 func (o *Op) PickJobs(ids []JobID, x *OperatorOp) {
 	o.onOperator(opPick, nil, x)
 	x.ids = ids
 }
 
-// AskJob appends one job to x.Jobs, and tells its x.Version. The version is the same as long
-// as nothing about the job has changed; another core, or process, has others.
+// AskJob appends one job to x.Jobs, and sets x.Version. The version is the same until the job
+// changes; it is only valid for this core in this process.
 func (o *Op) AskJob(id JobID, x *OperatorOp) {
 	o.onOperator(opJob, nil, x)
 	o.ID = id
 }
 
-// ActOnMany does x.Act to jobs, at most 256: x.Results says of each what became of it, in
-// their order. StatusOK; StatusNotFound; StatusUnwanted: x.Filter does not want it, perhaps
-// no longer; StatusInUse: it is reserved, and Force is not set; StatusUnfit: it is not in a
-// state to which the verb applies, or it is submitted, and the change is not for such;
-// StatusUnadmitted as for Bury. Reply: N, to how many jobs it was done.
+// ActOnMany applies x.Act to at most 256 jobs, and appends the status of each to x.Results, in
+// their order. StatusOK; StatusNotFound; StatusUnwanted: it does not match x.Filter;
+// StatusInUse: it is reserved, and Force is not set; StatusUnfit: the verb does not apply to
+// its state, or the change does not apply to submitted jobs; StatusUnadmitted as for Bury.
+// Reply: N, the number of jobs with StatusOK.
 //
-// A job that is taken to be moved is StatusMoving for all verbs but those that end that. To
-// VerbRead and VerbTake a job may be StatusAwaited: it was submitted, and somebody waits for
-// what comes of it; StatusUnadmitted: its body is large, and Op.Admitted is for as many bytes
-// as it may have. StatusMore, of VerbPutBack as well, is the last of x.Results: the visit has
-// come to its end there, and the rest is to be asked for again.
+// A job that an operator is moving has StatusMoving, except for VerbRead, VerbPutBack and
+// VerbDrop. VerbRead and VerbTake have more statuses. StatusAwaited, of VerbTake: the job was
+// submitted, and a client waits for its result. StatusUnadmitted: its body is large, and the
+// caller must set Op.Admitted to at least its size. StatusMore, also for VerbPutBack, is the
+// last of x.Results: the visit ended before this job, and the caller asks again for the rest.
 func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	o.onOperator(opMany, nil, x)
 	x.ids = ids
@@ -239,9 +238,10 @@ func (o *Op) ActOnMany(ids []JobID, x *OperatorOp) {
 	x.Results = x.Results[:0]
 }
 
-// Edit changes one job, unless its version is not the one expected; zero expects any. A new
-// body, of x.Act.Changes, is body or large. StatusChanged: it has another version;
-// StatusInUse, StatusUnfit as for ActOnMany, and StatusOutOfMemory: nothing was changed.
+// Edit changes one job if its version is expect; zero accepts any version. If x.Act.Changes
+// has ChangeBody, the new body is body or large. StatusChanged: the job has another version;
+// StatusInUse, StatusMoving and StatusUnfit as for ActOnMany; StatusOutOfMemory. With any of
+// them nothing was changed.
 func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *OperatorOp) {
 	o.onOperator(opEdit, nil, x)
 	o.ID, o.Body, o.Large = id, body, large
@@ -251,9 +251,9 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 // PutCopies puts copies of the jobs in x.Jobs into a tube, which is made if need be, with their
 // bodies as they were at x.Seen. A copy has the original's age, counters, priority, time to run
 // and remaining delay, and is ready, delayed or buried like it; a copy of a reserved job is
-// ready. It has the id at its place in ids, at most 256, and its wait begins now. A submitted
-// job becomes a background job that no client can join. x.Results has StatusOK or
-// StatusOutOfMemory for each. The name has 1 to 255 bytes, the most in a record of a put.
+// ready. Its id is at the same index in ids, at most 256, and it enters its state now. A
+// copy of a submitted job is a job that was put. x.Results gets StatusOK or
+// StatusOutOfMemory for each. The name has 1 to 255 bytes, the maximum in a record of a put.
 // x.Act.Verb is the verb that has read the jobs: after VerbTake they are moved, and no job is
 // counted as put. Reply: Tube, N, the number of copies.
 func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {

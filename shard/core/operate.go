@@ -8,7 +8,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// askJob tells about one job.
+// askJob runs an AskJob.
 func (c *Core) askJob(op *Op, r *Reply) {
 	i, j, _ := c.find(op.ID)
 	if i == 0 {
@@ -21,8 +21,8 @@ func (c *Core) askJob(op *Op, r *Reply) {
 	r.Commit = j.Commit()
 }
 
-// version is a number for j as it is. It is worked out in a visit, so a large body is not
-// looked at: its own number stands for it.
+// version returns a hash of all that operators see of j. A visit has no time to hash a large
+// body, so the number of the body takes its place.
 func (c *Core) version(j *Job) uint64 {
 	var b [84]byte
 	le := binary.LittleEndian
@@ -36,7 +36,7 @@ func (c *Core) version(j *Job) uint64 {
 	}
 	if j.Flags&flagLarge != 0 {
 		le.PutUint64(b[68:], c.large.Number(j.Body))
-		le.PutUint64(b[76:], uint64(c.replayed)) // else a number of another process would do
+		le.PutUint64(b[76:], uint64(c.replayed)) // another process may give the same number to another body
 		return xxhash.Sum64(b[:])
 	}
 	h := xxhash.New()
@@ -45,7 +45,7 @@ func (c *Core) version(j *Job) uint64 {
 	return h.Sum64()
 }
 
-// actOnMany does the same to several jobs, and says of each what became of it.
+// actOnMany runs an ActOnMany.
 func (c *Core) actOnMany(op *Op, r *Reply) {
 	x := op.Operator
 	x.Seen, x.work = c.now, visitWork
@@ -66,13 +66,13 @@ func (c *Core) actOnMany(op *Op, r *Reply) {
 	}
 }
 
-// act does what an operator asks to one job. After it the tube may be gone, and the job
-// anybody's.
+// act applies an operator's action to one job. Afterwards the tube may be gone, and the job may
+// belong to any client.
 func (c *Core) act(t *tube, i uint32, j *Job, op *Op) Status {
 	a := &op.Operator.Act
 	switch {
 	case j.isSubmitted() && c.submissionOf(j).is(cancelled):
-		return StatusNotFound // for everybody but its worker it is over
+		return StatusNotFound // it exists only for its worker
 	case a.Verb >= VerbRead:
 		return c.actMoving(t, i, j, op)
 	case isTaken(j):
@@ -133,7 +133,7 @@ func (c *Core) endJob(t *tube, i uint32, j *Job) {
 	c.dropJob(t, i, j)
 }
 
-// buryByOperator puts a job aside, wherever it is.
+// buryByOperator buries a job in any other state.
 func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 	if j.State == Buried {
 		return StatusUnfit
@@ -147,7 +147,7 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 	return StatusOK
 }
 
-// fits reports whether all that a changes can be changed in j.
+// fits reports whether all changes of a apply to j.
 func (c *Core) fits(j *Job, a *Action) bool {
 	switch {
 	case a.Changes == 0,
@@ -163,8 +163,8 @@ func (c *Core) fits(j *Job, a *Action) bool {
 	return true
 }
 
-// change changes what is not the body of a job. It keeps its place among those that came
-// before and after it.
+// change applies all changes of a job but a new body. Unless its delay changes, the job keeps
+// its place in the order of arrival.
 func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 	if a.Changes&ChangePri != 0 {
 		c.changePri(t, i, j, a.Pri)
@@ -183,7 +183,7 @@ func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 		}
 	}
 	if a.Changes&(ChangeTTR|ChangeBody) != 0 {
-		c.recordPut(t, j) // an Update tells of neither
+		c.recordPut(t, j) // an Update contains neither
 	} else {
 		c.recordUpdate(t, j)
 	}
@@ -196,7 +196,7 @@ func (c *Core) change(t *tube, i uint32, j *Job, a *Action) {
 	}
 }
 
-// changePri changes a job's priority where it is.
+// changePri changes a job's priority in its container.
 func (c *Core) changePri(t *tube, i uint32, j *Job, pri uint32) {
 	switch j.State {
 	case Ready:
@@ -212,7 +212,7 @@ func (c *Core) changePri(t *tube, i uint32, j *Job, pri uint32) {
 	j.Pri = pri
 }
 
-// edit changes one job, if it is as the operator has seen it.
+// edit runs an Edit.
 func (c *Core) edit(op *Op, r *Reply) {
 	x := op.Operator
 	i, j, t := c.find(op.ID)
@@ -244,8 +244,8 @@ func (c *Core) edit(op *Op, r *Reply) {
 	}
 }
 
-// changeBody gives a job another body; the record of it is the caller's to make. It reports
-// false, and has changed nothing, when there is no memory.
+// changeBody gives a job another body. The caller must append the record. Without memory
+// changeBody reports false and changes nothing.
 func (c *Core) changeBody(t *tube, j *Job, op *Op) bool {
 	var body, size uint32
 	if op.Large != nil {

@@ -2,11 +2,11 @@ package core
 
 import "sync/atomic"
 
-// Mirror is a tube's best ready key, published for routers that choose among
-// shards without visiting them. Written only by the tube's owner, read by anyone. A
-// paused tube publishes none.
+// Mirror is a tube's best ready key, published for routers that choose among shards without
+// visiting them. Only the tube's owner writes it; any goroutine may read it. A paused tube
+// publishes no key.
 //
-// The key is in two words. Each has the low half of the id, so two words that were not written
+// The key is in two words. Both have the low half of the id, so two words that were not written
 // together do not match. That takes two stores; a counter around them would take four.
 type Mirror struct {
 	word atomic.Uint64 // priority << 32 | low half of the id
@@ -38,9 +38,9 @@ func (m *Mirror) store(k Key) {
 	m.word.Store(uint64(k.Pri)<<32 | uint64(uint32(k.ID)))
 }
 
-// A Face is the part of a tube that a client which uses or watches it may read without owning
-// the shard: its name and handles, which never change, and its best ready key. An entry of a
-// router's watch list is a pointer to a Face.
+// A Face is the part of a tube that a client may read without owning the shard, while it uses
+// or watches the tube: the name and handles, which never change, and the best ready key. An
+// entry of a router's watch list is a pointer to a Face.
 type Face struct {
 	name   string
 	id     TubeID
@@ -54,27 +54,26 @@ func (f *Face) Name() string { return f.name }
 // ID is the tube's handle in its core.
 func (f *Face) ID() TubeID { return f.id }
 
-// Slot is the tube's slot, from which its shard follows.
+// Slot is the tube's slot, which determines its shard.
 func (f *Face) Slot() uint16 { return f.slot }
 
 // Load loads the tube's Mirror, which must have been asked for.
 func (f *Face) Load() (k Key, ok bool) { return f.mirror.Load() }
 
-// readyLogSize is how many entries a ReadyLog keeps: what is readied while a
-// reserve over several shards looks around, with plenty to spare. 12 KiB.
+// readyLogSize is how many entries a ReadyLog keeps, in 12 KiB. A shard adds far fewer entries
+// while a reserve over several shards reads their keys.
 const readyLogSize = 512
 
 // A ReadyLog lists the tubes of a shard that got a better ready job. A reader that reads the
 // Faces of several shards one after the other finds later changes in their logs. The shard's
 // owner appends to it, and any goroutine may read it.
 //
-// An entry is added whenever the published key of a tube appears or becomes
-// smaller, for whatever reason: a put, a release, a kick, the end of a delay, of a
-// pause, of a time to run or of a client. The key is published first, and both
-// are done before the shard is released, hence before the answer to what caused it.
-// So, for a moment a and a later one b: if the key of a tube was above k, or none,
-// when it was read after a, and is k at b, then there is an entry for the tube, with
-// a key of k or less, that the log did not have at a and has at b.
+// An entry is added whenever the published key of a tube appears or becomes smaller, for any
+// reason: a put, a release, a kick, the end of a delay, of a pause, of a time to run or of a
+// client. The key is published before the entry is added, and both happen before the shard is
+// released, hence before the reply to the operation that caused them. So take a moment a and a
+// later moment b. If a tube's key, read after a, was above k or absent, and is k at b, then the
+// log has at b an entry for the tube, with a key of k or less, that it did not have at a.
 //
 // A tube without a Mirror has no entries, so the log costs nothing on servers where no client
 // watches tubes of several shards.
@@ -84,26 +83,26 @@ type ReadyLog struct {
 	ring [readyLogSize]readyEntry
 }
 
-// A readyEntry is one entry; see ReadyLog.At for how it is read while it changes.
+// A readyEntry is one entry; ReadyLog.At can read it while the owner overwrites it.
 type readyEntry struct {
 	face atomic.Pointer[Face]
 	id   atomic.Uint64
 	pri  atomic.Uint32
 }
 
-// head returns the number of entries so far, which is the number of the next one.
+// Head returns the number of entries so far, which is the index of the next entry.
 func (l *ReadyLog) Head() uint64 { return l.head.Load() }
 
-// At is entry n, of those before Head: the tube and the key of its best job then.
-// It is not ok when the entry is no longer kept.
+// At returns entry n, which must be below Head: a tube, and its best key when the entry was
+// added. It is not ok if the entry is overwritten.
 func (l *ReadyLog) At(n uint64) (f *Face, k Key, ok bool) {
 	e := &l.ring[n%readyLogSize]
 	f, k = e.face.Load(), Key{e.pri.Load(), JobID(e.id.Load())}
-	// Its place is written again for entry n+readyLogSize, once the head is there.
+	// The owner overwrites it with entry n+readyLogSize, once head has reached that index.
 	return f, k, l.head.Load()-n < readyLogSize
 }
 
-// add notes that k is the best key of f now; the shard's owner calls it.
+// add adds the entry that k is the best key of f; the shard's owner calls it.
 func (l *ReadyLog) add(f *Face, k Key) {
 	n := l.head.Load()
 	e := &l.ring[n%readyLogSize]
@@ -113,10 +112,10 @@ func (l *ReadyLog) add(f *Face, k Key) {
 	l.head.Store(n + 1)
 }
 
-// Readied tells which tubes have got a better ready job. Anyone may read it.
+// Readied returns the log of tubes that got a better ready job. Any goroutine may read it.
 func (c *Core) Readied() *ReadyLog { return c.readied }
 
-// publish makes the mirror true, and notes in the ReadyLog if t has a better job now.
+// publish updates the mirror, and adds to the ReadyLog if t has a better job than before.
 func (c *Core) publish(t *tube) {
 	if !t.mirrored {
 		return
@@ -135,7 +134,7 @@ func (c *Core) publish(t *tube) {
 	}
 }
 
-// mirrorOf is t's mirror, which is kept true from now on.
+// mirrorOf returns t's mirror, which is kept up to date from now on.
 func (c *Core) mirrorOf(t *tube) *Mirror {
 	if !t.mirrored {
 		t.mirrored = true
@@ -159,7 +158,7 @@ type Key struct {
 // MaxKey is not before any job's key.
 var MaxKey = Key{1<<32 - 1, 1<<64 - 1}
 
-// Less reports whether a job with key k is to be reserved before one with l.
+// Less reports whether a job with key k must be reserved before a job with key l.
 func (k Key) Less(l Key) bool {
 	return k.Pri < l.Pri || k.Pri == l.Pri && k.ID < l.ID
 }

@@ -11,12 +11,10 @@ import (
 )
 
 // The core encodes records of its changes for a journal or for replicas. It only appends them
-// to the buffer that it was given.
-//
-// It tells what came of an operation, not the operation: see the package's doc for why
-// nothing else could be replayed.
+// to the buffer that it was given. A record describes the result of an operation, not the
+// operation; the package comment explains why.
 
-// A recorder is what a core has for its records.
+// A recorder is the part of a core that makes records.
 type recorder struct {
 	buf     *record.Buffer // nil: nothing is recorded
 	scratch []byte         // the name of a tube that is being recorded
@@ -24,7 +22,7 @@ type recorder struct {
 }
 
 // RecordTo makes the core append a record of every change that must outlive the process to
-// buf. The reader of buf must keep Apply out meanwhile.
+// buf. Apply must not run while the caller reads buf.
 func (c *Core) RecordTo(buf *record.Buffer) { c.buf = buf }
 
 // Records reports whether an operation may append records.
@@ -38,20 +36,20 @@ func (k opKind) Records() bool {
 	return false
 }
 
-// records reports whether what happens to j is recorded: all but submitted jobs
-// that are only done while somebody follows them.
+// records reports whether changes of j are recorded: of all jobs, except submitted jobs that
+// run only while a client follows them.
 func (c *Core) records(j *Job) bool {
 	return c.buf != nil && (!j.isSubmitted() || c.submissionOf(j).is(Background))
 }
 
-// RecordsTimers reports whether what is due may append records: a job that fails
-// because its time is up once too often, the end of those that are flushed.
+// RecordsTimers reports whether timers may append records: when a job fails because it has
+// lost its worker too often, and when flushed jobs are collected.
 func (c *Core) RecordsTimers() bool {
 	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.collection != nil && c.collection.jobs > 0
 }
 
-// recordOf describes a job as it is to come back: its reservation ends with
-// the process. What it returns is good until the next call.
+// recordOf describes a job in the state in which a restart restores it, since reservations end
+// with the process. The result is valid until the next call.
 func (c *Core) recordOf(j *Job, t *tube, ahead Time) record.Job {
 	r := record.Job{
 		ID: uint64(j.ID), Created: int64(DayOf(j.Created, ahead)),
@@ -69,7 +67,7 @@ func (c *Core) recordOf(j *Job, t *tube, ahead Time) record.Job {
 	case Delayed:
 		r.State, r.Due = record.Delayed, int64(DayOf(c.dueOf(j), ahead))
 	case Buried:
-		r.State, r.Due = record.Buried, int64(j.Since+c.buriedAhead) // only their order counts: it must not step
+		r.State, r.Due = record.Buried, int64(j.Since+c.buriedAhead) // only for the order, so not the time of day
 	}
 	c.scratch = append(c.scratch[:0], t.name...)
 	r.Tube = c.scratch
@@ -95,7 +93,7 @@ func (c *Core) recordPut(t *tube, j *Job) {
 	j.setCommit(c.buf.Commit)
 }
 
-// recordNew is recordPut for a job that was not there before.
+// recordNew is recordPut for a job that has no record yet.
 func (c *Core) recordNew(t *tube, j *Job) {
 	if c.records(j) {
 		c.recordPut(t, j)
@@ -103,14 +101,14 @@ func (c *Core) recordNew(t *tube, j *Job) {
 	}
 }
 
-// numbersAhead is how many ids the record of one covers that is in no other.
+// numbersAhead is how many ids a record of recordNumber covers.
 const numbersAhead = 1 << 16
 
-// recordNumber sees to it that the id of a job that is not recorded is not given out
-// again in another life of the server, in which somebody may still ask for it: the
-// end of a job that never was raises the highest id, now and then. What tells of the
-// job depends on that record; a put with a higher id, which does as much, may still
-// be under way.
+// recordNumber prevents that a restarted server gives the id of an unrecorded job to another
+// job while clients may still ask for the old one. Once per numbersAhead ids it records the
+// delete of a job that never existed, which raises the highest id. Replies about the job
+// depend on that record. A put with a higher id has the same effect, but its record may not
+// be durable yet.
 func (c *Core) recordNumber(t *tube, j *Job) {
 	if c.buf == nil {
 		return
@@ -123,12 +121,11 @@ func (c *Core) recordNumber(t *tube, j *Job) {
 	j.setCommit(c.submissions.numbered.commit)
 }
 
-// numbered is the id up to which a record says that ids are used up, and that record's
-// commit.
+// numbered has the highest id that recordNumber has covered, and the commit of that record.
 type numbered struct{ id, commit uint64 }
 
-// account keeps the sums of what a journal without anything twice would hold: n is 1 for a
-// job that comes to be, and -1 for one that ends.
+// account updates the sums of the buffer, which describe a journal with one record for each
+// job: n is 1 for a new job, and -1 for a job that ends.
 func (c *Core) account(t *tube, j *Job, n int64) {
 	more := 0
 	if j.isSubmitted() {
@@ -152,10 +149,9 @@ func (c *Core) recordUpdate(t *tube, j *Job) {
 	}
 }
 
-// recordIfRoom is recordUpdate for a change that no command asked for, a lost worker or a
-// failed job, and for which no room was set aside. On a Tight disk it records nothing, or
-// such changes would take the room in which to delete: after a restart the job is as before
-// the change. The job itself is never lost.
+// recordIfRoom is recordUpdate for a lost worker or a failed job. No command admitted room for
+// such a change. On a Tight disk it records nothing, to keep the room that deletes need: after
+// a restart the job is in its state before the change. The job itself is never lost.
 func (c *Core) recordIfRoom(t *tube, j *Job) {
 	if c.buf != nil && !c.buf.Tight {
 		c.recordUpdate(t, j)
@@ -170,7 +166,7 @@ func (c *Core) recordDelete(t *tube, j *Job) {
 	}
 }
 
-// recordPause records that a tube is paused, or is no longer.
+// recordPause records the pause of a tube, or its end.
 func (c *Core) recordPause(t *tube) {
 	if c.buf == nil {
 		return
@@ -182,8 +178,8 @@ func (c *Core) recordPause(t *tube) {
 	c.buf.Pause(t.name, t.slot, int64(until), int64(t.pauseFor))
 }
 
-// CopyJob records a job in full once more, unless it is gone or has been since
-// commit number after.
+// CopyJob records a job in full again, unless it has ended, or was recorded in full after the
+// commit after.
 func (c *Core) CopyJob(id JobID, after uint64) {
 	if i, j, t := c.find(id); i != 0 && j.Commit() <= after {
 		c.recordPut(t, j)
@@ -196,7 +192,7 @@ func (c *Core) NeedsCopy(id JobID, after uint64) bool {
 	return i != 0 && j.Commit() <= after
 }
 
-// CopyPause records once more that a tube is paused, if it is.
+// CopyPause records the pause of a tube again, if there is one.
 func (c *Core) CopyPause(tube []byte) {
 	if t := c.findTube(tube); t != nil && t.pauseUntil != 0 {
 		c.recordPause(t)

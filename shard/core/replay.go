@@ -12,34 +12,33 @@ import (
 // errMemory is the error of a replay when there is no memory for a job.
 var errMemory = errors.New("out of memory for the journal's jobs")
 
-// A Replay builds a core's state from records, in the order in which they
-// were written. The core must be new; it is used by nobody else before Done.
+// A Replay builds a core's state from records, in the order in which they were written. The
+// core must be new, and must not be used otherwise before Done.
 //
-// A Replay may stay open: a follower calls Settle once it has caught up, and continues with
-// Apply for as long as it likes. Before the first Settle records only make jobs, since most jobs
-// of a journal are gone in the end; Settle then computes orders and sums once for the jobs that
-// are left. From then on each Apply keeps them up to date, so the cost of the next Settle and
-// of Done does not depend on the number of jobs:
+// A Replay may stay open: a follower calls Settle once it has caught up, and then continues
+// with Apply. Before the first Settle, Apply only makes jobs, since most jobs of a journal have
+// ended later. Settle then computes orders and sums once for the remaining jobs. From then on
+// each Apply keeps them up to date, so the cost of the next Settle and of Done does not depend
+// on the number of jobs:
 //
 //	Replay ─► Apply … ─► Done                              a start: Done does all of Settle
 //	Replay ─► Apply … ─► Settle ─► Apply, Settle … ─► Done  a follower, which may wait for long
 type Replay struct {
-	// Ahead is by how much the time of day, which records tell, is ahead of the core's
-	// time; see timer.go. It may be set before any Apply.
+	// Ahead is the time of day, which records contain, minus the core's time; see timer.go.
+	// It may be changed before any Apply.
 	Ahead Time
 
-	// Hear is called with each job that appears, and with each that is gone, from the first
-	// Settle on; EachID lists the jobs of that moment. A job that is there may be reported
-	// again. May be nil.
+	// Hear is called for each job that appears or ends after the first Settle; EachID lists the
+	// jobs of that moment. An existing job may be reported again. May be nil.
 	Hear func(id JobID, lives bool)
 
 	c       *Core
 	partial map[uint64]*partialJob // by id
-	highID  uint64                 // also of jobs that are gone: ids never start again
+	highID  uint64                 // includes ended jobs, since ids are never used again
 
-	settled   bool               // the orders are kept, and empty tubes are forgotten
-	accounted bool               // so are the sums of the core's buffer
-	unsorted  map[*tube]struct{} // a list of theirs is not in order all the same
+	settled   bool               // Apply keeps lists in order, and forgets empty tubes
+	accounted bool               // Apply updates the sums of the core's buffer
+	unsorted  map[*tube]struct{} // tubes with a list that is not in order although settled
 }
 
 // A partialJob waits for its body's Chunks.
@@ -54,9 +53,8 @@ func (c *Core) Replay() *Replay {
 	return &Replay{c: c, partial: make(map[uint64]*partialJob), unsorted: make(map[*tube]struct{})}
 }
 
-// Apply takes one record; its slices are only read during the call. It ignores
-// records about jobs that it does not know: their Put was in a segment that
-// has gone, after a Delete or a Copy that comes later.
+// Apply applies one record; its slices are only read during the call. It ignores records of
+// unknown jobs: the segment with their Put was removed because a Delete or a Copy follows.
 func (p *Replay) Apply(r *record.Record) error {
 	p.highID = max(p.highID, r.ID)
 	switch r.Kind {
@@ -95,9 +93,9 @@ func (p *Replay) Apply(r *record.Record) error {
 			p.place(t, i, j, r, was)
 		}
 	case record.KindDelete:
-		// Only of its own slot: one that raises the highest id (see recordNumber) may
-		// come behind the job that got this id, since the logs of shards have no order
-		// among each other within a batch.
+		// It must have the slot of the job. A record of recordNumber may have the id of a job
+		// of another shard and come after its Put: within a batch the logs of shards have no
+		// order.
 		if part := p.partial[r.ID]; part != nil && part.rec.Slot == r.Slot {
 			delete(p.partial, r.ID)
 		}
@@ -118,21 +116,20 @@ func (p *Replay) Apply(r *record.Record) error {
 	case record.KindFloor:
 		p.highID = max(p.highID, r.Floor.HighID)
 	case record.KindEpoch:
-		p.Gap() // the records so far leave them as they are
+		p.Gap() // no record so far completes these bodies
 	}
 	return nil
 }
 
-// Gap says that records are missing here: bodies that are not complete cannot
-// be trusted to become so, and are forgotten. It returns how many those are.
+// Gap tells the replay that records are missing here. It forgets incomplete bodies, since their
+// remaining chunks may be among the missing records, and returns their number.
 func (p *Replay) Gap() int {
 	n := len(p.partial)
 	clear(p.partial)
 	return n
 }
 
-// tube opens a tube without telling the directory: most may be empty again in
-// the end.
+// tube opens a tube without telling the directory, since most tubes may be empty at the end.
 func (p *Replay) tube(name []byte, slot uint16) *tube {
 	dir := p.c.dir
 	p.c.dir = nil
@@ -146,11 +143,11 @@ func (p *Replay) put(r *record.Record, large Large) error {
 	was := spot{}
 	if i, j, t := p.c.find(JobID(r.ID)); i != 0 {
 		was = p.spotOf(j)
-		p.remove(t, i, j) // a Copy: all of it is here again
+		p.remove(t, i, j) // r is a Copy, with all of the job
 	}
 	op := Op{ID: JobID(r.ID), Body: r.Body, Large: large}
 	if large == nil && len(r.Body) > slab.MaxSize {
-		op.Large = Large{slices.Clone(r.Body)} // from somewhere that has no Chunks
+		op.Large = Large{slices.Clone(r.Body)} // from a source without Chunks
 	}
 	i, j := p.c.newJob(&op)
 	if i == 0 {
@@ -199,8 +196,8 @@ func (p *Replay) submitted(t *tube, i uint32, j *Job, op *Op, s *record.Submitte
 	return true
 }
 
-// place brings a job that is in no container into the recorded state. was is where it was
-// before.
+// place brings a job that is in no container into the recorded state. was is its place before
+// that.
 func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 	n := &r.Counts
 	j.Pri, j.Delay = r.Pri, r.Delay
@@ -215,7 +212,7 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 		if j.isSubmitted() {
 			p.c.conclude(j)
 		}
-		j.Buries = n.Buries // it counts the old burial
+		j.Buries = n.Buries // the recorded count includes this burial
 		j.Since = Time(r.Due)
 	default:
 		p.c.enterReady(t, i, j)
@@ -223,8 +220,8 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 		case r.Due != 0:
 			j.Since = DayOf(Time(r.Due), -p.Ahead)
 		case r.Kind == record.KindPut:
-			j.Since = j.Created + Time(j.Delay)*Second // nothing else has happened to it
-		default: // of a journal that does not tell
+			j.Since = j.Created + Time(j.Delay)*Second // the put is its only change
+		default: // of a journal without this moment
 			j.Since = j.Created
 		}
 	}
@@ -233,7 +230,7 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 	}
 }
 
-// remove forgets a job, as if it had never been.
+// remove forgets a job as if it had never existed.
 func (p *Replay) remove(t *tube, i uint32, j *Job) {
 	if p.accounted {
 		p.c.account(t, j, -1)
@@ -245,11 +242,11 @@ func (p *Replay) remove(t *tube, i uint32, j *Job) {
 	p.c.sums.arrived--
 }
 
-// Settle orders all jobs that were applied so far, as of the moment now: jobs with a finished
-// delay are ready, finished pauses end, tubes without a use are forgotten. The first call has a
-// cost linear in jobs. Later calls are linear in tubes, and in the jobs that have become ready
-// meanwhile, so a follower should call it now and then. If the core records, which may begin
-// later, the sums of its buffer are exact from here on.
+// Settle puts all jobs that were applied so far in order at the moment now: jobs with a
+// finished delay become ready, finished pauses end, unused tubes are forgotten. The cost of the
+// first call is linear in jobs. The cost of later calls is linear in tubes and in the jobs that
+// became ready since the last one, so a follower should call it regularly. If the core records
+// already, the sums of its buffer are exact from here on.
 func (p *Replay) Settle(now Time) {
 	c := p.c
 	c.advance(now)
@@ -284,8 +281,8 @@ func (p *Replay) Settle(now Time) {
 	c.buf.Pauses = c.pauses
 }
 
-// Done ends the replay: what the core holds is now as of the moment now. Its directory hears
-// of the tubes.
+// Done ends the replay, and brings the core's state to the moment now. It tells the core's
+// directory of the tubes.
 func (p *Replay) Done(now Time) {
 	p.Settle(now)
 	c := p.c
@@ -302,15 +299,15 @@ func (p *Replay) Done(now Time) {
 	c.replayed = c.now
 }
 
-// rest forgets what nobody needs any more of a tube, or all of it. Before the first Settle it
-// does nothing: most tubes will be empty, and named again.
+// rest forgets a tube, or its function, if nothing needs it any more. Before the first Settle
+// it does nothing: later records may name the tube again.
 func (p *Replay) rest(t *tube) {
 	if !p.settled {
 		return
 	}
 	c := p.c
-	// The clients of a paused tube will be back; meanwhile nobody uses it, and it would
-	// forget its pause.
+	// No client uses the tube until clients reconnect. Without pauseKeeps it would be forgotten,
+	// and its pause with it.
 	t.pauseKeeps = t.pauseUntil != 0
 	c.timers.want(&t.timer, t.due())
 	if t.jobs > 0 {
@@ -323,8 +320,8 @@ func (p *Replay) rest(t *tube) {
 	c.dir = dir
 }
 
-// ripen makes jobs with a finished delay ready, since the end of the delay, so that they come
-// before jobs that became ready later.
+// ripen makes jobs with a finished delay ready. They are ready since the end of the delay, so
+// they come before jobs that became ready later.
 func (p *Replay) ripen(t *tube) {
 	c := p.c
 	for t.delay.N > 0 && Time(t.delay.top().A) <= c.now {
@@ -339,22 +336,22 @@ func (p *Replay) ripen(t *tube) {
 	}
 }
 
-// A spot is where a job was: behind which one, in which list. The zero value is nowhere.
+// A spot is a former place of a job: a list, and the job before it. The zero value is no place.
 type spot struct {
-	behind uint32 // zero: it was the first
+	behind uint32 // the job before it; zero: it was the first
 	tube   TubeID
 	state  State
 }
 
-// spotOf is where j is.
+// spotOf returns the place of j.
 func (p *Replay) spotOf(j *Job) spot { return spot{j.Prev, j.Tube, j.State} }
 
-// orderMost is how many jobs are looked at to find the place of one in its list.
+// orderMost is how many jobs order examines to find the place of a job.
 const orderMost = 64
 
-// order moves job i, which is the last of its list, to where its Since belongs. Nearly all
-// belong there. A copy belongs where it was before, and what else comes late does so by few
-// jobs, unless a clock was set: then it stays, until the next Settle.
+// order moves job i from the end of its list to the place of its Since, which nearly always is
+// the end. The place of a copy is the job's former one. Other jobs move by few places, unless a
+// clock was set: then the list stays unsorted until the next Settle.
 func (p *Replay) order(t *tube, i uint32, j *Job, was spot) {
 	c := p.c
 	if j.Prev == 0 || c.jobs.At(j.Prev).Since <= j.Since {
@@ -378,8 +375,8 @@ func (p *Replay) order(t *tube, i uint32, j *Job, was spot) {
 	p.unsorted[t] = struct{}{}
 }
 
-// fitsBehind reports whether j may stand behind a job of l, which is where it was; zero: as the
-// first. The list may have changed since.
+// fitsBehind reports whether j may follow the job behind in l, its former place; zero: whether
+// it may be the first. The list may have changed since then.
 func (p *Replay) fitsBehind(l *List, behind uint32, j *Job) bool {
 	next := l.Head
 	if behind != 0 {
@@ -392,14 +389,14 @@ func (p *Replay) fitsBehind(l *List, behind uint32, j *Job) bool {
 	return next == 0 || p.c.jobs.At(next).Since >= j.Since
 }
 
-// sortLists restores the orders in which jobs came: a Copy has put a job behind others.
+// sortLists restores the order of arrival in lists: a Copy has put a job behind later ones.
 func (p *Replay) sortLists(t *tube) {
 	for _, l := range []*List{&t.readyList, &t.delayList, &t.buried} {
 		l.sort(p.c.jobs)
 	}
 }
 
-// untilNow has come now what the time of day has it that is to come.
+// untilNow moves moments after now, which a clock that was set back leaves, to now.
 func (p *Replay) untilNow(t *tube) {
 	c := p.c
 	for _, l := range []*List{&t.readyList, &t.delayList} {
@@ -412,10 +409,10 @@ func (p *Replay) untilNow(t *tube) {
 	}
 }
 
-// buriedByNow has no job buried later than now. A journal tells of such ones if the clock of
-// the machine was set back: then all are moved by as much, and the records of this process are
-// moved forward, so that they go on in the order of those that there are. A moment is let be:
-// that many are buried at once brings them somewhat ahead of the clock; see enterBuried.
+// buriedByNow removes burials after now. A journal has such burials if the machine's clock was
+// set back. Then all burials are moved back by the same time, and records of this process add
+// it again, so that they continue the order of the journal. A second is tolerated, since many
+// burials at once run ahead of the clock; see enterBuried.
 func (p *Replay) buriedByNow() {
 	c := p.c
 	ahead := c.buriedAt - c.now

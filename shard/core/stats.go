@@ -6,7 +6,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// applyStats fills what the operation points to.
+// applyStats fills the result that the operation points to.
 func (c *Core) applyStats(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpStatsJob:
@@ -29,7 +29,7 @@ func (c *Core) applyStats(op *Op, r *Reply) {
 	}
 }
 
-// jobStats is what there is to tell about a job.
+// jobStats returns the statistics of a job.
 func (c *Core) jobStats(j *Job, t *tube) JobStats {
 	s := JobStats{
 		ID: j.ID, Tube: t.name, State: j.State,
@@ -39,7 +39,7 @@ func (c *Core) jobStats(j *Job, t *tube) JobStats {
 		Buries: j.Buries, Kicks: j.Kicks,
 		Commit: j.Commit(),
 	}
-	switch j.State { // Expire may be behind
+	switch j.State { // a timer may be late, hence max
 	case Reserved:
 		if !isTaken(j) {
 			s.TimeLeft = max(0, c.dueOf(j)-c.awake())
@@ -50,7 +50,7 @@ func (c *Core) jobStats(j *Job, t *tube) JobStats {
 	return s
 }
 
-// tubeStats is what there is to tell about a tube.
+// tubeStats returns the statistics of a tube.
 func (c *Core) tubeStats(t *tube) TubeStats {
 	s := TubeStats{
 		Name:   t.name,
@@ -81,7 +81,7 @@ func (c *Core) Counts() Counts {
 	return n
 }
 
-// JobStats is what stats-job tells.
+// JobStats is the result of stats-job.
 type JobStats struct {
 	ID                                          JobID
 	Tube                                        string
@@ -89,10 +89,10 @@ type JobStats struct {
 	Pri, Delay, TTR                             uint32 // seconds
 	Age, TimeLeft                               Time
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
-	Commit                                      uint64 // of the journal's, with all of it; see Reply.Commit
+	Commit                                      uint64 // of the journal, with the whole job; see Reply.Commit
 }
 
-// TubeStats is what stats-tube tells.
+// TubeStats is the result of stats-tube.
 type TubeStats struct {
 	Name                                     string
 	Urgent, Ready, Reserved, Delayed, Buried uint64
@@ -123,8 +123,8 @@ func (c *Counts) Add(d *Counts) {
 	c.MappedBytes += d.MappedBytes
 }
 
-// coreSums are what passes through all tubes of a core, and what they have. It is written
-// at nearly every operation, hence whole cache lines that are no other core's.
+// coreSums has the sums of the flows of all tubes of a core. Nearly every operation writes it,
+// so it fills whole cache lines, which no two cores share.
 type coreSums struct {
 	stats.Totals
 	arrived int64 // the sum of tube.arrived over all tubes so far
@@ -132,8 +132,8 @@ type coreSums struct {
 	_ [48]byte // to whole cache lines
 }
 
-// flowOf is the flow of t, which begins when something happens in it that is counted there:
-// tubes in which jobs only lie pay nothing for it.
+// flowOf returns the flow of t. The first event that it counts makes it, so tubes that only
+// store jobs need no memory for it.
 func (t *tube) flowOf() *stats.Flow {
 	if t.flow == nil {
 		t.beginFlow()
@@ -153,8 +153,8 @@ func (c *Core) count(t *tube, e stats.Event) {
 // since is how many nanoseconds j has been in its state, for a Flow.
 func (c *Core) since(j *Job) (ns int64) { return int64(c.now - j.Since) }
 
-// dueOf is when j, which is delayed or reserved, is due: the latter in time awake. Of one that
-// is taken it tells when it is due if it was delayed.
+// dueOf returns when j is due: of a delayed job in core time, of a reserved one in time awake.
+// For a taken job it is when the delay ends, if it was delayed.
 func (c *Core) dueOf(j *Job) Time {
 	if isTaken(j) {
 		return Time(c.moving[j.ID].at)
@@ -165,21 +165,21 @@ func (c *Core) dueOf(j *Job) Time {
 	return Time(c.tubes[j.Tube].delay.At(int(j.Pos)).A)
 }
 
-// A Flow is what has passed through a tube since it was made, or through a whole core since
-// the process began.
+// A Flow counts the events of a tube since it was made, or of a whole core since the process
+// started.
 type Flow struct {
 	Puts, Deletes uint64 // without moves, which make no job and end none
 	Events        [stats.Events]uint64
 	Wait, Run     stats.Times
 
-	// Of a tube only:
+	// Only for a tube:
 
-	Bytes   uint64 // of the bodies that are there
-	Oldest  Time   // how long the job has been ready that has been so for longest
-	Waiting bool   // there is such a job
+	Bytes   uint64 // of the bodies in the tube
+	Oldest  Time   // age of the oldest ready job
+	Waiting bool   // there is a ready job
 }
 
-// Add adds g, which is another tube's or another core's.
+// Add adds the flow of another tube or core.
 func (f *Flow) Add(g *Flow) {
 	f.Puts += g.Puts
 	f.Deletes += g.Deletes
@@ -193,7 +193,7 @@ func (f *Flow) Add(g *Flow) {
 	f.Waiting = f.Waiting || g.Waiting
 }
 
-// read copies what f has counted.
+// read copies the counters of f.
 func (g *Flow) read(f interface {
 	Of(stats.Event) uint64
 	Wait() stats.Times
@@ -205,7 +205,7 @@ func (g *Flow) read(f interface {
 	g.Wait, g.Run = f.Wait(), f.Run()
 }
 
-// oldest is how long the job has been ready that has been so for longest.
+// oldest returns the age of the oldest ready job.
 func (c *Core) oldest(t *tube) (age Time, ok bool) {
 	i := t.readyList.Head
 	if i == 0 {

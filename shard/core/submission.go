@@ -10,54 +10,53 @@ import (
 	"polystalk/shard/slab"
 )
 
-// submissions is what a core needs for jobs that are submitted to functions, besides what
-// it has for all jobs.
+// submissions has the additional state of a core for jobs that are submitted to functions.
 type submissions struct {
 	opts          SubmitOptions
 	jobs          *slab.Pool[submission]
 	texts         *slab.Bytes         // unique ids and reducers
 	unique        uniqueTable         // the jobs that can be joined
-	progresses    map[uint32]progress // by job.submission, of the few that have one
-	followers     []followerList      // by submission.followers; 0 is nobody
+	progresses    map[uint32]progress // by Job.submission, of the few jobs that have one
+	followers     []followerList      // by submission.Followers; entry 0 is always empty
 	freeFollowers []uint32            // unused entries of followers
-	mail          []*Mail             // to be posted once the shard is released
+	mail          []*Mail             // to post once the shard is released
 	record        record.Submitted    // what submittedRecord returns
 
 	numbered numbered // see recordNumber
 
 	tail JobID  // the last job of all when one was sent to the tail of its priority
-	turn uint32 // how many have been sent behind that job since
+	turn uint32 // number of jobs that were sent behind that job
 }
 
-// A progress is what happened to a submitted job so far. Few have any at a time: it is as
-// good as zero for the others.
+// A progress counts what has happened to a submitted job so far. Few jobs have one at the same
+// time; for the others it is zero.
 type progress struct {
-	lost                   uint32 // how often it has lost its worker
-	numerator, denominator uint32 // as its worker has reported last
+	lost                   uint32 // how often the job has lost its worker
+	numerator, denominator uint32 // its worker's last report
 }
 
 // noTTR is the time to run, in seconds, of a submitted job that a client reserves as if it
 // had been put.
 const noTTR = 1<<32 - 1
 
-// SubmitOptions are how a core treats submitted jobs.
+// SubmitOptions configures how a core treats submitted jobs.
 type SubmitOptions struct {
 	// Retries is how often a job may lose its worker before it fails; zero: any
 	// number of times.
 	Retries uint32
-	// Wakeup is how many sleeping workers hear of a job; zero: all.
+	// Wakeup is how many sleeping workers a job wakes; zero: all.
 	Wakeup int
-	// BuryFailed keeps a background job that its worker fails, buried.
+	// BuryFailed buries a background job that fails, instead of deleting it.
 	BuryFailed bool
-	// Hash hashes unique ids, for this core only. With a seed of its own, clients cannot choose
-	// ids that all fall into one bucket, where each submission would look at all of them.
+	// Hash hashes unique ids, for this core only. It should have a secret seed: otherwise clients
+	// can choose ids that all fall into one bucket, and each submission searches all of them.
 	// Nothing else depends on it. Nil: xxhash, without a seed.
 	Hash hash.Hash64
 }
 
-// SetSubmitOptions says how submitted jobs are treated: before the first operation and the
-// first record that is replayed, and again later. From the second call on the Hash stays as
-// it was, since jobs are found by it. A job's lost workers are counted whatever Retries is.
+// SetSubmitOptions sets the options for submitted jobs. It must be called before the first
+// operation and the first replayed record, and may be called again later. Later calls ignore
+// o.Hash, since the index of jobs depends on it. Lost workers are counted for any Retries.
 func (c *Core) SetSubmitOptions(o SubmitOptions) {
 	if c.submitOpts != nil {
 		o.Hash = c.submitOpts.Hash
@@ -69,8 +68,8 @@ func (c *Core) SetSubmitOptions(o SubmitOptions) {
 	}
 }
 
-// ensureSubmissions prepares for submitted jobs, the first time that somebody names a
-// function: a core without any pays nothing for them.
+// ensureSubmissions makes c.submissions when a client first names a function, so a core
+// without functions does not need the memory.
 func (c *Core) ensureSubmissions() {
 	if c.submissions != nil {
 		return
@@ -84,13 +83,13 @@ func (c *Core) ensureSubmissions() {
 	}
 }
 
-// close unmaps what is outside the collector's view.
+// close unmaps the memory outside the collector's view.
 func (g *submissions) close() {
 	g.jobs.Close()
 	g.texts.Close()
 }
 
-// submissionOf is the submission of a job that IsSubmitted.
+// submissionOf returns the submission of a job that isSubmitted.
 func (c *Core) submissionOf(j *Job) *submission {
 	return c.submissions.jobs.At(j.submission())
 }
@@ -118,8 +117,8 @@ func (c *Core) deadlineOf(j *Job, t *tube, cl *client) Time {
 	return Never
 }
 
-// sumOf is the hash of what makes op's job one that others join, within its function: of
-// its unique id, or of its body. Not ok: it never joins another.
+// sumOf returns the hash by which op joins another job of its function: of its unique id, or of
+// its body. Not ok: it never joins another job.
 func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
 	h := g.opts.Hash
 	h.Reset()
@@ -137,17 +136,16 @@ func (g *submissions) sumOf(op *Op) (sum uint64, ok bool) {
 	return ^h.Sum64(), true
 }
 
-// hashIn is the hash under which a job of t with that sum is found. In 32 bits few of ten
-// million jobs have the same.
+// hashIn returns the hash in the uniqueTable of a job of t with that sum. With 32 bits few of
+// ten million jobs share a hash.
 func hashIn(t *tube, sum uint64) uint32 { return hashAmong(uint32(t.id)%uniqueGroups, sum) }
 
-// uniqueGroups is the number of groups of functions, each with a hash of its own for the same
-// unique id. So a question that names no function looks under this many hashes, for any number
-// of functions; and an id that very many functions have makes no longer chain than this many
-// jobs would.
+// uniqueGroups is the number of groups of functions. The hash of a unique id depends on the
+// group. So a UniqueStatus looks up this many hashes for any number of functions, and jobs of
+// different functions with the same unique id do not all fall into one bucket.
 const uniqueGroups = 256
 
-// hashAmong is hashIn for the functions of a group.
+// hashAmong is hashIn for all functions of a group.
 func hashAmong(group uint32, sum uint64) uint32 {
 	const spread = 0x9E3779B97F4A7C15 // 2^64 by the golden ratio, as in idHash
 	return uint32((sum ^ uint64(group)*spread) >> 32)
@@ -159,7 +157,7 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 		x := c.submissions.jobs.At(n)
 		switch j := c.jobs.At(x.Job); {
 		case j.Tube != t.id || x.is(byBody) != op.Function.ByBody || isTaken(j) || c.isFlushed(j):
-			return false // a taken one is about to be another tube's
+			return false // a taken job is about to leave the tube
 		case x.is(byBody):
 			return c.sameBody(j, op)
 		}
@@ -171,18 +169,18 @@ func (c *Core) findUnique(t *tube, op *Op, hash uint32) uint32 {
 	return c.submissions.jobs.At(n).Job
 }
 
-// uniqueOf is x's unique id, good until x is freed.
+// uniqueOf returns x's unique id, which is valid until x is freed.
 func (g *submissions) uniqueOf(x *submission) []byte {
 	return g.texts.Get(x.Unique, int(x.UniqueLen))
 }
 
-// reducerOf is x's reducer, good until x is freed.
+// reducerOf returns x's reducer, which is valid until x is freed.
 func (g *submissions) reducerOf(x *submission) []byte {
 	return g.texts.Get(x.Reducer, int(x.ReducerLen))
 }
 
-// newSubmission gives job i of t what a submitted job has besides. It reports false when
-// there is no memory; nothing is left behind then.
+// newSubmission makes the submission of job i of t. Without memory it reports false and changes
+// nothing.
 func (c *Core) newSubmission(t *tube, i uint32, j *Job, op *Op) bool {
 	g := c.submissions
 	n, x := g.jobs.Alloc()
@@ -246,8 +244,8 @@ func (g *submissions) setProgress(n uint32, e progress) {
 	}
 }
 
-// submittedRecord is what a record tells of j besides what it tells of every job. It is
-// good until the next call.
+// submittedRecord returns the part of a record that only submitted jobs have. It is valid until
+// the next call.
 func (c *Core) submittedRecord(j *Job) *record.Submitted {
 	x := c.submissionOf(j)
 	c.submissions.record = record.Submitted{

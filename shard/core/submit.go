@@ -6,8 +6,8 @@ import (
 	"polystalk/shard/stats"
 )
 
-// What becomes of submitted jobs. Sources: gearmand's PROTOCOL, and what gearmand 1.1.20
-// and 2.0.0 were seen to do, except where they lose work.
+// The life of submitted jobs. Sources: gearmand's PROTOCOL, and the observed behavior of
+// gearmand 1.1.20 and 2.0.0, except where they lose work.
 
 // functionClient is clientFor a client that uses functions.
 func (c *Core) functionClient(op *Op) *client {
@@ -16,8 +16,7 @@ func (c *Core) functionClient(op *Op) *client {
 	return cl
 }
 
-// submit adds a job, or joins one. A job that nobody would do in the background has a
-// follower from the beginning.
+// submit adds a job, or joins one. A foreground job has a follower from the beginning.
 func (c *Core) submit(op *Op, r *Reply) {
 	x := op.Function
 	t := c.openFunction(op.Name)
@@ -33,7 +32,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 		c.closeTube(t)
 		return
 	}
-	// From here on the id is used up, whatever comes of it.
+	// From here on the id is used up, even if the submission fails.
 	op.ID = x.Numbers.NextID()
 	i, j := c.newJob(op)
 	if i != 0 && !c.newSubmission(t, i, j, op) {
@@ -53,8 +52,8 @@ func (c *Core) submit(op *Op, r *Reply) {
 	t.total++
 	c.counts.Total++
 	if !x.Background {
-		// It has a follower before anybody can be given it, and is recorded nowhere but for
-		// its number.
+		// The follower is added before a worker can get the job. Only the id of the job is
+		// recorded.
 		cl := c.functionClient(op)
 		c.follow(cl, i, c.submissionOf(j))
 		c.recordNumber(t, j)
@@ -91,9 +90,9 @@ func (c *Core) join(t *tube, i uint32, op *Op, r *Reply) {
 	r.Commit = max(r.Commit, j.Commit())
 }
 
-// unadmitted reports whether op, which would have the submitted job j recorded in full for
-// the first time, is to wait until the journal has made room for j's body. What op brings
-// along itself has room already; a small body needs no more than every command has.
+// unadmitted reports whether op must wait until the journal has made room for the body of j.
+// op records the submitted job j in full for the first time. The body of op itself has room
+// already, and a small body needs no more room than every command has.
 func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
 	if c.buf == nil || op.Admitted >= j.Size || j.Flags&flagLarge == 0 || c.submissionOf(j).is(Background) {
 		return false
@@ -102,8 +101,9 @@ func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
 	return true
 }
 
-// report takes what a worker says about a job that it runs, and ends the job if it says so.
-// A job that was put has no followers: its failure buries it, so that nothing is lost.
+// report relays a worker's report about its job to the followers, and ends the job if the
+// report says so. A job that was put has no followers: its failure buries it, so that it is not
+// lost.
 func (c *Core) report(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -131,9 +131,9 @@ func (c *Core) report(op *Op, r *Reply) {
 	c.buryFailed(t, i, j)
 }
 
-// loseWorker takes back a job when its worker has gone or has taken too long. The job goes to
-// the tail of its priority, so that a job that kills its workers does not block others. It
-// fails if it has lost its worker once too often.
+// loseWorker makes a job ready again after its worker has left or has exceeded its timeout. The
+// job goes to the tail of its priority, so that a job that kills its workers does not block
+// others. It fails if it has lost its worker SubmitOptions.Retries times.
 func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	g := c.submissions
 	lost := g.progressOf(j.submission()).lost + 1
@@ -160,7 +160,7 @@ func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	c.match(t)
 }
 
-// buryFailed keeps a job that has failed and is in no container any more.
+// buryFailed buries a failed job that is in no container.
 func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
@@ -170,8 +170,8 @@ func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
 	c.recordIfRoom(t, j)
 }
 
-// unwanted reports whether nobody would hear of a submitted job's result, and nobody asked
-// for it to be done all the same.
+// unwanted reports whether a submitted job need not run: it was cancelled, or it has no
+// followers and is no background job.
 func (c *Core) unwanted(j *Job) bool {
 	x := c.submissionOf(j)
 	return x.is(cancelled) || !x.is(Background) && x.Followers == 0
@@ -187,7 +187,7 @@ func (c *Core) submissionDeleted(j *Job) {
 	c.relay(j, c.submissionOf(j), k, nil, nil)
 }
 
-// conclude ends a job for its followers while it still exists: a submission with the same
+// conclude ends a job for its followers while its record still exists: a submission with the same
 // unique id starts a new job.
 func (c *Core) conclude(j *Job) {
 	x := c.submissionOf(j)
@@ -195,7 +195,7 @@ func (c *Core) conclude(j *Job) {
 	c.submissions.unindex(j.submission(), x)
 }
 
-// cancel ends a job, or has one that runs go on unheard.
+// cancel ends a job. A job that runs goes on, but its worker's reports go to no client.
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
@@ -214,15 +214,15 @@ func (c *Core) cancel(op *Op, r *Reply) {
 	c.dropJob(t, i, j)
 }
 
-// cancelRunning has a submitted job that is reserved go on unheard.
+// cancelRunning cancels a reserved submitted job; see cancel.
 func (c *Core) cancelRunning(t *tube, j *Job) {
-	c.recordDelete(t, j) // nor does it come back from the journal
+	c.recordDelete(t, j) // so that it does not come back after a restart
 	x := c.submissionOf(j)
 	x.Flags |= cancelled
 	x.Flags &^= Background
 }
 
-// status tells about j, which may be nil.
+// status fills r and op.Function with the progress of j, which may be nil.
 func (c *Core) status(j *Job, op *Op, r *Reply) {
 	x := op.Function
 	if j == nil {
@@ -239,8 +239,8 @@ func (c *Core) status(j *Job, op *Op, r *Reply) {
 	x.Numerator, x.Denominator, x.Clients = e.numerator, e.denominator, c.submissions.followers[c.submissionOf(j).Followers].n
 }
 
-// uniqueStatus tells about the newest job of any function with op's unique id. It
-// looks at a bounded number of jobs a visit, or a group's more.
+// uniqueStatus runs a UniqueStatus. A visit looks at a bounded number of jobs, and completes
+// the group of functions that it has begun.
 func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	c.ensureSubmissions()
 	sum, ok := c.submissions.sumOf(op)
@@ -267,7 +267,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	}
 }
 
-// listMax jobs, or a bucket more, are listed in a visit.
+// listMax is how many jobs a visit lists, and then the rest of the last bucket.
 const listMax = 512
 
 // listJobs appends the jobs of the next buckets of the table of ids. A job may be listed

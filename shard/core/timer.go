@@ -13,19 +13,17 @@ const Second Time = 1e9
 const Never Time = 1<<63 - 1
 
 // The core's time never steps back. It is the time of the owner's Batch, which has three
-// figures that belong together:
+// values of the same moment:
 //
-//	Now    goes on whatever the machine does. Delays and pauses end by it.
-//	Slept  how much of Now the machine was suspended. Times to run and waits end by
-//	       Now less Slept, the time awake: while the server could not hear a worker,
-//	       no worker's time runs.
-//	Ahead  by how much the time of day is ahead of Now. It may be anything from one
-//	       moment to the next, since clocks are set.
+//	Now    advances also while the machine is suspended. Delays and pauses end by it.
+//	Slept  the time that the machine was suspended, a part of Now. Times to run and
+//	       waits end by Now minus Slept, the time awake: while the server cannot hear
+//	       workers, their time does not run.
+//	Ahead  the time of day minus Now. It may jump at any moment, since clocks are set.
 //
-// A journal keeps the time of day across a restart: a record of a deadline is translated by the
-// Ahead of the moment at which it is made, and translated back by the Ahead of the moment at
-// which it is read. So durations count while the server runs, and the time of day while it
-// does not.
+// A journal stores the time of day: a record of a deadline is translated by the Ahead of the
+// moment at which it is made, and translated back by the Ahead of the moment at which it is
+// read. So a deadline follows Now while the server runs, and the time of day across a restart.
 
 // DayOf is the time of day at the moment t.
 func DayOf(t, ahead Time) Time {
@@ -44,21 +42,20 @@ type clock struct {
 	delayedAt Time // when a delay was last set; see delayUntil
 	buriedAt  Time // when a job was last buried; see enterBuried
 
-	// replayed is when a replay was done, which no two processes share; zero: there was none.
+	// replayed is when a replay ended, which differs between processes; zero: there was none.
 	replayed Time
 
-	// buriedAhead is by how much later a record tells that a job was buried; see buriedByNow.
+	// buriedAhead is added to the moment of a burial in records; see buriedByNow.
 	buriedAhead Time
 }
 
-// Slept tells for how long the machine has been suspended in all, before the moment of
-// the next operation.
+// Slept sets the total time that the machine has been suspended before the next operation.
 func (c *Core) Slept(total Time) { c.slept = max(c.slept, total) }
 
-// SleptFor is what Slept was told last.
+// SleptFor returns the total that Slept has set.
 func (c *Core) SleptFor() Time { return c.slept }
 
-// awake is the core's time without what was slept through.
+// awake is the core's time without the time that the machine was suspended.
 func (c *Core) awake() Time { return c.now - c.slept }
 
 // whenAwake is the moment at which the time awake is t, if the machine is not suspended
@@ -70,12 +67,12 @@ func (c *Core) whenAwake(t Time) Time {
 	return t + c.slept
 }
 
-// advance moves the core's time on; a clock that steps back stands still.
+// advance moves the core's time to now, but never back.
 func (c *Core) advance(now Time) { c.now = max(c.now, now) }
 
-// delayUntil is when a delay of d seconds, set now, ends. Two delays never
-// have the same now: of two jobs that one turn puts with the same delay, the
-// one that was put first is to come first, whatever their ids.
+// delayUntil returns the end of a delay of d seconds that begins now. It advances the time so
+// that no two delays begin at the same moment: of two jobs with the same delay, the job that
+// was put first becomes ready first, whatever their ids.
 func (c *Core) delayUntil(d uint32) Time {
 	if c.now <= c.delayedAt {
 		c.now = c.delayedAt + 1
@@ -84,10 +81,9 @@ func (c *Core) delayUntil(d uint32) Time {
 	return c.now + Time(d)*Second
 }
 
-// timer wakes a tube (a delayed job is due, a pause ends) or a client (a
-// reservation runs out, the safety margin or the end of a wait arrives).
-// at may be earlier than what it waits for: moving it later is put off until
-// it fires, which makes the common case, a deadline moving on, free.
+// A timer wakes a tube (a delayed job is due, a pause ends) or a client (a reservation runs
+// out, the safety margin or the end of a wait arrives). at may be too early: it is moved later
+// only when the timer fires, so the common case, a deadline that moves later, costs nothing.
 type timer struct {
 	at     Time
 	pos    int // index in the heap plus one; zero: not in it
@@ -95,7 +91,7 @@ type timer struct {
 	client *client
 }
 
-// dueAt is the moment t really waits for.
+// dueAt returns the moment at which t must really fire.
 func (c *Core) dueAt(t *timer) Time {
 	if t.tube != nil {
 		return t.tube.due()
@@ -116,15 +112,14 @@ func (t *timer) rank() uint64 {
 	return 0
 }
 
-// timers is a binary heap of timers by (at, rank); the field holds few
-// thousands of entries at most times, one per tube or client with something
-// pending.
+// timers is a binary heap of timers by (at, rank). Usually it has a few thousand entries, one
+// for each tube or client with a pending event.
 type timers struct {
 	heap []timerEntry
 }
 
-// A timerEntry has the timer's moment beside it, so that the heap is sorted without
-// looking at the timers.
+// A timerEntry has a copy of the timer's moment, so that the heap is sorted without reading the
+// timers.
 type timerEntry struct {
 	at Time
 	t  *timer
@@ -190,7 +185,7 @@ func (h *timers) move(t *timer, at Time) {
 	h.place(t.pos-1, timerEntry{at, t})
 }
 
-// place puts e at index i or wherever it belongs from there.
+// place puts e at index i, or above or below it in heap order.
 func (h *timers) place(i int, e timerEntry) {
 	if i > 0 && e.before(h.heap[(i-1)/2]) {
 		h.up(i, e)
@@ -235,12 +230,11 @@ func (h *timers) down(i int, e timerEntry) {
 	e.t.pos = i + 1
 }
 
-// expireMax jobs at most change state in one Expire, so that a million jobs
-// due in the same second stop nobody for long.
+// expireMax is how many jobs may change state in one Expire, so that a million jobs that are
+// due at once delay no client for long.
 const expireMax = 1024
 
-// Next is the moment at which Expire has something to do, or earlier; Never
-// when nothing is pending.
+// Next returns when to call Expire next. It may be too early. Never: nothing is pending.
 func (c *Core) Next() Time { return c.timers.next() }
 
 // Expire runs the timers that are due at now: delayed jobs become ready, pauses end,
@@ -252,7 +246,7 @@ func (c *Core) Expire(now Time) {
 	c.advance(now)
 	for left := expireMax; left > 0 && c.timers.next() <= c.now; left-- {
 		t := c.timers.heap[0].t
-		// An early timer finds nothing due at its time, and moves on.
+		// A timer that fires too early finds nothing due, and moves to the next moment.
 		switch {
 		case t.tube != nil:
 			left -= c.expireTube(t.tube, t.at, left)
@@ -297,7 +291,7 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 	return done
 }
 
-// due is the next moment at which something happens to t by itself.
+// due is the moment of the next timed event of t.
 func (t *tube) due() Time {
 	at := Never
 	if t.delay.N > 0 {
@@ -314,8 +308,8 @@ func (t *tube) due() Time {
 
 // expireClient does what is due for cl at the time awake at, up to most jobs.
 func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
-	// DEADLINE_SOON goes first: a client that waits must hear of it before
-	// its job is gone. Source: prot.c, conn_timeout.
+	// DEADLINE_SOON goes first: a waiting client must get it before its reservation ends.
+	// Source: prot.c, conn_timeout.
 	if cl.waiting {
 		switch {
 		case cl.due.N > 0 && Time(cl.due.top().A)-Second <= at:
@@ -338,7 +332,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 	return done
 }
 
-// nextAt is when something happens to cl by itself, in time awake.
+// nextAt is the moment of the next timed event of cl, in time awake.
 func (cl *client) nextAt() Time {
 	at := Never
 	if cl.due.N > 0 {

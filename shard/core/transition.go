@@ -10,13 +10,13 @@ import (
 // document of beanstalkd 1.13 and, where it is silent, prot.c's dispatch_cmd.
 //
 // Their steps have one order. A job leaves a container and enters another; then the change is
-// recorded; then the job is matched with waiting clients, and published if it is left;
-// closeTube is last. The record comes before the match, since the client that gets the job is
-// told the commit on which it depends. A job that ends is recorded before it is freed, because
-// the record is made from it. After closeTube the tube may be gone, and after the match the job
-// may belong to any client: neither is read again.
+// recorded; then the job is matched with waiting clients, and published if none takes it;
+// closeTube is last. The record comes before the match, since the reply to the client that gets
+// the job contains the commit of the record. A job that ends is recorded before it is freed,
+// because the record is made from it. After closeTube the tube may be gone, and after the match
+// the job may belong to any client, so neither may be read.
 
-// applyPut adds a job, which waits, or goes to a waiting client.
+// applyPut adds a job, or gives it to a waiting client at once.
 func (c *Core) applyPut(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	i, j := c.newJob(op)
@@ -40,9 +40,9 @@ func (c *Core) applyPut(op *Op, r *Reply) {
 	c.match(t)
 }
 
-// applyReserve takes the best job for a client, or has it wait. A reserve that concerns
-// several shards may only take what is the best of all of them, or say that there is
-// nothing: whether it is, the bound and the Waiter's Guard tell.
+// applyReserve takes the best job for a client, or makes the client wait. A reserve over
+// several shards must take the best job of all of them, or report that there is none. The
+// bound and the Waiter's Guard decide that.
 func (c *Core) applyReserve(op *Op, r *Reply) {
 	cl := c.clientAt(op.Client)
 	if op.Waiter != nil {
@@ -52,15 +52,15 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 		panic(fmt.Sprintf("core: client %d reserves in wait %d, and has no Waiter", cl.id, op.Seq))
 	}
 	if !op.Multi || cl.seq != op.Seq {
-		// An earlier wait, which another shard has ended. A visit for the wait in which
-		// the client is queued here keeps its place.
+		// Another shard has ended the client's earlier wait. A visit for the current wait
+		// keeps the client's place in the queue.
 		c.unwait(cl)
 	}
 	t := c.bestTube(cl)
 	soon := t == nil && c.deadlineSoon(cl)
 	if t != nil || soon {
-		// That a job of the client runs out soon is only to be said if no shard has a job
-		// for it: MaxKey goes behind every job that the bound may be.
+		// StatusDeadlineSoon is only correct if no shard has a job for the client: MaxKey
+		// comes after every job that the bound may name.
 		k := MaxKey
 		if t != nil {
 			k = t.best()
@@ -92,7 +92,7 @@ func (c *Core) applyReserve(op *Op, r *Reply) {
 	}
 }
 
-// applyReserveJob takes a job whatever its state, if nobody has it.
+// applyReserveJob reserves a job in any state but Reserved.
 func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.State == Reserved {
@@ -109,15 +109,15 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 	c.leave(t, i, j)
 	c.enterReserved(t, i, j, cl)
 	if was != Ready && c.buf != nil && !c.buf.Full {
-		// After a restart it is ready, not buried or delayed as it was. On a disk that is
-		// full for good it is as it was: nobody loses a job by that.
+		// After a restart the job is ready, not buried or delayed as before. Without room for
+		// the record it comes back in its old state, so no job is lost.
 		c.recordUpdate(t, j)
 	}
 	c.replyJob(r, StatusReserved, j)
 	r.Client = cl.id
 }
 
-// applyDelete deletes a job that is the client's, or nobody's.
+// applyDelete deletes a job that no other client has reserved.
 func (c *Core) applyDelete(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	if i == 0 || j.State == Reserved && (j.Client != op.Client || op.Client == 0) {
@@ -135,8 +135,8 @@ func (c *Core) applyDelete(op *Op, r *Reply) {
 	c.closeTube(t) // if only its jobs kept it
 }
 
-// applyRelease gives a reserved job back, under another priority and perhaps delayed. A
-// submitted one that nobody wants any more ends instead.
+// applyRelease makes a reserved job ready or delayed, with a new priority. A submitted job
+// whose result no client wants any more ends instead.
 func (c *Core) applyRelease(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -161,8 +161,7 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	c.match(t)
 }
 
-// applyBury puts a reserved job aside. A submitted one that was cancelled meanwhile ends
-// instead; others are kept from then on, and are recorded for it.
+// applyBury buries a reserved job. A submitted job that was cancelled meanwhile ends instead.
 func (c *Core) applyBury(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -170,7 +169,7 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	if j.isSubmitted() && !c.submissionOf(j).is(cancelled) && c.unadmitted(j, op, r) {
-		return // and the job is where it was: the same comes again
+		return // the job is unchanged: the caller asks again
 	}
 	c.leaveReserved(t, i, j)
 	if j.isSubmitted() && c.submissionOf(j).is(cancelled) {
@@ -181,8 +180,8 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 	c.bury(t, i, j)
 }
 
-// bury buries a job that is in no container. A submitted one is kept from then on, even if all
-// followers leave, and they hear that it has failed.
+// bury buries a job that is in no container. The followers of a submitted job are told that it
+// failed. From then on it is kept and recorded like a background job.
 func (c *Core) bury(t *tube, i uint32, j *Job) {
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
@@ -198,7 +197,7 @@ func (c *Core) bury(t *tube, i uint32, j *Job) {
 	c.recordUpdate(t, j)
 }
 
-// applyTouch begins a reservation's time anew.
+// applyTouch restarts the time to run of a reservation.
 func (c *Core) applyTouch(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -208,20 +207,19 @@ func (c *Core) applyTouch(op *Op, r *Reply) {
 	c.touch(t, i, j)
 }
 
-// touch begins the time of a reserved job anew.
+// touch restarts the time to run of a reserved job.
 func (c *Core) touch(t *tube, i uint32, j *Job) {
 	cl := c.clientAt(j.Client)
 	cl.due.Set(c.jobs, int(j.Pos), entry{A: uint64(c.deadlineOf(j, t, cl)), Job: i})
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
-// boundedMax is how many jobs one kick or one closing client may move in a
-// visit; the caller comes again for the rest, and others get their turn.
+// boundedMax is the maximum number of jobs that a kick or a closing client moves in one visit.
+// The caller asks again for the rest, so other clients get their turn.
 const boundedMax = 1024
 
-// applyKick kicks buried jobs if there is any, else delayed ones, never both;
-// a further visit keeps to the choice of the first, even when
-// others have emptied the buried list meanwhile.
+// applyKick kicks buried jobs if there are any, else delayed ones, never both. Later visits
+// keep the choice of the first, even if the buried list has become empty meanwhile.
 func (c *Core) applyKick(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	r.Kicked = op.Kicked
@@ -272,7 +270,7 @@ func (c *Core) kick(t *tube, i uint32) {
 	c.match(t)
 }
 
-// applyPeek shows a job, where it stays.
+// applyPeek shows a job and leaves it in its state.
 func (c *Core) applyPeek(op *Op, r *Reply) {
 	var i uint32
 	switch op.Kind {
@@ -310,7 +308,7 @@ func (c *Core) applyPause(op *Op, r *Reply) {
 func (c *Core) applyTube(op *Op, r *Reply) {
 	switch op.Kind {
 	case OpUse:
-		// The new one first: if it is the old one, nothing comes or goes.
+		// Open the new tube first: if it is the old one, it is not closed and made again.
 		t := c.openTube(op.Name)
 		t.using++
 		c.unuse(op.Tube)
@@ -341,7 +339,7 @@ func (c *Core) applyTube(op *Op, r *Reply) {
 	}
 }
 
-// unuse lets go of a tube that a client has used; zero: none.
+// unuse ends the use of a tube by a client; zero: there is none.
 func (c *Core) unuse(id TubeID) {
 	if id == 0 {
 		return
@@ -354,8 +352,8 @@ func (c *Core) unuse(id TubeID) {
 	c.closeTube(t)
 }
 
-// applyClose takes from a client what it has, in parts: what it follows, its jobs, and for
-// good its watch list and itself.
+// applyClose ends, in parts, what a client follows, its wait and its reservations. OpClose
+// also ends its watch list and the client itself.
 func (c *Core) applyClose(op *Op, r *Reply) {
 	if op.Client != 0 {
 		cl := c.clientAt(op.Client)
@@ -378,7 +376,7 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	}
 }
 
-// giveBack makes a job that cl does not hold any more ready again, unless nobody wants it.
+// giveBack makes a job that cl held ready again, or drops it if it is unwanted.
 func (c *Core) giveBack(t *tube, i uint32, j *Job, cl *client) {
 	switch {
 	case j.isSubmitted() && c.unwanted(j):
@@ -397,7 +395,7 @@ func (c *Core) dropJob(t *tube, i uint32, j *Job) {
 	c.removeJob(t, i, j)
 }
 
-// removeJob is dropJob, but for the count.
+// removeJob is dropJob without counting a delete.
 func (c *Core) removeJob(t *tube, i uint32, j *Job) {
 	c.recordDelete(t, j)
 	id := j.ID
@@ -407,7 +405,7 @@ func (c *Core) removeJob(t *tube, i uint32, j *Job) {
 	c.closeTube(t)
 }
 
-// finished tells the Finisher, if there is one, of a job that no OpDelete has ended.
+// finished tells the finisher, if there is one, of a job that ended without an OpDelete.
 func (c *Core) finished(id JobID) {
 	if c.ended != nil {
 		c.ended(id)

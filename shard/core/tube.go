@@ -8,30 +8,30 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A tube exists while a client uses or watches it, while it has jobs, or
-// for ever when it is pinned ("default").
+// A tube exists while a client uses or watches it, while it has jobs, or for ever if it is
+// pinned ("default").
 //
-// What every job that passes through touches comes first, so that it is in few cache lines.
+// The fields that every job changes come first, so that they are in few cache lines.
 type tube struct {
 	*Face
 	ready     Heap
-	readyList List // the same jobs in the order in which they became so
+	readyList List // the ready jobs in the order in which they became ready
 	waiters   waitQueue
 
-	// readyPos is the tube's index in Core.ready plus one; zero when nothing
+	// readyPos is the tube's index in Core.ready plus one; zero when no job
 	// can be reserved from it (empty or paused).
 	readyPos uint32
 
-	mirrored   bool // its mirror is kept true, since a router asked for it
+	mirrored   bool // its mirror is kept up to date, since a router asked for it
 	pinned     bool
-	pauseKeeps bool // it exists until its pause ends: that comes from a journal
+	pauseKeeps bool // its pause comes from a journal: the tube exists until it ends
 
 	pauseUntil Time        // zero: not paused
 	flow       *stats.Flow // nil: see flowOf
-	function   *function   // nil: nobody has named it as a function
-	flushed    *flushed    // nil: none of its jobs
+	function   *function   // nil: the tube is no function
+	flushed    *flushed    // nil: it has no flushed jobs
 
-	jobs     int    // in whatever state
+	jobs     int    // in any state
 	bytes    uint64 // of their bodies
 	reserved uint32 // jobs
 	arrived  int32  // jobs that a replay has restored or a move has brought, less those that a move took away
@@ -39,15 +39,14 @@ type tube struct {
 	tubeClasses
 
 	delay             Heap
-	delayList, buried List // as readyList
+	delayList, buried List // in the order in which jobs entered them
 
 	using, watching uint32 // clients
 	timer           timer
 	pauseFor        Time // as asked, for stats-tube
 }
 
-// tubeClasses are how many jobs of a tube are of a class, but for ClassNormal, which has
-// what is left.
+// tubeClasses counts a tube's jobs by class. All other jobs are of ClassNormal.
 type tubeClasses struct {
 	urgent        uint32 // ready, with a priority below urgentBelow
 	urgentDelayed uint32
@@ -55,7 +54,7 @@ type tubeClasses struct {
 	lowDelayed    uint32
 }
 
-// tubeTotals are what only grows; see Flow for the rest of that.
+// tubeTotals are counters that only grow; stats.Flow has the others.
 type tubeTotals struct {
 	total   uint64 // put since the process began
 	deletes uint64
@@ -67,7 +66,7 @@ type tubeTable struct {
 	tubes     []*tube // by TubeID; 0 is nil
 	freeTubes []TubeID
 	names     map[string]*tube
-	namesMost int // how many there were since names was made
+	namesMost int // the largest len(names) since the map was made
 }
 
 // urgentBelow is the priority under which a ready job counts as urgent.
@@ -113,7 +112,7 @@ func (c *Core) openTube(name []byte) *tube {
 	return t
 }
 
-// inUse reports whether t is more than a name.
+// inUse reports whether anything but a function needs t.
 func (t *tube) inUse() bool {
 	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.flushed != nil
 }
@@ -146,37 +145,37 @@ func (c *Core) closeTube(t *tube) {
 	}
 }
 
-// A list or map that once held many of something is made anew when it holds fewer than a
-// part in shrinkPart of that, unless it is small anyway: neither gives memory back by
-// itself. The copy is so small a part that nobody waits for it.
+// Slices and maps never give memory back. So one that had at least shrinkMin elements is copied
+// when it has fewer than 1/shrinkPart of them. The copy is small, so it delays no client.
 const (
 	shrinkPart = 16
 	shrinkMin  = 1024
 )
 
-// shrinkTubes gives back what the names and handles of many tubes have taken.
+// shrinkTubes gives back the memory of the names and handles of former tubes.
 func (c *Core) shrinkTubes() {
 	if c.namesMost < shrinkMin || len(c.names) > c.namesMost/shrinkPart {
 		return
 	}
 	names := make(map[string]*tube, len(c.names))
 	last := TubeID(0)
-	for name, t := range c.names { // in no order, and none is left behind
+	for name, t := range c.names { // the order does not matter
 		names[name] = t
 		last = max(last, t.id)
 	}
 	c.names, c.namesMost = names, len(names)
-	// Handles in use stay as they are.
+	// Handles in use do not change.
 	c.tubes = slices.Clone(c.tubes[:last+1])
 	c.freeTubes = slices.DeleteFunc(c.freeTubes, func(id TubeID) bool { return id > last })
 	c.freeTubes = slices.Clone(c.freeTubes)
 }
 
-// Pin makes the tube of that name for ever. Call it before any operation.
+// Pin makes the tube of that name, and keeps it for ever. Call it before any operation.
 func (c *Core) Pin(name string) { c.openTube([]byte(name)).pinned = true }
 
-// refresh keeps Core.ready true; every change to t.ready or to its pause ends here.
-// The mirror follows with publish: after match, when jobs were made ready.
+// refresh updates Core.ready. The caller must call it after every change to t.ready or to the
+// tube's pause, and then publish, which updates the mirror. If jobs became ready, match comes
+// before publish.
 func (c *Core) refresh(t *tube) {
 	can := t.ready.N > 0 && t.pauseUntil == 0
 	if can != (t.readyPos != 0) {
@@ -195,7 +194,7 @@ func (c *Core) refresh(t *tube) {
 	}
 }
 
-// pause keeps reserve from t for d, from now on; zero ends a pause.
+// pause stops reserves from t for d; zero ends a pause.
 func (c *Core) pause(t *tube, d Time) {
 	t.pauses++
 	if d == 0 {
@@ -213,7 +212,7 @@ func (c *Core) pause(t *tube, d Time) {
 	c.closeTube(t) // a function does not rest meanwhile
 }
 
-// setPause pauses t for so long until a moment, or no longer: zero, zero.
+// setPause pauses t until a moment; length is the length that was asked for. Zero ends a pause.
 func (c *Core) setPause(t *tube, until, length Time) {
 	if (until == 0) != (t.pauseUntil == 0) {
 		n := record.PauseSize(len(t.name))
@@ -232,7 +231,7 @@ func (c *Core) unpause(t *tube) {
 	c.refresh(t)
 	c.match(t)
 	if t.function != nil && t.readyPos != 0 {
-		// As if each job came now: match has told of the first.
+		// Wake sleepers as if each job came now; match has done it for the first.
 		for n := 1; n < t.ready.N && c.wakeSleepers(t.function); n++ {
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A uniqueTable finds submitted jobs by the hash of their unique id. It is a
-// linear hash table like IDTable, so that it never stops to grow. But hashes have
-// no neighbours: in a long table a visit to a bucket waits for memory, and is to be
-// the only one. So a bucket is a cache line with the hashes in it; what does not
-// fit is chained behind its last slot.
+// A uniqueTable finds submitted jobs by the hash of their unique id. It is a linear hash table
+// like idTable, so it grows without a pause. But the buckets of successive jobs are not close
+// to each other: in a large table each lookup misses the cache, and should miss it only once.
+// So a bucket is a cache line that contains the hashes; further jobs are chained behind its
+// last slot.
 //
-// Against a Go map, at a million jobs: 16 bytes a job less, and no spell in which
-// all of its parts grow at once, since they fill evenly.
+// Compared with a Go map at a million jobs, it takes 16 bytes less per job. The parts of a map
+// fill evenly, so they all grow at the same time.
 type uniqueTable struct {
 	chunks [][]uniqueBucket
 	N      int // jobs
@@ -27,7 +27,7 @@ type uniqueBucket [bucketSlots]uniqueSlot
 // chain instead: then its job has the bit chained, and its hash means nothing.
 type uniqueSlot struct {
 	hash uint32
-	job  uint32 // in the pool of Submissions
+	job  uint32 // index in submissions.jobs
 }
 
 const (
@@ -77,7 +77,7 @@ func (t *uniqueTable) find(jobs *slab.Pool[submission], hash uint32, is func(n u
 	return 0
 }
 
-// inUse reports whether the slot holds a job of its own.
+// inUse reports whether the slot holds a job, not a chain.
 func (s *uniqueSlot) inUse() bool { return s.job-1 < submissionMax }
 
 // chain is the first job of the chain, or zero.
@@ -110,14 +110,14 @@ func (b *uniqueBucket) add(jobs *slab.Pool[submission], s uniqueSlot) {
 			return
 		}
 	}
-	// The first time, the job of the last slot becomes the second of the chain:
+	// If there is no chain yet, the job of the last slot becomes the second of the chain:
 	// its next is zero.
 	last := &b[bucketSlots-1]
 	jobs.At(s.job).Next = last.job &^ chained
 	last.job = s.job | chained
 }
 
-// Remove takes job n out, which is there.
+// Remove takes out job n, which must be in the table.
 func (t *uniqueTable) Remove(jobs *slab.Pool[submission], n uint32) {
 	t.At(t.bucket(jobs.At(n).Hash)).remove(jobs, n)
 	if t.N--; t.N == 0 {
@@ -131,8 +131,8 @@ func (t *uniqueTable) Remove(jobs *slab.Pool[submission], n uint32) {
 	}
 }
 
-// remove has the first of the chain take the place of a job, so that only a full
-// bucket has a chain.
+// remove takes job n out. The first job of the chain takes its slot, so that only a full bucket
+// has a chain.
 func (b *uniqueBucket) remove(jobs *slab.Pool[submission], n uint32) {
 	first := b.chain()
 	for i := range b {
@@ -176,7 +176,7 @@ func (b *uniqueBucket) unchain(first *submission) {
 	first.Next = 0
 }
 
-// split adds one bucket and moves into it what belongs there.
+// split adds one bucket and moves its jobs into it.
 func (t *uniqueTable) split(jobs *slab.Pool[submission]) {
 	b := uint32(t.Size)
 	if c := int(b >> uniqueShift); c == len(t.chunks) {
@@ -214,7 +214,7 @@ func (b *uniqueBucket) take() (all uniqueBucket) {
 	return all
 }
 
-// scatter puts what was in a bucket where it belongs.
+// scatter puts the jobs of a former bucket into their buckets.
 func (t *uniqueTable) scatter(jobs *slab.Pool[submission], all uniqueBucket) {
 	for n := all.chain(); n != 0; {
 		x := jobs.At(n)

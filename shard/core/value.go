@@ -12,7 +12,7 @@ type (
 	ClientID uint32
 )
 
-// Time is a moment in nanoseconds, or a length of time. A core only ever gets it as
-// an argument; it begins with the time of day at the start of the server, and goes
-// on by itself.
+// Time is a moment in nanoseconds, or a length of time. A core gets it only as an argument. It
+// starts at the time of day of the server's start, and is independent of the time of day after
+// that.
 type Time int64

@@ -10,12 +10,12 @@ import (
 // waits in. The shard that wins the compare-and-swap owns Msg until the session has taken it
 // back from its Home.
 //
-// A wait in one shard is open at once. One in several shards is closed until the
-// client is in the queues of all of them: with a job from the first, it might get
-// one that is not the best, or one for which it did not have to wait. A shard that
-// has something for a closed wait does not serve it but calls, and gives the job to
-// the next in the queue or keeps it. The session opens the wait, unless it was
-// called; then it looks around again.
+// A wait in one shard is open at once. A wait in several shards is closed until the client is
+// in the queues of all of them: otherwise the first shard might serve a job although another
+// shard has a better one, or one that needs no wait. A shard with a job for a closed wait calls
+// the wait instead of serving it, and gives the job to the next client in the queue or keeps
+// it. The session opens the wait unless it was called; then it reads the keys of all shards
+// again.
 //
 //	ArmClosed -> closed ------ Open ------> open -- Claim, offer -> claimed
 //	               |  ^                      ^
@@ -28,7 +28,7 @@ type Waiter struct {
 	Msg   Message
 }
 
-// What the two low bits of Waiter.word say.
+// The states of a wait: the two low bits of Waiter.word.
 const (
 	waitOpen uint64 = iota
 	waitClaimed
@@ -39,20 +39,19 @@ const (
 // waitWord is the word of the wait seq in a state.
 func waitWord(seq, state uint64) uint64 { return seq<<2 | state }
 
-// A Guard knows what a client has seen of the other shards. A core asks it, owned,
-// before it serves a reserve that is Multi.
+// A Guard knows what a client has seen of the other shards. A core asks it, while owned, before
+// it serves a reserve that is Multi.
 type Guard interface {
-	// Stands reports whether there was a moment since the shard is owned at which
-	// none of the other shards had a job for the client that goes before k; MaxKey
-	// asks for no job at all. It does not block, and its work is bounded: not true
-	// may also mean that it cannot tell.
+	// Stands reports whether there was a moment, while this shard was owned, at which no other
+	// shard had a job for the client that comes before k; MaxKey: no job at all. It does not
+	// block, and its work is bounded: false may also mean that it cannot tell.
 	Stands(k Key) bool
 }
 
 // stands asks the Guard, if there is one.
 func (w *Waiter) stands(k Key) bool { return w.Guard == nil || w.Guard.Stands(k) }
 
-// arm begins the next wait in a state.
+// arm begins the next wait in the given state.
 func (w *Waiter) arm(state uint64) uint64 {
 	seq := w.word.Load()>>2 + 1
 	w.word.Store(waitWord(seq, state))
@@ -66,21 +65,20 @@ func (w *Waiter) Arm() uint64 { return w.arm(waitOpen) }
 // ArmClosed is Arm for a wait in several shards.
 func (w *Waiter) ArmClosed() uint64 { return w.arm(waitClosed) }
 
-// Open has the closed wait seq served from now on. It reports false when a shard
-// has called: the wait is still closed.
+// Open opens the closed wait seq. It reports false if a shard has called the wait, which is
+// then not opened.
 func (w *Waiter) Open(seq uint64) bool {
 	return w.word.CompareAndSwap(waitWord(seq, waitClosed), waitWord(seq, waitOpen))
 }
 
-// Reset has the closed wait seq uncalled, before the session looks around again.
+// Reset makes the called wait seq closed, before the session reads the keys of all shards again.
 func (w *Waiter) Reset(seq uint64) {
 	w.word.CompareAndSwap(waitWord(seq, waitCalled), waitWord(seq, waitClosed))
 }
 
-// Take ends the wait seq, which is closed or called; zero: there is none. It is for the
-// session, or for the shard that answers it, while nobody else can end the wait. It is no
-// compare-and-swap: a shard's call that comes now may be lost, which does not matter to a
-// wait that is over.
+// Take ends the wait seq, which is closed or called; zero: there is none. The session calls it,
+// or the shard that answers the session, when nothing else can end the wait. A store is enough:
+// it may overwrite a concurrent call of a shard, which does not matter once the wait is over.
 func (w *Waiter) Take(seq uint64) {
 	if seq != 0 {
 		w.word.Store(waitWord(seq, waitClaimed))
@@ -96,9 +94,9 @@ func (w *Waiter) Claim(seq uint64) bool {
 type offered uint8
 
 const (
-	offerWon    offered = iota // the wait is the offering shard's to end
-	offerCalled                // it is closed; its session will see that there was something
-	offerLost                  // it is over
+	offerWon    offered = iota // the caller must end the wait
+	offerCalled                // the wait is closed; its session will see the call
+	offerLost                  // the wait is over
 )
 
 // offer claims the wait seq if it is open, and calls if it is closed.
@@ -121,8 +119,7 @@ func (w *Waiter) offer(seq uint64) offered {
 	}
 }
 
-// waitQueue is a tube's waiting clients, first come first served: a list of
-// watches.
+// waitQueue is a tube's waiting clients in order of arrival: a list of watches.
 type waitQueue struct {
 	head, tail, n uint32
 }
@@ -140,7 +137,7 @@ func (c *Core) queue(q *waitQueue, i uint32) {
 	q.n++
 }
 
-// unqueue takes watch i, which is in q, out of it. It panics when it can see that it is not.
+// unqueue takes watch i out of q. It panics if the links show that i is not in q.
 func (c *Core) unqueue(q *waitQueue, i uint32) {
 	w := c.watches.At(i)
 	if w.prev == 0 && q.head != i || w.next == 0 && q.tail != i {
@@ -173,10 +170,9 @@ func (c *Core) wait(cl *client, seq uint64, until Time) {
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
 }
 
-// unwait takes cl out of the queues again. A wait that another shard has
-// served stays queued here until OpCancel or until it is found out; since a
-// session has one command under way, its next reserve, watch or ignore here
-// ends it too.
+// unwait takes cl out of the queues. A wait that another shard has served stays queued here
+// until OpCancel, until this core finds that it is over, or until the client's next reserve,
+// watch or ignore in this core.
 func (c *Core) unwait(cl *client) {
 	if !cl.waiting {
 		return
@@ -188,8 +184,8 @@ func (c *Core) unwait(cl *client) {
 	c.counts.waiting--
 }
 
-// match is a step of its own after every transition that makes a job of t ready: waiters are
-// served, and sleeping workers told of what is left.
+// match must follow every transition that makes a job of t ready: it serves waiting clients,
+// and then wakes sleeping workers if jobs are left.
 func (c *Core) match(t *tube) {
 	c.serve(t)
 	if t.function != nil && t.readyPos != 0 {
@@ -198,8 +194,8 @@ func (c *Core) match(t *tube) {
 }
 
 // serve hands the ready jobs of t to waiting clients, the most urgent job to the client that
-// waits longest, and publishes what is left. No tube keeps both a job to give and a client to
-// give it to, unless the client's wait is closed.
+// has waited longest, and publishes t. Afterwards a tube never has both a job that can be
+// reserved and a waiting client, unless the client's wait is closed.
 func (c *Core) serve(t *tube) {
 	for i := t.waiters.head; i != 0 && t.readyPos != 0; {
 		cl := c.clientOf(i)
@@ -216,8 +212,8 @@ func (c *Core) serve(t *tube) {
 	c.publish(t)
 }
 
-// wake ends the wait of cl with a status, unless another shard has ended it. A wait
-// that is closed ends here only: its session looks around again, and comes back.
+// wake ends the wait of cl with a status, unless another shard has ended it. A closed wait ends
+// only in this core: it is called, so its session comes back.
 func (c *Core) wake(cl *client, s Status) {
 	won := cl.waiter.offer(cl.seq) == offerWon
 	c.unwait(cl)
@@ -226,7 +222,7 @@ func (c *Core) wake(cl *client, s Status) {
 	}
 }
 
-// woke fills the message of a waiter that was won; j is nil unless it gets one.
+// woke fills the message of a waiter that was won; j is its job, or nil.
 func (c *Core) woke(cl *client, s Status, j *Job) {
 	m := &cl.waiter.Msg
 	m.Op.Client = cl.id

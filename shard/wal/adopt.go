@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// adopt makes the journal go on where the history ends. All of the history is on the disk when it
-// returns; see "Proof" in the package comment.
+// adopt makes the journal continue at the end of the history. When it returns, the whole history
+// is on the disk; see "Proof" in the package comment.
 func (r *recovery) adopt() error {
 	j, list := r.j, r.j.segments
 	r.out.Segments = len(r.segments)
-	// A visible name need not be durable: the process that gave it may have ended, or
-	// failed, before it was.
+	// A visible name need not be durable: the earlier process may have ended, or failed, before
+	// it synced the directory.
 	if err := j.disk.Sync(); err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func (r *recovery) adopt() error {
 	return r.resumeLog()
 }
 
-// cutOff ends the history at the cut, if there is one, and removes the files behind it if
-// they hold batches: those were never durable, and must not follow on what comes.
+// cutOff ends the history at the cut, if there is one, and removes later files if there are
+// batches behind the cut. Those were never durable, and must not follow new batches.
 func (r *recovery) cutOff() error {
 	if r.cut == nil {
 		return nil
@@ -53,7 +53,7 @@ func (r *recovery) cutOff() error {
 	if r.behind == 0 {
 		return nil
 	}
-	// From the end, so that a crash meanwhile leaves no gap.
+	// Remove from the end on, so that a crash leaves no gap.
 	for _, s := range slices.Backward(r.segments[r.last+1:]) {
 		if err := r.j.disk.Remove(SegmentName(s.number)); err != nil {
 			return err
@@ -63,12 +63,11 @@ func (r *recovery) cutOff() error {
 	return r.j.disk.Sync()
 }
 
-// adoptSegment makes segment number i a closed one, the current one, or a spare, and
-// writes it again unless all it holds is proven. It uses buf, and returns it, perhaps a
-// larger one.
+// adoptSegment makes segment number i a closed one, the current one, or a spare. It rewrites the
+// segment unless all its batches are proven. It uses buf, and returns it or a larger one.
 func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	list := r.j.segments
-	s.lastCommit = s.lastIndex // see Journal.resume
+	s.lastCommit = s.lastIndex // see commit.Journal.Recover
 	closed := i < r.last
 	if closed && s.lastBatch != 0 && s.lastBatch <= r.synced {
 		list.closed = append(list.closed, s)
@@ -103,10 +102,10 @@ func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// rewrite makes durable what s is taken to hold: its batches that are not proven, byte for byte in
-// their place, and zeros from its end on, so that nothing of a torn end is ever taken for a batch.
-// A sync is not enough: what an earlier process could not write back counts as written, zeros
-// included. It returns buf, perhaps a larger one.
+// rewrite makes the assumed content of s durable. It writes the unproven batches again, byte for
+// byte in their place, and then zeros up to the end of the file, so that no part of a torn end
+// can look like a batch later. A sync is not enough: the kernel may count pages that an earlier
+// process could not write back as written. rewrite returns buf or a larger one.
 func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 	name := SegmentName(s.number)
 	from := int64(headerSize)
@@ -114,11 +113,11 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 		if int64(cap(buf)) < s.size {
 			buf = make([]byte, s.size)
 		}
-		buf = buf[:min(s.at, s.size)] // a file may end in the last padding
+		buf = buf[:min(s.at, s.size)] // a file may end within the last padding
 		if _, err := f.ReadAt(buf, 0); err != nil {
 			return buf, fmt.Errorf("reading %s: %w", name, err)
 		}
-		// Memory may have forgotten since it was replayed what the disk never had.
+		// The kernel may have dropped pages since the replay that the disk never had.
 		at, last := from, uint64(0)
 		for b := range batches(buf, at, r.j.segments.id, s.number) {
 			at, last = at+int64(b.size), b.number
@@ -130,8 +129,8 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 			return buf, fmt.Errorf("%s at offset %d: the disk gave something else a moment ago", name, at)
 		}
 	}
-	// What could not be written back before is told now, for once, and is about
-	// bytes that are written again.
+	// A new descriptor may report an earlier write error once. It is about bytes that are
+	// written again below.
 	_ = f.Sync()
 	for at := from; at < s.size; {
 		b := zeros[:min(s.size-at, int64(len(zeros)))]

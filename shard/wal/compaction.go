@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// copyJobs is how many jobs one visit to a shard copies at most.
+	// copyJobs is the maximum number of jobs that one visit to a shard copies.
 	copyJobs = 64
-	// idleShare: unless it is urgent, compaction rests this many times as
-	// long as it works.
+	// idleShare is the ratio of rest to work of a compaction that is not urgent.
 	idleShare = 3
 )
 
@@ -33,8 +32,8 @@ func (k *keeper) compactable(urgent bool) bool {
 	return sums.Compactable(urgent)
 }
 
-// mostlyGarbage reports whether giving up the oldest segment is quicker than
-// preparing a new one. For a committer that waits it is not: it could not write the copies.
+// mostlyGarbage reports whether giving up the oldest segment is quicker than preparing a new one.
+// It is not while the committer waits for a segment, since it cannot write the copies.
 func (k *keeper) mostlyGarbage() bool {
 	sums := k.ledger.Sums()
 	s := k.segments
@@ -43,7 +42,7 @@ func (k *keeper) mostlyGarbage() bool {
 	return !s.starved && len(s.closed) > 0 && s.closed[0].size == s.size && sums.MostlyGarbage()
 }
 
-// postpone has compaction wait until less lives, or there is more to give up.
+// postpone delays compaction until fewer bytes live, or more segments are closed.
 func (k *keeper) postpone() {
 	s := k.segments
 	s.mu.Lock()
@@ -51,22 +50,19 @@ func (k *keeper) postpone() {
 	k.round.Postpone(len(s.closed), k.ledger.Sums().Live)
 }
 
-// compact copies what lives in the oldest segment to the end, waits until it
-// is durable there, and gives the file up. The copies go through the Logs like
-// everything else.
+// compact copies the live jobs of the oldest segment to the end of the log, waits until the
+// copies are durable, and gives up the segment. The copies go through the Logs like all records.
 //
-// The order of the steps is what keeps a power cut at any moment harmless:
+// The order of the steps makes a power cut at any moment harmless:
 //
-//  1. Copies are appended. Until they are durable the old records count, and a job that
-//     is read twice is the same job.
-//  2. The number of the oldest segment that is needed goes on, so that batches say from
-//     here on that the old file may be missing. Some may say so before the last copies are
-//     written. That is too early, and harmless: the file is there, and what is there is
-//     read.
-//  3. The commit is waited for that takes what the last visit to a shard appended. It has
-//     not begun when the waiting does. Once it is durable, so are all copies and a batch
-//     that says that the file may be missing.
-//  4. Only then the file goes, or gets the name of a later one.
+//  1. Append the copies. Until they are durable the old records count. A job that is read twice
+//     is the same job.
+//  2. Increase segments.oldest, so that batches say from here on that the old file may be
+//     missing. Some may say so before the last copies are written. That is harmless: the file
+//     still exists, and a recovery reads every file that exists.
+//  3. Wait for the next commit that begins, which takes the copies of the last visit. Once it is
+//     durable, so are all copies, and a batch that says that the file may be missing.
+//  4. Only then remove the file, or give it the name of a later one.
 func (k *keeper) compact(urgent bool) error {
 	s := k.segments
 	old, err := k.copyOldest(urgent)
@@ -87,7 +83,7 @@ func (k *keeper) compact(urgent bool) error {
 	return k.giveUp(old)
 }
 
-// copyOldest appends copies of what lives in the oldest segment.
+// copyOldest appends copies of the live jobs of the oldest segment.
 func (k *keeper) copyOldest(urgent bool) (*segment, error) {
 	s := k.segments
 	s.mu.Lock()
@@ -98,9 +94,8 @@ func (k *keeper) copyOldest(urgent bool) (*segment, error) {
 	return old, c.run()
 }
 
-// giveUp ends the life of a segment that nobody needs; its file is used again
-// if one is wanted, or may stay for later: filling a new one would cost as much as
-// writing it.
+// giveUp uses the file of an unneeded segment again, if another segment is wanted or a spare may
+// stay, since filling a new file costs as much as writing it. Otherwise it removes the file.
 func (k *keeper) giveUp(old *segment) error {
 	if old.size == k.segments.size && (k.segments.anotherWanted() || k.segments.spareAllowed()) {
 		return k.preparer.reuse(old)
@@ -111,19 +106,19 @@ func (k *keeper) giveUp(old *segment) error {
 	return k.disk.Sync()
 }
 
-// A compaction is under way in one segment.
+// A compaction copies the live jobs of one segment.
 type compaction struct {
 	k       *keeper
 	segment *segment
 	urgent  bool
 	batches iter.Seq[batch]
-	ids     map[uint16][]uint64 // to be copied, by slot
-	paused  map[string]bool     // tubes that were seen already
-	room    map[uint64]int64    // promised for large bodies, by job; see makeRoom
+	ids     map[uint16][]uint64 // jobs to copy, by slot
+	paused  map[string]bool     // tubes with a pause that was copied already
+	room    map[uint64]int64    // bytes promised for large bodies, by job; see makeRoom
 	worked  time.Time           // when it last rested
 }
 
-// run has everything copied that lives in the segment.
+// run copies all live jobs and pauses of the segment.
 func (c *compaction) run() error {
 	data, err := readInto(c.k.disk, c.segment.number, nil)
 	if err != nil {
@@ -161,15 +156,16 @@ func (c *compaction) run() error {
 	return nil
 }
 
-// errNoCopy is why a segment is not given up now.
+// errNoCopy is the reason to postpone giving up a segment.
 var errNoCopy = errors.New("there is no room to copy the large bodies that begin in a segment")
 
-// makeRoom promises room for each large body that begins in the segment and lives, and prepares
-// segments for it. Its error is errNoCopy if the disk has no room for that.
+// makeRoom promises room for the large bodies of live jobs that begin in the segment, and prepares
+// segments for them. Its error is errNoCopy if the disk has no room for that.
 //
-// Live jobs of one segment fit into the reserve, except large bodies that go on in other segments:
-// a job is copied whole. A compaction without room for all of them would use up the reserve
-// half-way, and then nothing, not even a delete, could go on until space came from outside.
+// The live jobs of one segment fit into the reserve, except large bodies that continue in other
+// segments, since a job is copied whole. A compaction without room for all of them would use up
+// the reserve half-way. Then nothing, not even a delete, could proceed until an operator frees
+// space.
 func (c *compaction) makeRoom() error {
 	k, need := c.k, int64(0)
 	sums, lives := k.ledger.Sums(), k.opts.Lives
@@ -193,7 +189,7 @@ func (c *compaction) makeRoom() error {
 			if errors.Is(err, errNoSpace) {
 				return errNoCopy
 			}
-			return err // what passes says nothing of the disk: the next try is soon
+			return err // a temporary error says nothing about the disk: retry soon
 		}
 	}
 	return nil
@@ -206,12 +202,12 @@ func largeOf(rec []byte) int64 {
 		return 0
 	}
 	if _, err := record.Parse(&r, rec); err != nil {
-		return 0 // it was replayed, or is ours
+		return 0 // impossible: this process has parsed or written it
 	}
 	return int64(r.Chunked)
 }
 
-// copied gives back what was promised for a job: it is in a Log, or gone.
+// copied gives back the room promised for a job, which is in a Log now, or has ended.
 func (c *compaction) copied(id uint64) {
 	if n := c.room[id]; n > 0 {
 		c.k.ledger.GiveBack(n)
@@ -219,7 +215,7 @@ func (c *compaction) copied(id uint64) {
 	}
 }
 
-// batch has copied what lives of one batch, or notes it to be copied with what follows.
+// batch copies the live jobs of a batch, or adds them to c.ids to be copied later.
 func (c *compaction) batch(b *batch) error {
 	for rec := range b.each {
 		switch record.KindOf(rec) {
@@ -235,8 +231,8 @@ func (c *compaction) batch(b *batch) error {
 			if _, err := record.Parse(&r, rec); err != nil {
 				return fmt.Errorf("%s at offset %d: %w", SegmentName(c.segment.number), b.offset, err)
 			}
-			// Once for each tube: else what is paused again and again would
-			// be copied as often, for ever.
+			// Copy only one pause of each tube. Otherwise the pauses of a tube that is paused
+			// repeatedly would be copied for ever.
 			if !c.paused[string(r.Tube)] {
 				c.paused[string(r.Tube)] = true
 				c.k.opts.CopyPause(r.Slot, r.Tube)
@@ -246,7 +242,7 @@ func (c *compaction) batch(b *batch) error {
 	return nil
 }
 
-// visit has the jobs of one slot copied that are noted.
+// visit copies the jobs of one slot in c.ids.
 func (c *compaction) visit(slot uint16) {
 	if ids := c.ids[slot]; len(ids) > 0 {
 		c.k.opts.Copy(slot, ids, c.segment.lastCommit)
@@ -255,8 +251,8 @@ func (c *compaction) visit(slot uint16) {
 	}
 }
 
-// rest lets the disk catch up, and the clients go first. It also sees to it
-// that there are segments to go on with.
+// rest lets the disk catch up, and gives clients priority. It also prepares segments for the
+// next copies.
 func (c *compaction) rest() error {
 	k := c.k
 	if sums := k.ledger.Sums(); sums.Pending > sums.Segment/8 && !k.byHand() {

@@ -11,10 +11,9 @@ const (
 	zfsMagic = 0x2fc12fc1 // ZFS_SUPER_MAGIC of OpenZFS
 )
 
-// overwriteInPlace has the bytes of a file, which is empty yet, overwritten in
-// place where the file system would write them elsewhere and can be told not to:
-// only then does filling a segment reserve its space. btrfs leaves out its own
-// checksums with that; batches have theirs.
+// overwriteInPlace turns off copy-on-write for an empty file on btrfs. Only without copy-on-write
+// does filling a segment reserve its space. btrfs then keeps no checksums for the file, but
+// batches have their own.
 func overwriteInPlace(f *os.File) {
 	if copyOnWrite(f) != "btrfs" {
 		return
@@ -25,8 +24,8 @@ func overwriteInPlace(f *os.File) {
 	}
 }
 
-// copyOnWrite is the name of a file system that needs space to overwrite bytes
-// of f; empty: it is not known to.
+// copyOnWrite returns the name of the file system if overwriting bytes of f needs new space.
+// Empty: it is not known to need any.
 func copyOnWrite(f *os.File) string {
 	var st unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &st) != nil {

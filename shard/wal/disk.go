@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 )
 
-// ErrStopped is the error of waiting for a journal that is being closed.
+// ErrStopped is the error of a wait when the journal is closed.
 var ErrStopped = errors.New("the journal is closed")
 
-// A Disk is one directory as a journal sees it. Tests bring one that forgets
-// what was not synced.
+// A Disk is the directory of a journal. Tests use one that loses unsynced data.
 type Disk interface {
 	// List names the directory's files.
 	List() ([]string, error)
@@ -23,8 +22,8 @@ type Disk interface {
 	Remove(name string) error
 	// Sync makes the directory's entries durable.
 	Sync() error
-	// Free is the number of bytes that can still be written; for a disk that
-	// does not say, a very large one.
+	// Free is the number of bytes that can still be written; a very large number if it is
+	// unknown.
 	Free() int64
 }
 
@@ -38,17 +37,17 @@ type File interface {
 	Sync() error
 }
 
-// A copyOnWriter is a File that knows whether to overwrite its bytes takes new
-// space: then filling it has reserved nothing.
+// A copyOnWriter is a File that knows whether overwriting its bytes needs new space. In that
+// case filling the file does not reserve space.
 type copyOnWriter interface {
-	// CopyOnWrite is the name of a file system for which that is so, or empty.
+	// CopyOnWrite is the name of the file system if that is the case, or empty.
 	CopyOnWrite() string
 }
 
-// dirDisk is a directory of the operating system's.
+// dirDisk is a directory of the operating system.
 type dirDisk string
 
-// Dir is the Disk of a directory, which must exist.
+// Dir returns the Disk of a directory, which must exist.
 func Dir(path string) Disk { return dirDisk(path) }
 
 func (d dirDisk) path(name string) string { return filepath.Join(string(d), name) }
@@ -99,7 +98,7 @@ func (d dirDisk) Sync() error {
 	return f.Sync()
 }
 
-// dirFile is one of its files.
+// dirFile is a file of a dirDisk.
 type dirFile struct{ *os.File }
 
 func (f dirFile) Size() (int64, error) {
@@ -118,7 +117,7 @@ func (f dirFile) CopyOnWrite() string { return copyOnWrite(f.File) }
 // server, or a damaged one.
 type readOnly struct{ dirDisk }
 
-// ReadOnlyDir is the Disk of a directory that is only to be looked at.
+// ReadOnlyDir returns the Disk of a directory that must not be changed.
 func ReadOnlyDir(path string) Disk { return readOnly{dirDisk(path)} }
 
 func (d readOnly) Open(name string) (File, error) { return d.file(name, os.O_RDONLY) }

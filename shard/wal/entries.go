@@ -16,61 +16,61 @@ var (
 	ErrUnavailable = errors.New("the log ends before the entry")
 )
 
-// An Entry is one of the log that several servers keep. Its Data never changes.
+// An Entry is an entry of the replicated log. Its Data never changes.
 type Entry struct {
 	Index, Term uint64
 	Kind        record.EntryKind
-	Data        []byte // records, of a Normal one; else the message of a change of members
+	Data        []byte // records of a Normal entry; else the message of a membership change
 }
 
-// Entries is a journal as the log of one server of several. Each entry is a batch, and nothing
-// is ever cut off: an entry replaces every earlier one with its index or a higher one.
+// Entries is a journal as the log of one server of several. Each entry is a batch. The log is
+// never truncated: an entry replaces every earlier one with its index or a higher one.
 //
 //	leader      Logs ─► committer ─► Proposer ─► consensus ─► Append, Sync: here, and elsewhere
 //	            Journal.Committed ◄──────────────────┘
 //	follower    consensus ─► Append, Sync;  committed entries go to the replays, a Floor to GiveUp
 //
-// Recover applies what the files prove to be committed. The rest waits, as part of the log, for
+// Recover applies the entries that the files prove to be committed. The rest of the log waits for
 // a leader. Package cluster decides which server leads.
 //
-// One goroutine calls Append and Sync, and one calls GiveUp; any may call the others. All must
-// wait until Open has returned.
+// One goroutine calls Append and Sync, and one calls GiveUp; any goroutine may call the other
+// methods. None may be called before Open has returned.
 type Entries struct {
 	*parts
-	learned atomic.Bool // the ledger knows about what lives, though it does not lead yet
-	leading atomic.Bool // the records are this server's, under the numbers of its commits
+	learned atomic.Bool // the ledger counts live jobs, although this server does not lead yet
+	leading atomic.Bool // this server leads: Normal entries come from its commits
 
-	// These are set before it is used.
+	// These are set before Open.
 	committed uint64
 	changes   []Entry
 
-	writing sync.Mutex // held to append, to sync or to close
+	writing sync.Mutex // held by append, sync and close
 	closed  bool
-	buf     []byte // for what is appended
+	buf     []byte // for appended entries
 
 	mu     sync.Mutex
 	index  entryIndex
 	recent recent
-	synced uint64 // the last entry that is durable here
+	synced uint64 // the last entry that is durable on this server
 	floors floors
 }
 
 const (
-	// EntryMax is the most bytes of records of an entry. With its heads it fits into any
-	// segment.
+	// EntryMax is the maximum size of an entry's records, in bytes. With its heads the entry
+	// fits into any segment.
 	EntryMax = SegmentMin - headerSize - BatchHead - record.EntrySize
-	// EntryRoom is the same with the head of a batch, for a batch that becomes an entry.
+	// EntryRoom is the maximum size of a batch that becomes an entry, with the batch's head.
 	EntryRoom = (SegmentMin - headerSize - record.EntrySize) &^ (align - 1)
 )
 
-// Lead has the log go on with what this server commits, behind commit n.
+// Lead continues the log with the commits of this server, after commit n.
 func (e *Entries) Lead(n uint64) {
 	e.watermark.resume(n)
 	e.leading.Store(true)
 }
 
-// floors are the known Floors. What lies below a Floor is given up once the Floor is committed,
-// and durable here with all copies before it.
+// floors are the known Floors. Segments below a Floor are given up once the Floor is committed,
+// and durable on this server with all copies before it.
 type floors struct {
 	committed uint64 // the highest committed Floor
 	last      uint64 // the highest Floor in the log
@@ -95,8 +95,8 @@ func (r *recovery) resumeLog() error {
 	return nil
 }
 
-// First returns the lowest index of an entry; zero: the log is empty. All entries up to Last are
-// there.
+// First returns the lowest index of an entry; zero: the log is empty. The log has all entries up
+// to Last.
 func (e *Entries) First() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,8 +130,8 @@ func (e *Entries) Term(i uint64) (uint64, error) {
 // Committed returns the last entry that Recover has applied. It never changes.
 func (e *Entries) Committed() uint64 { return e.committed }
 
-// Changes returns the changes of members that Recover has met in entries behind after, up to
-// Committed. They are not applied again.
+// Changes returns the membership changes in the entries after the given index, up to Committed,
+// that Recover has found. The log does not deliver them again.
 func (e *Entries) Changes(after uint64) []Entry {
 	for i := range e.changes {
 		if e.changes[i].Index > after {
@@ -141,10 +141,10 @@ func (e *Entries) Changes(after uint64) []Entry {
 	return nil
 }
 
-// Append adds entries with indexes in a row, behind the last one or in the place of earlier ones.
-// Entries up to commit are committed. They are not durable before Sync. While the disk is full
-// Append waits; in a Manual journal it fails, and the entries up to Last were added. Any other
-// error has ended the journal.
+// Append adds entries with successive indexes, which follow the last one or replace earlier ones.
+// Entries up to commit are committed. The added entries are durable only after Sync. While the
+// disk is full Append waits; in a Manual journal it fails, and the entries up to Last were added.
+// Any other error has ended the journal.
 func (e *Entries) Append(list []Entry, commit uint64) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
@@ -156,7 +156,7 @@ func (e *Entries) Append(list []Entry, commit uint64) error {
 	return nil
 }
 
-// failed ends the journal, unless an error may pass.
+// failed ends the journal, unless the error is temporary.
 func (e *Entries) failed(err error) error {
 	if !errors.Is(err, ErrStopped) && (!e.opts.Manual || !errors.Is(err, errNoSpace)) {
 		e.committer.Fail(err)
@@ -168,7 +168,7 @@ func (e *Entries) failed(err error) error {
 // may be called again with the same entries.
 func IsFull(err error) bool { return errors.Is(err, errNoSpace) }
 
-// err returns why nothing is appended any more, or nil.
+// err returns the error that has ended appending, or nil.
 func (e *Entries) err() error {
 	if e.closed {
 		return ErrStopped
@@ -211,8 +211,8 @@ func (e *Entries) append(x *Entry, committed uint64) error {
 	return nil
 }
 
-// makeRoom goes on to another segment if n bytes do not fit into this one. A prepared segment may
-// be smaller than Options.SegmentSize: it was prepared before a restart.
+// makeRoom changes to the next segment if n bytes do not fit into this one. A segment that was
+// prepared before a restart may be smaller than Options.SegmentSize, hence the loop.
 func (e *Entries) makeRoom(n int64) error {
 	if n > e.opts.SegmentSize-headerSize {
 		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need segments (-s) as large as the others have", n, e.opts.SegmentSize)
@@ -225,12 +225,11 @@ func (e *Entries) makeRoom(n int64) error {
 	return nil
 }
 
-// account tells the Ledger what was written.
+// account tells the Ledger of a written entry.
 func (e *Entries) account(cur *segment, x *Entry, size int64) {
 	number := x.Index
 	if e.leading.Load() {
-		// The leader knows its records under the numbers of its commits, which are behind all
-		// indexes that there were before.
+		// The leader's jobs have the numbers of its commits, which are above all earlier indexes.
 		number = max(number, e.committer.Begun()+1)
 	}
 	cur.lastCommit = max(cur.lastCommit, number)
@@ -240,11 +239,11 @@ func (e *Entries) account(cur *segment, x *Entry, size int64) {
 	}
 	e.ledger.Land(size)
 	if e.committer.Pressure() != space.Open {
-		e.wakeKeeper.wake() // others may have acknowledged it before: less is pending only now
+		e.wakeKeeper.wake() // less is pending now; other servers may have acknowledged the entry earlier
 	}
 }
 
-// note tells the index and the cache of an entry.
+// note adds an entry to the index, the cache and the known Floors.
 func (e *Entries) note(x *Entry, at place, size int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -262,7 +261,7 @@ func (e *Entries) note(x *Entry, at place, size int64) {
 	}
 }
 
-// Sync makes durable what was appended. An error has ended the journal.
+// Sync makes all appended entries durable. An error has ended the journal.
 func (e *Entries) Sync() error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
@@ -283,17 +282,17 @@ func (e *Entries) Sync() error {
 	return nil
 }
 
-// GiveUp gives up what is below a committed Floor of another server, once all entries before the
-// Floor are applied. A leader needs no call.
+// GiveUp gives up segments below a committed Floor of another server. All entries before the
+// Floor must be applied. A leader need not call it.
 //
-// It also counts what lives by now, so that this server's own directory keeps its bound.
+// It also counts the live jobs, so that this server's directory keeps its bound.
 func (e *Entries) GiveUp(f *record.Floor) {
 	e.committer.Learn(f)
 	e.learned.Store(true)
 	e.giveUp(f.Index)
 }
 
-// giveUp has the keeper give up what is below a committed Floor.
+// giveUp makes the keeper give up segments below a committed Floor.
 func (e *Entries) giveUp(floor uint64) {
 	e.mu.Lock()
 	e.floors.committed = max(e.floors.committed, floor)
@@ -301,8 +300,8 @@ func (e *Entries) giveUp(floor uint64) {
 	e.wakeKeeper.wake()
 }
 
-// needed is the first segment that is needed, as far as that is certain: all entries that count
-// are in it and later ones, or below a Floor.
+// needed returns the first segment that may be needed. All entries in earlier segments are below
+// a committed Floor, or replaced.
 func (e *Entries) needed() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -310,16 +309,16 @@ func (e *Entries) needed() uint64 {
 	floor := min(f.committed, f.last)
 	switch {
 	case f.at > e.synced:
-		return 0 // the files without it say that what it gives up is missing
+		return 0 // the Floor is not durable: after a crash the removed files would look like damage
 	case e.index.empty() || floor < e.index.First():
-		return 0 // a recovery takes files that are missing before the first entry for damage without a Floor
+		return 0 // without a Floor in the files, a recovery takes missing files for damage
 	case floor > e.index.Last():
 		floor = e.index.Last()
 	}
 	return e.index.find(floor).Segment
 }
 
-// drop forgets what is in segments before one.
+// drop forgets the entries in segments before the given one.
 func (e *Entries) drop(segment uint64) {
 	e.mu.Lock()
 	e.index.Drop(segment)
@@ -327,7 +326,7 @@ func (e *Entries) drop(segment uint64) {
 	e.mu.Unlock()
 }
 
-// firstIn is the first entry in the segments from one on.
+// firstIn returns the first entry from a segment on.
 func (e *Entries) firstIn(segment uint64) uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,29 +12,27 @@ import (
 	"polystalk/shard/record"
 )
 
-// A segment is a file of fixed size, zero-filled before it is used, so that
-// writing to it changes nothing but bytes:
+// A segment is a file of fixed size. It is filled with zeros before it is used, so later writes
+// change neither its size nor its blocks:
 //
 //	header: magic 8 | version u32 | crc u32 | uuid 16 | number u64 | created i64 | first u64 | zeros to 64
 //	batch:  mark u32 | crc u32 | length u32 | 0 u32 | batch u64 | time i64 | synced u64 | oldest u64 | records
 //	batch, batch, … each on a multiple of 16 bytes, then zeros or old bytes
 //
-// A batch is what was written at once. Batches are numbered without gaps over
-// all segments. In the log of one server of several each begins with an Entry
-// (package record), and is that entry. The checksum (CRC-32C, over what follows it) and the mark
-// start from the journal's uuid and the segment's number, so what an older
-// life of the file left behind never looks like a batch.
+// A batch is the result of one write. Batches are numbered without gaps over all segments. In
+// the log of one server of several each batch begins with an Entry (package record), and is that
+// entry. The checksum (CRC-32C of the bytes that follow it) and the mark depend on the journal's
+// uuid and the segment's number, so old bytes from an earlier use of the file never look like a
+// batch.
 //
-// synced is the last batch known to be durable when this one was written: a
-// batch that cannot be read although a later one says that it was synced is
-// damage, and not the torn end of a crash. oldest is the first segment that
-// is still needed, so that a missing file is noticed.
+// synced is the last batch known to be durable when this one was written. If that batch cannot
+// be read, it is damage and not the torn end of a crash. oldest is the first segment that is
+// still needed, so that a missing file is noticed.
 //
-// first is zero, but for the first segment of a journal that goes on where another one has
-// ended: there it is the number of the batch that the journal begins with, which else is
-// batch 1 of segment 1. Such a header is of version 2, and all others are of version 1. So a
-// program that knows nothing of first reads all journals but those that it would take for
-// damaged; and these too, once their first segment is given up.
+// first is zero, except in the first segment of a journal that continues another one. There it
+// is the number of the journal's first batch, which otherwise is batch 1 of segment 1. Such a
+// header has version 2, and all others version 1. So an older program that does not know first
+// rejects such a journal instead of reporting damage, until its first segment is given up.
 const (
 	prefix     = "journal."
 	tmpSuffix  = ".tmp"
@@ -44,13 +42,13 @@ const (
 	headerSize = 64
 	align      = 16
 
-	// SegmentMin is the least size of a segment, in bytes: a few of the
+	// SegmentMin is the minimum size of a segment, in bytes: a few of the
 	// largest records.
 	SegmentMin = 256 << 10
 
 	// BatchHead is the size of a batch's head, in bytes.
 	BatchHead = 48
-	// BatchMax is the most bytes of one batch, which a reader checks in memory at once.
+	// BatchMax is the maximum size of a batch, in bytes. A reader checks a whole batch in memory.
 	BatchMax = 1 << 20
 )
 
@@ -59,7 +57,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// identity tells one journal from another.
+// identity is the uuid of a journal.
 type identity [16]byte
 
 // seed starts the checksums of one segment.
@@ -82,22 +80,22 @@ func numberOf(name string) (n uint64, ok bool) {
 	return n, err == nil && n > 0 && SegmentName(n) == name
 }
 
-// A header is a segment's.
+// A header is the header of a segment.
 type header struct {
 	id      identity
 	number  uint64
 	created int64
-	first   uint64 // the batch with which the journal begins; zero: it does not say
+	first   uint64 // the first batch of the journal; zero: not stored here
 }
 
-// firstAt is where first is in a header.
+// firstAt is the offset of first in a header.
 const firstAt = 48
 
-// laterBeginning is what is wrong with a first that is not in the first file.
+// laterBeginning is the error if a file other than the first one has a first.
 const laterBeginning = "its header says that the journal begins with it, and there are files before it"
 
-// begins returns the number of the batch with which a journal begins, if its first file has this
-// header; zero: earlier segments were given up, so it is not known.
+// begins returns the number of the first batch of a journal with this header in its first file;
+// zero: unknown, since earlier segments were given up.
 func (h *header) begins() uint64 {
 	if h.first == 0 && h.number == 1 {
 		return 1
@@ -144,7 +142,7 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// A batch is a decoded one; records aliases the input.
+// A batch is a decoded batch; records aliases the input.
 type batch struct {
 	offset  int64
 	size    int // on disk, with padding
@@ -152,15 +150,14 @@ type batch struct {
 	time    int64
 	synced  uint64
 	oldest  uint64
-	index   uint64 // which entry of a log it is, once that is known; see history
+	index   uint64 // the index of its entry, once that is known; see history
 	records []byte
 }
 
-// Padded returns n rounded up to where the next batch may start.
+// Padded returns n rounded up to the next possible start of a batch.
 func Padded(n int) int { return (n + align - 1) &^ (align - 1) }
 
-// sealBatch completes b, which starts with room for the head, and returns it
-// padded.
+// sealBatch completes b, which starts with room for the head, and pads it.
 func sealBatch(b []byte, id identity, segment uint64, h *batch) []byte {
 	le.PutUint32(b, id.mark(segment))
 	le.PutUint32(b[8:], uint32(len(b)-BatchHead))
@@ -194,8 +191,8 @@ func batchAt(data []byte, at int64, id identity, segment uint64) (h batch, ok bo
 	}, true
 }
 
-// batches yields the batches of a segment's bytes from an offset on, up to the first that is not
-// whole.
+// batches yields the batches of a segment's bytes from an offset on, up to the first incomplete
+// one.
 func batches(data []byte, at int64, id identity, segment uint64) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
 		for at := at; ; {
@@ -208,7 +205,7 @@ func batches(data []byte, at int64, id identity, segment uint64) iter.Seq[batch]
 	}
 }
 
-// each yields each record of a batch. A checksum vouches for their lengths.
+// each yields each record of a batch. A checksum has verified their lengths.
 func (b *batch) each(yield func(rec []byte) bool) {
 	for recs := b.records; len(recs) > 0; {
 		n := record.Len(recs)
@@ -219,7 +216,7 @@ func (b *batch) each(yield func(rec []byte) bool) {
 	}
 }
 
-// sealed reports whether a batch starts b, whatever its mark is.
+// sealed reports whether b starts with a batch, with any mark.
 func sealed(b []byte, id identity, segment uint64) bool {
 	if len(b) < BatchHead {
 		return false
@@ -228,7 +225,7 @@ func sealed(b []byte, id identity, segment uint64) bool {
 	return BatchHead+n <= int64(len(b)) && le.Uint32(b[4:]) == crc32.Update(id.seed(segment), castagnoli, b[8:BatchHead+n])
 }
 
-// readInto is the bytes of a segment's file, in buf if that is large enough.
+// readInto returns the bytes of a segment's file, in buf if that is large enough.
 func readInto(d Disk, number uint64, buf []byte) ([]byte, error) {
 	name := SegmentName(number)
 	f, err := d.Open(name)

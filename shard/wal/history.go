@@ -8,30 +8,30 @@ import (
 )
 
 // A history turns the batches that a recovery reads into entries of a log. It holds back entries
-// that are not known to be committed, drops those that were replaced before, and gives out the
-// rest in order.
+// that are not known to be committed, drops those that were replaced before that, and returns
+// the committed ones in order.
 //
-// A batch without an Entry is of a journal that was a server's alone: it is the entry behind
-// the one before, and committed. The first of them has the index of its number; each segment
-// begins with an Entry if that is not so any more (see stager.headed).
+// A batch without an Entry was written by a server alone: it is the next entry, and committed.
+// The first of them has an index equal to its number. If that is no longer true in a journal,
+// each of its segments begins with an Entry (see stager.headed).
 type history struct {
-	first  uint64 // of what is there; zero: nothing yet
+	first  uint64 // the first entry; zero: none yet
 	last   uint64 // the entry that was read last
 	term   uint64 // its term
-	high   uint64 // no entry had a higher index, though it may be replaced by now
-	commit uint64 // up to here all that will be read is committed
+	high   uint64 // the highest index of an entry so far, even if it was replaced
+	commit uint64 // no entry up to here will be replaced
 	floor  uint64 // the highest index of a Floor, committed or not
-	headed bool   // there are Entries
+	headed bool   // some batch has an Entry
 
-	held    []piece // not known to be committed, in order
+	held    []piece // entries not known to be committed, in order
 	keep    *Entries
-	changes []Entry // of members, committed, if entries are kept
+	changes []Entry // committed membership changes, if keep is set
 
-	settled, settledAt uint64 // the highest index of a committed Floor, and in which entry it is
+	settled, settledAt uint64 // the highest committed Floor, and the index of its entry
 }
 
-// take is told of the batches of a segment in order, and returns what is to be replayed by now,
-// each with its index.
+// take takes the batches of a segment in order, and returns the batches that can be replayed
+// now, with their indexes.
 func (h *history) take(s *scan, batches []batch) (ready []piece, err error) {
 	plain := true
 	for k := range batches {
@@ -50,7 +50,7 @@ func (h *history) take(s *scan, batches []batch) (ready []piece, err error) {
 			continue
 		}
 		if plain && k > 0 {
-			h.held = append(h.held, piece{s, batches[:k:k]}) // all of them committed
+			h.held = append(h.held, piece{s, batches[:k:k]}) // all are committed
 		}
 		plain = false
 		h.held = append(h.held, piece{s, batches[k : k+1 : k+1]})
@@ -63,7 +63,7 @@ func (h *history) take(s *scan, batches []batch) (ready []piece, err error) {
 	return ready, nil
 }
 
-// alone takes in a batch without an Entry.
+// alone adds a batch without an Entry.
 func (h *history) alone(b *batch) {
 	if h.first == 0 {
 		h.last, h.first, h.term = b.number-1, b.number, 1
@@ -72,7 +72,7 @@ func (h *history) alone(b *batch) {
 	b.index, h.high, h.commit = h.last, max(h.high, h.last), max(h.commit, h.last)
 }
 
-// enter takes in one with an Entry, behind which there are the records of rest.
+// enter adds a batch with an Entry; rest are the records behind the Entry.
 func (h *history) enter(s *scan, b *batch, head *record.Entry, rest []byte) error {
 	damaged := func(reason string, args ...any) error {
 		return &Damage{SegmentName(s.number), b.offset, fmt.Sprintf(reason, args...)}
@@ -96,7 +96,7 @@ func (h *history) enter(s *scan, b *batch, head *record.Entry, rest []byte) erro
 	return nil
 }
 
-// drop forgets what an entry with that index replaces.
+// drop forgets the held entries that an entry with that index replaces.
 func (h *history) drop(index uint64) {
 	for n := len(h.held); n > 0; n = len(h.held) {
 		p := &h.held[n-1]
@@ -108,7 +108,7 @@ func (h *history) drop(index uint64) {
 	}
 }
 
-// release gives out what is held up to an entry.
+// release returns the held batches up to an entry.
 func (h *history) release(upTo uint64) (ready []piece) {
 	n := 0
 	for n < len(h.held) && h.held[n].batches[len(h.held[n].batches)-1].index <= upTo {
@@ -128,7 +128,7 @@ func (h *history) release(upTo uint64) (ready []piece) {
 	return ready
 }
 
-// settle notes what committed batches say that is not for the shards.
+// settle keeps the parts of committed batches that are not for shards: membership changes and Floors.
 func (h *history) settle(batches []batch) {
 	for i := range batches {
 		var head record.Entry
@@ -145,7 +145,7 @@ func (h *history) settle(batches []batch) {
 	}
 }
 
-// retain copies what is held of a segment: its buffer is about to be used again.
+// retain copies the held batches of a segment, since its buffer will be used again.
 func (h *history) retain(s *scan) {
 	var kept *scan
 	for i := range h.held {
@@ -164,8 +164,8 @@ func (h *history) retain(s *scan) {
 	}
 }
 
-// floorOf is what a Floor says among those records at the beginning of a batch, behind an
-// Entry, that concern no slot.
+// floorOf returns the Floor among the records without a slot at the beginning of a batch, behind
+// its Entry.
 func floorOf(recs []byte) (f record.Floor, ok bool) {
 	for len(recs) > 0 && record.KindOf(recs) >= record.KindState {
 		var r record.Record

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// pointEvery is how many entries are in a stretch at most, so that little is read to find
+	// pointEvery is the maximum number of entries in a stretch, so that little is read to find
 	// the last of them.
 	pointEvery = 64
-	// stretchBytes is how many bytes are in a stretch at most before its last entry.
+	// stretchBytes is the maximum number of bytes in a stretch before its last entry.
 	stretchBytes = 128 << 10
 )
 
@@ -20,35 +20,35 @@ type place struct {
 	Offset  int64
 }
 
-// A point is an entry with a known place. The entries up to the next point follow on it in the
-// same segment, one by one.
+// A point is an entry with a known place. The entries up to the next point follow it in the same
+// segment without gaps.
 type point struct {
 	index uint64
 	at    place
 }
 
-// A run is of entries of one term, up to the next run.
+// A run is the first of several entries of one term, up to the next run.
 type run struct{ index, term uint64 }
 
-// An entryIndex holds the place and the term of each entry of a log, in a few bytes for many
-// entries. It knows no files. The zero value is the index of an empty log.
+// An entryIndex has the place and the term of each entry of a log, in a few bytes for many
+// entries. It does no I/O. The zero value is the index of an empty log.
 //
 //	files   1 2 3 4 | 5 6 7 | 6 7 8 | 9 …
-//	points  1         5       6       9          and one more for many entries or bytes
-//	runs    1……………………………………   6 ……………          where the term is another
+//	points  1         5       6       9          and more after many entries or bytes
+//	runs    1……………………………………   6 ……………          where the term changes
 //
-// A log is written behind what there is, and never cut off: an entry takes the place of every
-// earlier one with its index or a higher one.
+// A log is only appended to, and never truncated: an entry replaces every earlier entry with its
+// index or a higher one.
 //
 // It has the entries from First up to Last, without gaps. Points and runs are in the order of
-// their indexes. Points are in the order of their places too, since what replaces an entry always
-// stands behind it. Both begin with First.
+// their indexes. Points are in the order of their places too, since an entry is always behind the
+// entries that it replaces. Both begin with First.
 type entryIndex struct {
 	points []point
 	runs   []run
 	last   uint64 // meaningless while there is no point
 
-	count int   // entries since the last point, itself included
+	count int   // entries since the last point, including it
 	end   place // where the last entry ends
 }
 
@@ -71,9 +71,9 @@ func (x *entryIndex) Last() uint64 {
 	return x.last
 }
 
-// Append adds an entry of size bytes, in the file with their padding. It takes the place of
-// those with its index or a higher one, which are forgotten. It stands behind all others in
-// the files, and may not leave a gap in the log.
+// Append adds an entry that has size bytes in the file, with padding. It replaces the entries
+// with its index or a higher one. It must be behind all others in the files, and must not leave
+// a gap in the log.
 func (x *entryIndex) Append(index, term uint64, at place, size int64) {
 	if index == 0 || !x.empty() && index > x.last+1 {
 		panic(fmt.Sprintf("entry %d is to follow on entry %d", index, x.Last()))
@@ -93,15 +93,15 @@ func (x *entryIndex) Append(index, term uint64, at place, size int64) {
 	x.end = place{at.Segment, at.Offset + size}
 }
 
-// cut forgets the entries from index on. What follows is not at the end of what is left, so it
-// gets a point.
+// cut forgets the entries from index on. The next entry is not directly behind the remaining
+// ones in the file, so it gets a point.
 func (x *entryIndex) cut(index uint64) {
 	x.points = x.points[:sort.Search(len(x.points), func(i int) bool { return x.points[i].index >= index })]
 	x.runs = x.runs[:sort.Search(len(x.runs), func(i int) bool { return x.runs[i].index >= index })]
 	x.last, x.end = index-1, place{}
 }
 
-// Term is the term of an entry, and whether there is such an entry.
+// Term returns the term of an entry, and whether there is such an entry.
 func (x *entryIndex) Term(index uint64) (term uint64, ok bool) {
 	if x.empty() || index < x.First() || index > x.last {
 		return 0, false
@@ -110,13 +110,13 @@ func (x *entryIndex) Term(index uint64) (term uint64, ok bool) {
 	return x.runs[i-1].term, true
 }
 
-// A stretch is a row of entries that follow on each other in one segment.
+// A stretch is a series of entries without gaps in one segment.
 type stretch struct {
-	place           // of the first one
-	From, To uint64 // from From up to before To
+	place           // of the first entry
+	From, To uint64 // indexes; To is not included
 }
 
-// find gives the stretch that an entry is in, which must be there.
+// find returns the stretch of an entry, which must exist.
 func (x *entryIndex) find(index uint64) stretch {
 	if x.empty() || index < x.First() || index > x.last {
 		panic(fmt.Sprintf("entry %d is not there: the log has %d to %d", index, x.First(), x.Last()))
@@ -129,7 +129,7 @@ func (x *entryIndex) find(index uint64) stretch {
 	return s
 }
 
-// firstIn is the first entry of the segments from one on; beyond Last if they have none.
+// firstIn returns the first entry from a segment on; Last+1 if there is none.
 func (x *entryIndex) firstIn(segment uint64) uint64 {
 	if i := x.pointIn(segment); i < len(x.points) {
 		return x.points[i].index
@@ -137,13 +137,13 @@ func (x *entryIndex) firstIn(segment uint64) uint64 {
 	return x.Last() + 1
 }
 
-// pointIn is the number of the first point in the segments from one on. Each segment that has
-// entries has a point at the first.
+// pointIn returns the position in points of the first point from a segment on. Each segment with
+// entries has a point at its first entry.
 func (x *entryIndex) pointIn(segment uint64) int {
 	return sort.Search(len(x.points), func(i int) bool { return x.points[i].at.Segment >= segment })
 }
 
-// Drop forgets the entries in segments before one.
+// Drop forgets the entries in segments before the given one.
 func (x *entryIndex) Drop(segment uint64) {
 	i := x.pointIn(segment)
 	if i == len(x.points) {

@@ -10,20 +10,19 @@ import (
 )
 
 // A keeper prepares segments before they are needed, gives up old ones, and asks the disk how
-// much is free. It is one goroutine; with Options.Manual the caller of Tend runs it. Until the
-// journal leads it only prepares segments: the leader decides what to give up.
+// much is free. It is one goroutine; with Options.Manual the caller of Tend runs it. Before Lead
+// it prepares segments, and gives up only segments below a Floor of the leader.
 type keeper struct {
 	*parts
-	tending sync.Mutex // held to tend, and to begin to lead
+	tending sync.Mutex // held by tend and lead
 	leading bool       // guarded by tending
 
 	round    space.Round   // of compaction
-	migrated atomic.Uint64 // jobs that compaction has had copied, or found dead
-	lowering lowering      // what others are waited for, before a segment can be given up
+	migrated atomic.Uint64 // jobs that compaction has copied, or found ended
+	lowering lowering      // the progress of giving up a segment of a replicated log
 }
 
-// fullRetry is how often the keeper tends at the least, and so how often a full disk is
-// looked at again.
+// fullRetry is the maximum time between two tends, and so how often a full disk is checked again.
 const fullRetry = space.Retry
 
 // run tends until the journal is closed or fails: it is the keeper's goroutine.
@@ -44,7 +43,7 @@ func (k *keeper) run() {
 		case <-k.wakeKeeper:
 		case <-timer.C:
 			if k.committer.Requested() {
-				k.committer.Wake() // no session waits for what was recorded, but it is to last
+				k.committer.Wake() // no session waits for these records, but they must become durable
 			}
 		}
 		if err := k.tend(); err != nil {
@@ -54,8 +53,8 @@ func (k *keeper) run() {
 	}
 }
 
-// lead has the keeper do everything from now on. The segments that are needed at once are
-// prepared when it returns, as far as there is space.
+// lead makes the keeper do all its work from now on. When it returns, the segments that are
+// needed at once are prepared, as far as there is space.
 func (k *keeper) lead() error {
 	k.tending.Lock()
 	defer k.tending.Unlock()
@@ -74,8 +73,7 @@ func (k *keeper) lead() error {
 	return err
 }
 
-// tend does what there is to do now. Only the keeper calls it. An error has ended the
-// journal when it returns.
+// tend does all pending work. Only the keeper calls it. An error has already ended the journal.
 func (k *keeper) tend() error {
 	k.tending.Lock()
 	defer k.tending.Unlock()
@@ -97,7 +95,7 @@ func (k *keeper) tend() error {
 	}
 }
 
-// stepAside is step until the journal leads.
+// stepAside is step before the journal leads.
 func (k *keeper) stepAside() (again bool, err error) {
 	if err := k.committer.Err(); err != nil {
 		return false, err
@@ -114,8 +112,8 @@ func (k *keeper) stepAside() (again bool, err error) {
 	return false, err
 }
 
-// step looks at everything once, and adds or gives up at most one segment. It reports
-// whether there may be more to do.
+// step checks everything once, and adds or gives up at most one segment. It reports whether there
+// may be more to do.
 func (k *keeper) step() (again bool, err error) {
 	if err := k.tidy(); err != nil {
 		return false, err
@@ -123,10 +121,10 @@ func (k *keeper) step() (again bool, err error) {
 	wanted, urgent := k.look()
 	compactable := k.compactable(urgent)
 	if wanted && compactable && k.mostlyGarbage() {
-		// A file that is used again need not be filled, and takes nothing.
+		// A file that is used again need not be filled, and needs no space.
 		return k.tryCompact(true)
 	}
-	// Too much on disk is better than clients that wait for ever.
+	// Exceeding the bound is better than clients that wait for ever.
 	stuck := !compactable && k.committer.Pressure() != space.Open
 	if added, err := k.addIf(wanted && (stuck || k.segments.anotherAllowed())); added || err != nil {
 		return added, err
@@ -138,7 +136,7 @@ func (k *keeper) step() (again bool, err error) {
 	return k.tryCompact(urgent)
 }
 
-// addIf prepares a segment if one is wanted and allowed. Its error has ended the journal.
+// addIf prepares a segment if wanted. Its error has ended the journal.
 func (k *keeper) addIf(wanted bool) (added bool, err error) {
 	if !wanted {
 		return false, nil
@@ -146,20 +144,20 @@ func (k *keeper) addIf(wanted bool) (added bool, err error) {
 	return k.preparer.add() == nil, k.committer.Err()
 }
 
-// look says whether another segment is wanted, and whether giving up an old one is urgent. It
+// look reports whether another segment is wanted, and whether giving up an old one is urgent. It
 // updates the pressure and the report.
 func (k *keeper) look() (wanted, urgent bool) {
 	wanted = k.segments.anotherWanted()
 	if !wanted && k.ledger.SetFull(false) {
-		k.committer.UpdatePressure() // what there was no space for is not needed any more
+		k.committer.UpdatePressure() // the segment without space is not needed any more
 	}
 	k.report.tellSpace()
 	sums := k.ledger.Sums()
 	return wanted, wanted || k.ledger.Full() || k.ledger.FullElsewhere() || sums.OverBound()
 }
 
-// tidy does what costs little: it asks the disk if Fits waits for that, notifies sessions that
-// may go on, gives back spares, and opens the next segment.
+// tidy does the cheap work: it measures the disk if Fits has asked, notifies sessions that may
+// continue, removes surplus spares, and opens the next segment.
 func (k *keeper) tidy() error {
 	if err := k.committer.Err(); err != nil {
 		return err
@@ -179,11 +177,11 @@ func (k *keeper) tidy() error {
 	return err
 }
 
-// measure asks the disk what it has. No sum with the answer overflows.
+// measure asks the disk for its free space, limited so that sums do not overflow.
 func (k *keeper) measure() { k.ledger.Measured(min(k.disk.Free(), 1<<60)) }
 
-// tryCompact gives up the oldest segment, or puts that off if it cannot be done now. It
-// reports whether to go on.
+// tryCompact gives up the oldest segment, or postpones that if it is impossible now. It reports
+// whether to continue.
 func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 	compact := k.compact
 	if k.entries != nil {
@@ -206,8 +204,8 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 	}
 }
 
-// feedCommitter prepares a segment for a committer that waits for one, while the keeper itself
-// waits for a commit.
+// feedCommitter prepares a segment for a committer that waits for one. The keeper calls it while
+// it waits for a commit.
 func (k *keeper) feedCommitter() {
 	if k.segments.noSpare() && k.preparer.add() != nil {
 		k.pause(fullRetry)
@@ -221,7 +219,7 @@ func (k *keeper) feedCommitter() {
 	}
 }
 
-// pause waits; it reports false when the journal is to be closed.
+// pause waits for d. It reports false if the journal is being closed.
 func (k *keeper) pause(d time.Duration) bool {
 	select {
 	case <-k.quit:
@@ -231,13 +229,13 @@ func (k *keeper) pause(d time.Duration) bool {
 	}
 }
 
-// A waker wakes the one goroutine that receives from it. Two wake-ups before it looks count as
+// A waker wakes the one goroutine that receives from it. Two wake-ups before it receives count as
 // one.
 type waker chan struct{}
 
 func newWaker() waker { return make(waker, 1) }
 
-// wake never waits, and may be called by anyone.
+// wake never blocks. Any goroutine may call it.
 func (w waker) wake() {
 	select {
 	case w <- struct{}{}:
@@ -245,7 +243,7 @@ func (w waker) wake() {
 	}
 }
 
-// clear forgets that it was woken.
+// clear removes a pending wake-up.
 func (w waker) clear() {
 	select {
 	case <-w:

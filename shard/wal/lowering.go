@@ -3,40 +3,40 @@ package wal
 import "polystalk/shard/wal/space"
 
 // A lowering gives up the oldest segment on all servers of a replicated log. Each server gives
-// up its own files, which may hold more or less than the leader's. It waits for commits, and
-// blocks nothing:
+// up its own files; their segments may end at other entries than the leader's. The keeper does
+// other work while it waits for the commits of a lowering:
 //
-//  1. The leader copies what lives in its oldest segment, and waits until the copies are
+//  1. The leader copies the live jobs of its oldest segment, and waits until the copies are
 //     committed: only an entry behind all copies may say that the originals are not needed.
-//  2. It proposes a Floor, the first entry that counts behind that segment, and waits for that.
+//  2. It proposes a Floor, the first entry after that segment, and waits until it is committed.
 //  3. A server that has applied a Floor, and has it on its disk, gives up its segments with only
-//     entries below the Floor; see keeper.giveUpBelow. A recovery takes missing files below a
-//     Floor for no damage, so no batch has to say before that they may be missing.
+//     entries below the Floor; see keeper.giveUpBelow. To a recovery, missing files below a Floor
+//     are no damage, so no batch must say before that they may be missing.
 //
-// The zero value is no lowering under way. It belongs to the keeper.
+// The zero value means that no lowering is in progress. It belongs to the keeper.
 type lowering struct {
 	stage  loweringStage
-	commit uint64 // which is waited for
-	behind uint64 // the number of the segment
-	floor  uint64 // what was proposed
+	commit uint64 // the commit that it waits for
+	behind uint64 // the number of the segment to give up
+	floor  uint64 // the index of the proposed Floor
 }
 
-// A loweringStage says what the lowering waits for.
+// A loweringStage is what the lowering waits for.
 type loweringStage uint8
 
 // The stages.
 const (
 	idle     loweringStage = iota
-	copied                 // the copies
-	proposed               // the Floor
-	settled                // this server's own disk
+	copied                 // the commit of the copies
+	proposed               // the commit of the Floor
+	settled                // the Floor on this server's own disk
 )
 
-// byHand reports whether the keeper must not wait: the caller of Tend makes the commits.
+// byHand reports whether the keeper must not wait, since the caller of Tend makes the commits.
 func (k *keeper) byHand() bool { return k.opts.Manual && k.entries != nil }
 
-// stepLog is step for the leader of several servers. What must wait for a commit goes on in a
-// later call; segments are prepared meanwhile.
+// stepLog is step for the leader of several servers. A lowering that waits for a commit continues
+// in a later call; segments are prepared meanwhile.
 func (k *keeper) stepLog() (again bool, err error) {
 	if err := k.tidy(); err != nil {
 		return false, err
@@ -59,14 +59,15 @@ func (k *keeper) stepLog() (again bool, err error) {
 	return k.tryCompact(urgent)
 }
 
-// stuck reports whether clients wait for space, and nothing will be given up: too much on disk is
-// better than clients that wait for ever. What is on its way to other servers is no lack of space.
+// stuck reports whether clients wait for space that no compaction will free: then exceeding the
+// bound is better than clients that wait for ever. Clients that wait only because many bytes are
+// being replicated do not count.
 func (k *keeper) stuck(compactable bool) bool {
 	sums := k.ledger.Sums()
 	return !compactable && k.lowering.stage == idle && k.committer.Pressure() != space.Open && sums.Available() < sums.Segment/16
 }
 
-// beginLowering copies what lives in the oldest segment.
+// beginLowering copies the live jobs of the oldest segment.
 func (k *keeper) beginLowering(urgent bool) error {
 	old, err := k.copyOldest(urgent)
 	if err != nil {
@@ -76,7 +77,7 @@ func (k *keeper) beginLowering(urgent bool) error {
 	return nil
 }
 
-// lower goes on with the lowering, as far as commits allow.
+// lower continues the lowering, as far as commits allow.
 func (k *keeper) lower() {
 	switch l := &k.lowering; {
 	case l.stage == idle || !k.watermark.reached(l.commit):
@@ -90,7 +91,7 @@ func (k *keeper) lower() {
 	}
 }
 
-// giveUpBelow gives up the oldest segment if all that counts in it is below a Floor.
+// giveUpBelow gives up the oldest segment if all its entries are below a Floor, or replaced.
 func (k *keeper) giveUpBelow() (again bool, err error) {
 	s := k.segments
 	if k.entries == nil {
@@ -106,12 +107,12 @@ func (k *keeper) giveUpBelow() (again bool, err error) {
 	s.mu.Unlock()
 	closed, ok := s.dropOldest()
 	if !ok {
-		return false, nil // it is being read
+		return false, nil // a pin keeps it
 	}
 	s.mu.Lock()
 	s.oldest = old.number + 1
 	s.mu.Unlock()
-	k.entries.drop(old.number + 1) // before its file is gone
+	k.entries.drop(old.number + 1) // before its file is removed
 	if l := &k.lowering; l.stage != idle && old.number >= l.behind {
 		*l = lowering{}
 		k.round.GivenUp(closed, k.ledger.Sums().Live)

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// A Pin keeps segments from being given up, so that a goroutine can copy the journal to another
-// server meanwhile. There may be several; each belongs to one goroutine.
+// A Pin keeps segments while a goroutine copies the journal to another server. There may be
+// several; each belongs to one goroutine.
 //
 // While there are pins the directory may hold twice its bound. Beyond that, or when the disk is
-// full, segments are given up all the same and the pin is lost: no client waits for a reader.
+// full, pinned segments are given up too and the pin is lost: no client waits for a reader.
 type Pin struct {
 	j *WAL
 
@@ -22,10 +22,10 @@ type Pin struct {
 	last uint64 // the last batch that was read; belongs to the reader
 }
 
-// ErrPinLost is the error of a reader for which the journal could not wait any longer.
+// ErrPinLost is the error of a reader that has lost its pin.
 var ErrPinLost = errors.New("the journal has grown to twice what it is to hold, or its disk is full, while it was read: what had not been read yet was given up")
 
-// Pin keeps all segments that there are, and those that will be. The journal must be open.
+// Pin keeps all existing and future segments. The journal must be open.
 func (j *WAL) Pin() *Pin {
 	s := j.segments
 	s.mu.Lock()
@@ -46,7 +46,7 @@ func (j *WAL) Pins() int {
 	return len(s.pins)
 }
 
-// Keep lets go of the segments before a number.
+// Keep unpins the segments before the given number.
 func (p *Pin) Keep(from uint64) {
 	s := p.j.segments
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (p *Pin) Keep(from uint64) {
 	p.j.wakeKeeper.wake()
 }
 
-// Release ends the pin; more than once is the same as once.
+// Release ends the pin. Later calls do nothing.
 func (p *Pin) Release() {
 	s := p.j.segments
 	s.mu.Lock()
@@ -64,7 +64,7 @@ func (p *Pin) Release() {
 	p.j.wakeKeeper.wake()
 }
 
-// Lost reports whether a segment was given up that the pin kept. What was read before is good.
+// Lost reports whether a pinned segment was given up. The pieces that were read before are valid.
 func (p *Pin) Lost() bool {
 	s := p.j.segments
 	s.mu.Lock()
@@ -72,7 +72,7 @@ func (p *Pin) Lost() bool {
 	return p.lost
 }
 
-// Bytes returns about how many bytes are to be read: more may come meanwhile.
+// Bytes returns approximately how many bytes are left to read; more may be written meanwhile.
 func (p *Pin) Bytes() int64 {
 	s := p.j.segments
 	s.mu.Lock()
@@ -86,10 +86,10 @@ func (p *Pin) Bytes() int64 {
 	return n
 }
 
-// Each calls visit with the contents of the pinned segments, from the oldest to the end of the
-// current one, wherever that is by then. The pieces of a segment follow on each other from offset
-// 0 on: its header, and whole batches with right checksums. They are valid until visit returns. A
-// segment that was visited to its end is no longer pinned. Each blocks nothing.
+// Each calls visit with the contents of the pinned segments, from the oldest to the current end
+// of the journal. The pieces of a segment are its header, and whole batches with verified
+// checksums, from offset 0 on without gaps. They are valid until visit returns. A segment that was
+// visited to its end is no longer pinned. Each never blocks the writer.
 func (p *Pin) Each(visit func(number uint64, at int64, piece []byte) error) error {
 	buf := make([]byte, min(readStep, p.j.opts.SegmentSize/16))
 	for {
@@ -110,14 +110,14 @@ func (p *Pin) Each(visit func(number uint64, at int64, piece []byte) error) erro
 	}
 }
 
-// find tells whether a segment is closed, and where its last batch ends then.
+// find reports whether a segment is closed, and then the end of its last batch.
 func (p *Pin) find(number uint64) (end int64, closed bool) {
 	s := p.j.segments
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.closed {
 		if seg.number == number {
-			return min(seg.at, seg.size), true // the padding of the last batch need not be there
+			return min(seg.at, seg.size), true // the last batch may have no padding in the file
 		}
 	}
 	return 0, false
@@ -129,19 +129,19 @@ type pinReader struct {
 	number uint64
 	file   File
 	size   int64 // of the file
-	at     int64 // how many bytes were handed out
+	at     int64 // bytes passed to visit so far
 	buf    []byte
 }
 
-// readStep is how many bytes are read at a time, unless a batch is larger, or that would be
-// much of a segment.
+// readStep is how many bytes a pinReader reads at once; fewer for small segments, and more for a
+// larger batch.
 const readStep = 1 << 20
 
-// crumbsMax pieces of the current segment may be much smaller than what is read at a time:
-// they were written meanwhile.
+// crumbsMax is how many small pieces of the current segment, which are written while it is read,
+// a reader takes before it stops.
 const crumbsMax = 64
 
-// open begins to read a segment, into a buffer.
+// open opens a segment for reading into buf.
 func (p *Pin) open(number uint64, buf []byte) (*pinReader, error) {
 	f, err := p.j.disk.Open(SegmentName(number))
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *Pin) open(number uint64, buf []byte) (*pinReader, error) {
 	return &pinReader{pin: p, number: number, file: f, size: size, buf: buf}, nil
 }
 
-// each hands out the segment; last says that it is the current one.
+// each passes the segment to visit; last reports that it is the current one.
 func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error) (last bool, err error) {
 	for crumbs := 0; ; {
 		written := r.pin.j.writer.written.Load()
@@ -178,7 +178,7 @@ func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error
 		if err := visit(r.number, r.at-int64(len(piece)), piece); err != nil {
 			return false, err
 		}
-		// The writer goes on: reading until nothing is new might never end.
+		// The writer continues, so reading until there is nothing new might never end.
 		if len(piece) < len(r.buf)/2 {
 			crumbs++
 		}
@@ -190,7 +190,7 @@ func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error
 	}
 }
 
-// next is what follows, none if nothing whole does: a batch may be about to be written.
+// next returns the next whole batches; none if the next batch is not complete yet.
 func (r *pinReader) next() ([]byte, error) {
 	n, err := r.read()
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *pinReader) next() ([]byte, error) {
 	}
 	good := r.whole(r.buf[:n])
 	if r.pin.Lost() {
-		return nil, ErrPinLost // what was read may be another segment's by now
+		return nil, ErrPinLost // the file may be used for another segment by now
 	}
 	if good == 0 {
 		if !r.grow(r.buf[:n]) {
@@ -210,7 +210,7 @@ func (r *pinReader) next() ([]byte, error) {
 	return r.buf[:good], nil
 }
 
-// read fills the buffer from where the reading is.
+// read fills the buffer from r.at on.
 func (r *pinReader) read() (int, error) {
 	if r.at >= r.size {
 		return 0, nil
@@ -222,7 +222,7 @@ func (r *pinReader) read() (int, error) {
 	return n, nil
 }
 
-// whole is how many bytes of data, from its beginning on, are whole.
+// whole returns the length of the header and the whole batches at the beginning of data.
 func (r *pinReader) whole(data []byte) int {
 	id, at := r.pin.j.segments.id, 0
 	if r.at == 0 {
@@ -240,7 +240,7 @@ func (r *pinReader) whole(data []byte) int {
 		if !ok {
 			return at
 		}
-		// The padding of the last batch need not be in the file.
+		// The last batch may have no padding in the file.
 		next := min(at+b.size, int(r.size-r.at))
 		if next > len(data) {
 			return at
@@ -250,8 +250,7 @@ func (r *pinReader) whole(data []byte) int {
 	}
 }
 
-// grow makes the buffer large enough for the batch with which data begins, if it is one that
-// the buffer is too small for.
+// grow enlarges the buffer if data begins with a batch that does not fit into it.
 func (r *pinReader) grow(data []byte) bool {
 	if r.at == 0 || len(data) < BatchHead || le.Uint32(data) != r.pin.j.segments.id.mark(r.number) {
 		return false
@@ -264,18 +263,18 @@ func (r *pinReader) grow(data []byte) bool {
 	return true
 }
 
-// errPinned is why a segment is not given up now.
+// errPinned is the reason not to give up a segment now.
 var errPinned = errors.New("a segment is being read")
 
-// oldestPinned reports whether the oldest segment is kept by a pin.
+// oldestPinned reports whether a pin keeps the oldest segment.
 func (s *segments) oldestPinned() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.closed) > 0 && s.pinned(s.closed[0].number)
 }
 
-// pinned reports whether a segment is kept by a pin, unless the directory is at its limit; mu
-// is held.
+// pinned reports whether a pin keeps a segment, and the directory is below twice its bound; mu is
+// held.
 func (s *segments) pinned(number uint64) bool {
 	if !slices.ContainsFunc(s.pins, func(p *Pin) bool { return p.from <= number }) {
 		return false
@@ -284,7 +283,7 @@ func (s *segments) pinned(number uint64) bool {
 	return !s.ledger.Full() && sums.PinsAllowed()
 }
 
-// losePins tells the pins that keep a segment that it is about to be given up; mu is held.
+// losePins marks the pins of a segment as lost, before the segment is given up; mu is held.
 func (s *segments) losePins(number uint64) {
 	for _, p := range s.pins {
 		if p.from <= number {

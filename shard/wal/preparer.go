@@ -10,20 +10,20 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// errNoSpace is what every error of a full disk is turned into.
+// errNoSpace replaces every error of a full disk.
 var errNoSpace = errors.New("the disk is full")
 
-// A preparer makes the files of spare segments, and removes those that are too many. It belongs
-// to the keeper, and without one to the goroutine that needs a segment. Only openNext may be
-// called by both at a time.
+// A preparer makes the files of spare segments, and removes surplus ones. It belongs to the
+// keeper, or without a keeper to the goroutine that needs a segment. Both may call openNext at
+// the same time.
 type preparer struct {
 	*parts
-	quota   space.Quota // a limit that the disk does not show
-	surplus time.Time   // since when there are spares that nobody needs; zero: there are none
+	quota   space.Quota // a limit that the disk's free space does not show
+	surplus time.Time   // since when there are surplus spares; zero: there are none
 }
 
-// add prepares a segment. An error that is neither errNoSpace nor passing has ended the
-// journal when it returns.
+// add prepares a segment. An error that is neither errNoSpace nor passing has already ended the
+// journal.
 func (p *preparer) add() error {
 	p.segments.mu.Lock()
 	number := p.segments.nextNumber()
@@ -35,7 +35,7 @@ func (p *preparer) add() error {
 		p.take(s)
 		return nil
 	case passing(err):
-		p.ledger.SetFull(false) // it did not come to the question
+		p.ledger.SetFull(false) // unknown: the attempt failed for another reason
 		p.report.warn("a segment cannot be prepared now; trying again", err)
 	case errors.Is(err, errNoSpace):
 		p.ledger.Refuse(try)
@@ -45,13 +45,13 @@ func (p *preparer) add() error {
 		return err
 	}
 	p.committer.UpdatePressure()
-	p.committer.Notify() // sessions that wait are refused
+	p.committer.Notify() // waiting sessions are refused
 	p.report.tellSpace()
 	return err
 }
 
-// passing reports whether an error is about the process and not the disk: its clients have all
-// descriptors or memory. Nothing was written then, and it is tried again.
+// passing reports whether an error is temporary: the process has no descriptor or memory left.
+// Nothing was written then, and the caller retries later.
 func passing(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
@@ -68,7 +68,7 @@ func (p *preparer) take(s *segment) {
 // zeros fill new segments.
 var zeros [1 << 20]byte
 
-// prepare makes a segment that is ready to be written: its bytes and its name
+// prepare makes a segment that is ready for batches: its bytes and its name
 // are durable.
 func (p *preparer) prepare(number uint64) (*segment, error) {
 	size, free := p.opts.SegmentSize, p.disk.Free()
@@ -99,7 +99,7 @@ func (p *preparer) prepare(number uint64) (*segment, error) {
 	return p.giveHeader(f, tmp, number)
 }
 
-// fill writes zeros and makes them durable. It returns how many were written.
+// fill fills a file with zeros and syncs it. It returns how many bytes it has written.
 func fill(f File, size int64) (filled int64, err error) {
 	for filled < size && err == nil {
 		var n int
@@ -112,8 +112,8 @@ func fill(f File, size int64) (filled int64, err error) {
 	return filled, err
 }
 
-// giveHeader gives a file that holds no batch of that number its header and name. The file
-// is closed: what waits for its turn holds no descriptor.
+// giveHeader makes a file without batches the segment with the given number: it writes the header
+// and gives the file its name. It closes the file, so spares need no descriptors.
 func (p *preparer) giveHeader(f File, tmp string, number uint64) (*segment, error) {
 	s := &segment{number: number, size: p.opts.SegmentSize, at: headerSize}
 	_, err := f.WriteAt(appendHeader(nil, &header{p.segments.id, number, p.opts.Now().UnixNano(), p.segments.first}), 0)
@@ -133,7 +133,7 @@ func (p *preparer) giveHeader(f File, tmp string, number uint64) (*segment, erro
 	return s, nil
 }
 
-// reuse makes a spare of a segment that nobody needs any more: it need not be filled.
+// reuse makes an unneeded segment a spare. Its file need not be filled again.
 func (p *preparer) reuse(old *segment) error {
 	p.segments.mu.Lock()
 	number := p.segments.nextNumber()
@@ -142,8 +142,8 @@ func (p *preparer) reuse(old *segment) error {
 	if err := p.disk.Rename(SegmentName(old.number), tmp); err != nil {
 		return err
 	}
-	// Under its new number none of its old batches is valid, but first the old
-	// name must be gone for good.
+	// None of its old batches is valid under the new number. But the removal of the old name
+	// must be durable first.
 	if err := p.disk.Sync(); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (p *preparer) reuse(old *segment) error {
 	return nil
 }
 
-// remove removes the file of a segment that nobody needs.
+// remove removes the file of an unneeded segment.
 func (p *preparer) remove(s *segment) error {
 	if err := p.disk.Remove(SegmentName(s.number)); err != nil {
 		return err
@@ -168,8 +168,8 @@ func (p *preparer) remove(s *segment) error {
 	return nil
 }
 
-// openNext opens the file of the next segment before its turn comes, so that a lack of descriptors
-// cannot stop the committer then. It reports false if there is no segment, or no descriptor now.
+// openNext opens the file of the next segment in advance, so that a lack of descriptors cannot
+// stop the committer later. It reports false if there is no segment, or no descriptor now.
 func (p *preparer) openNext() (bool, error) {
 	s := p.segments
 	s.mu.Lock()
@@ -194,7 +194,7 @@ func (p *preparer) openNext() (bool, error) {
 			next.file = f
 			s.changed.Broadcast()
 		default:
-			f.Close() // the keeper and the committer have met
+			f.Close() // the keeper and the committer have both opened it
 		}
 	}
 	return false, nil
@@ -207,21 +207,21 @@ func spaceError(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// Descriptors is the most descriptors that a Journal has: segments that are not synced, the
-// next segment and the one after it, one that is prepared, one that is read, one that a Pin
-// reads, and the directory. The server counts its connections so that these are left.
+// Descriptors is the maximum number of descriptors of a Journal: of unsynced segments, the next
+// segment and the one after it, a segment that is prepared, one that is read, one that a Pin
+// reads, and the directory. The server limits its connections so that these remain free.
 const Descriptors = unsyncedMax + 2 + 6
 
 const (
-	// sparesKept spares are kept though none is needed: filling a new one costs as much as
+	// sparesKept is how many unneeded spares are kept, since filling a new one costs as much as
 	// writing it.
 	sparesKept = 2
-	// surplusFor is how long more are kept, unless they break the bound: large bodies often come
-	// in numbers.
+	// surplusFor is how long more spares are kept if they do not break the bound: more large
+	// bodies may follow.
 	surplusFor = time.Second
 )
 
-// trim gives spares back that were made for what has come to nothing.
+// trim removes surplus spares, for example of claims that were released.
 func (p *preparer) trim() error {
 	s := p.segments
 	for {
@@ -241,7 +241,7 @@ func (p *preparer) trim() error {
 	}
 }
 
-// superfluous reports whether the last of n spares is to be given back.
+// superfluous reports whether the last of n spares must be removed.
 func (p *preparer) superfluous(n int) bool {
 	sums := p.ledger.Sums()
 	bound := !sums.OverBound()

@@ -6,8 +6,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// Read returns entries from lo up to before hi: at least one, and about max bytes at most. The
-// newest come from memory. The error is ErrCompacted, ErrUnavailable, or an error of the disk.
+// Read returns entries from lo up to hi-1: at least one, and at most about max bytes. The newest
+// come from memory. The error is ErrCompacted, ErrUnavailable, or an error of the disk.
 func (e *Entries) Read(lo, hi uint64, max int) ([]Entry, error) {
 	var list []Entry
 	r := reading{e: e}
@@ -30,10 +30,10 @@ func (e *Entries) Read(lo, hi uint64, max int) ([]Entry, error) {
 	return list, nil
 }
 
-// A reading is of entries that are not in memory any more.
+// A reading reads entries that are not in memory any more.
 type reading struct {
 	e      *Entries
-	number uint64 // of the segment that is open
+	number uint64 // of the open segment
 	file   File
 }
 
@@ -44,7 +44,7 @@ func (r *reading) close() {
 	}
 }
 
-// some gives entries from lo on: at least one, from memory or of one stretch.
+// some returns entries from lo on: at least one, from memory or of one stretch.
 func (r *reading) some(lo, hi uint64, max int) ([]Entry, error) {
 	e := r.e
 	e.mu.Lock()
@@ -69,7 +69,7 @@ func (r *reading) some(lo, hi uint64, max int) ([]Entry, error) {
 	e.mu.Unlock()
 	list, err := r.stretch(s, terms, lo, hi, max)
 	if err != nil && lo < e.First() {
-		return nil, ErrCompacted // it was given up meanwhile
+		return nil, ErrCompacted // its segment was given up meanwhile
 	}
 	return list, err
 }
@@ -122,7 +122,7 @@ func (r *reading) open(number uint64) error {
 	return nil
 }
 
-// batch reads the batch at an offset. What it returns is not read over.
+// batch reads the batch at an offset into new memory.
 func (r *reading) batch(segment uint64, at int64) (*batch, error) {
 	var head [BatchHead]byte
 	if _, err := r.file.ReadAt(head[:], at); err != nil {

@@ -1,16 +1,16 @@
 package wal
 
-// recentBytes is how many bytes of the newest entries stay in memory, so that a follower that is
-// not far behind causes no reads from the disk.
+// recentBytes is how many bytes of the newest entries are cached in memory, so that a follower
+// with a small lag causes no reads from the disk.
 const recentBytes = 16 << 20
 
-// A recent is the newest entries of a log, in a row.
+// A recent is a cache of the newest entries of a log, without gaps.
 type recent struct {
 	list  []Entry
 	bytes int
 }
 
-// add adds one, in the place of those with its index or a higher one.
+// add adds an entry, which replaces those with its index or a higher one.
 func (r *recent) add(x *Entry) {
 	n := len(r.list)
 	for n > 0 && r.list[n-1].Index >= x.Index {
@@ -29,22 +29,22 @@ func (r *recent) add(x *Entry) {
 	}
 }
 
-// pop forgets the oldest.
+// pop forgets the oldest entry.
 func (r *recent) pop() {
 	r.bytes -= r.list[0].size()
 	r.list[0] = Entry{}
 	r.list = r.list[1:]
 }
 
-// drop forgets what is before an entry.
+// drop forgets the entries before first.
 func (r *recent) drop(first uint64) {
 	for len(r.list) > 0 && r.list[0].Index < first {
 		r.pop()
 	}
 }
 
-// from gives the entries from lo up to before hi, at least one and about max bytes at most; none
-// if it does not have lo.
+// from returns the entries from lo up to hi-1: at least one, and at most about max bytes. It
+// returns none if lo is not cached.
 func (r *recent) from(lo, hi uint64, max int) []Entry {
 	if len(r.list) == 0 || lo < r.list[0].Index || lo > r.list[len(r.list)-1].Index {
 		return nil
@@ -59,5 +59,5 @@ func (r *recent) from(lo, hi uint64, max int) []Entry {
 	return append([]Entry(nil), list...)
 }
 
-// size is about what an entry takes in memory.
+// size is the approximate size of an entry in memory.
 func (x *Entry) size() int { return len(x.Data) + 64 }

@@ -12,8 +12,7 @@ import (
 	"polystalk/shard/record"
 )
 
-// A Damage is a journal that cannot be trusted: something that was durable
-// cannot be read.
+// A Damage is the error that durable data of a journal cannot be read.
 type Damage struct {
 	File   string
 	Offset int64
@@ -24,52 +23,51 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s is damaged at offset %d: %s", d.File, d.Offset, d.Reason)
 }
 
-// A Replayer takes the records of a journal. Records of one slot come in order,
-// from one goroutine: worker Worker(slot) of Workers. An Epoch, which is of no slot, comes to
-// each of them, in its place.
+// A Replayer applies the records of a journal. One goroutine, worker Worker(slot) of Workers,
+// passes the records of a slot in order. An Epoch has no slot: every worker passes it, in order.
 type Replayer struct {
 	Workers int
 	Worker  func(slot uint16) int
 	Apply   func(worker int, r *record.Record) error
-	// Progress hears how many bytes of all segments were read, from 0 on; nil: nobody
-	// wants to know. It is called by the goroutine that calls Recover.
+	// Progress is called with the number of bytes read, from 0 on, and of all bytes; may be nil.
+	// The goroutine that calls Recover calls it.
 	Progress func(read, all int64)
 }
 
-// Recovered says what was found.
+// Recovered is the result of a recovery.
 type Recovered struct {
 	Segments int
 	Bytes    int64 // of records and batches
 	Batches  uint64
-	Cut      string // what was cut off at the end, if anything, for the log
+	Cut      string // where a torn end was cut off, for the log; empty: nowhere
 	Globals  record.Globals
 	Took     time.Duration
 
-	LastBatch  uint64    // what follows is numbered behind it
-	LastCommit uint64    // the number under which the last record is known
-	Headed     *Position // nil: no batch has an Entry, or the log is replicated still
+	LastBatch  uint64    // the number of the last batch
+	LastCommit uint64    // the highest number of a record's commit
+	Headed     *Position // nil: no batch has an Entry, or the log is still replicated
 }
 
-// A Position is where a journal goes on that was the log of one server of several, and is a
-// server's alone by now.
+// A Position is the end of a journal that was the log of one server of several, and now belongs
+// to a server alone.
 type Position struct {
 	Batch       uint64 // the last batch that was recovered
 	Index, Term uint64 // of its entry
 }
 
-// Next returns the Entry of a later batch. A segment begins with one: the first segment could
-// not tell else which entry it begins with, once the segments before are given up.
+// Next returns the Entry of a later batch. Each segment begins with one. Otherwise the index of
+// its first entry would be unknown once the segments before it are given up.
 func (p *Position) Next(batch uint64) *record.Entry {
 	i := p.Index + batch - p.Batch
 	return &record.Entry{Index: i, Term: p.Term, Commit: i}
 }
 
-// progressEvery is how often a long recovery says how far it is.
+// progressEvery is how often a long recovery logs its progress.
 const progressEvery = 2 * time.Second
 
-// Recover reads the journal, hands its records to p, and prepares to go on behind them. A torn
-// end is cut off: nothing in it was acknowledged as durable. Anything else that cannot be read is
-// a *Damage, and nothing is changed.
+// Recover reads the journal, passes its records to p, and prepares to continue after them. It
+// cuts off a torn end: nothing in it was acknowledged as durable. If anything else cannot be
+// read, the error is a *Damage, and no file is changed.
 func (j *WAL) Recover(p Replayer) (*Recovered, error) {
 	start := time.Now()
 	numbers, err := listSegments(j.disk, j.opts.Logger)
@@ -87,7 +85,7 @@ func (j *WAL) Recover(p Replayer) (*Recovered, error) {
 	return &r.out, r.adopt()
 }
 
-// listSegments is the numbers of the segments there are, in order.
+// listSegments returns the numbers of the segments, in order.
 func listSegments(d Disk, logger *slog.Logger) ([]uint64, error) {
 	names, err := d.List()
 	if err != nil {
@@ -121,7 +119,7 @@ func Erase(d Disk) error {
 	return d.Sync()
 }
 
-// A recovery is a journal being read.
+// A recovery reads a journal at the start.
 type recovery struct {
 	j       *WAL
 	p       Replayer
@@ -129,40 +127,40 @@ type recovery struct {
 	out     Recovered
 	history history
 
-	segments []*segment // as read so far
+	segments []*segment // read so far
 	expect   uint64     // the next batch's number; zero: not known yet
-	oldest   uint64     // as the last batch says
-	synced   uint64     // the last batch that is known to be durable
+	oldest   uint64     // the oldest needed segment, from the last batch
+	synced   uint64     // the last batch that is proven durable
 	last     int        // index of the segment that holds the last batch
-	cut      *cut       // where the history stops being whole
+	cut      *cut       // where the history ends; nil: behind the last batch
 	later    uint64     // the highest synced of batches behind the cut
-	behind   int        // how many those are
+	behind   int        // number of batches behind the cut
 }
 
-// A cut is a place behind which batches are missing.
+// A cut is the place of the first missing batch.
 type cut struct {
 	index  int // of the segment
 	offset int64
-	torn   bool // a batch starts there
+	torn   bool // an incomplete batch is there
 }
 
-// A scan is one segment as read.
+// A scan is the content of one segment.
 type scan struct {
 	header
 	data    []byte
-	batches []batch // from the start without a gap in the bytes
-	end     int64   // where they end
-	torn    bool    // what follows looks like a batch's beginning
-	strays  []batch // that can be read further on
+	batches []batch // from the start on, without gaps between them
+	end     int64   // of batches
+	torn    bool    // an incomplete batch seems to follow
+	strays  []batch // whole batches behind end
 	err     error
 	left    atomic.Int32 // workers that still read data
 }
 
-// windowMax bounds the bytes of segments that are in memory at a time, though
-// one is always.
+// windowMax bounds the bytes of segments that are in memory at the same time, if they are more
+// than one.
 const windowMax = 256 << 20
 
-// firstSize is the size of the first segment's file, zero if it cannot be had.
+// firstSize returns the size of the first segment's file, or zero if it is unknown.
 func (r *recovery) firstSize() int64 {
 	f, err := r.j.disk.Open(SegmentName(r.numbers[0]))
 	if err != nil {
@@ -173,15 +171,15 @@ func (r *recovery) firstSize() int64 {
 	return n
 }
 
-// progress says that nothing was read so far, and returns what is to be called with the
-// bytes of each segment that was.
+// progress calls Progress with 0, and returns the function to call with the size of each segment
+// that was read.
 func (r *recovery) progress() func(n int64) {
 	if r.p.Progress == nil {
 		return func(int64) {}
 	}
 	all := int64(0)
 	for _, n := range r.numbers {
-		if f, err := r.j.disk.Open(SegmentName(n)); err == nil { // else to read it fails
+		if f, err := r.j.disk.Open(SegmentName(n)); err == nil { // otherwise reading it will fail
 			size, _ := f.Size()
 			all += size
 			f.Close()
@@ -203,7 +201,7 @@ func (r *recovery) run() error {
 	stop := make(chan struct{})
 	defer func() {
 		close(stop)
-		for c := range scans { // after an error: nothing is to read on
+		for c := range scans { // after an error, wait for the readers
 			<-c
 		}
 	}()
@@ -274,7 +272,7 @@ func (r *recovery) scan(number uint64, buf []byte) *scan {
 	return s
 }
 
-// scan finds the batches.
+// scan finds the batches of the segment.
 func (s *scan) scan(id identity) {
 	at := int64(headerSize)
 	for b := range batches(s.data, at, id, s.number) {
@@ -293,7 +291,7 @@ func (s *scan) scan(id identity) {
 	}
 }
 
-// take takes the next segment.
+// take processes the next segment.
 func (r *recovery) take(i int, s *scan, w *workers) error {
 	name := SegmentName(s.number)
 	if i == 0 {
@@ -310,7 +308,7 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 	}
 	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
 	if i > 0 && r.expect == 0 && len(s.batches) > 0 {
-		// The first segment has a batch if there is a second one with any.
+		// If a later segment has a batch, the first one must have one too.
 		return &Damage{SegmentName(r.numbers[0]), headerSize, "its batches are gone"}
 	}
 	good := 0
@@ -319,7 +317,7 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 		if r.cut == nil && r.expect != 0 && b.number != r.expect {
 			r.cut = &cut{i, b.offset, false}
 			if k == 0 && i > 0 {
-				// The end of the segment before is where it broke off.
+				// The missing batch belongs at the end of the segment before.
 				r.cut = &cut{i - 1, r.segments[i-1].at, false}
 			}
 		}
@@ -352,7 +350,8 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 	return r.feed(w, s, ready)
 }
 
-// feed has the workers replay what is ready, and lets s be read over once they have.
+// feed passes ready batches to the workers. After the last one is replayed, the buffer of s is
+// used again.
 func (r *recovery) feed(w *workers, s *scan, ready []piece) error {
 	n := 0
 	for _, p := range ready {
@@ -373,8 +372,8 @@ func (r *recovery) feed(w *workers, s *scan, ready []piece) error {
 	return nil
 }
 
-// feedRest has the rest replayed of what is in the files, where nobody else can say whether it
-// is committed.
+// feedRest replays the entries that are not known to be committed, unless consensus will decide
+// about them.
 func (r *recovery) feedRest(w *workers) error {
 	if r.history.keep != nil {
 		return nil
@@ -392,17 +391,17 @@ func (r *recovery) stray(b *batch) {
 	r.later = max(r.later, b.synced)
 }
 
-// verdict decides whether what is missing was ever durable.
+// verdict returns a Damage if a missing batch or file was durable.
 func (r *recovery) verdict() error {
 	switch {
 	case r.expect == 0:
-		// A segment is given up only once a batch behind it is durable.
+		// A segment is given up only after a later batch is durable.
 		return &Damage{SegmentName(r.numbers[0]), headerSize, "its first batch cannot be read, but was durable"}
 	case r.cut != nil && r.later >= r.expect:
 		s := r.segments[r.cut.index]
 		return &Damage{SegmentName(s.number), r.cut.offset,
 			fmt.Sprintf("batch %d cannot be read, but batch %d was durable", r.expect, r.later)}
-	// After that: what is behind a cut may say that the file is not needed.
+	// This is last, since batches behind a cut may say that the file is not needed.
 	case r.oldest != 0 && r.numbers[0] > r.oldest && r.history.first > r.history.floor:
 		return &Damage{SegmentName(r.oldest), 0, "the file is missing"}
 	}

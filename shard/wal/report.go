@@ -7,22 +7,21 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A report tells the operator how the disk is. What it said last is true, or will be
-// corrected.
+// A report logs whether the disk is full. Its last message is true, or a new one follows.
 type report struct {
 	*parts
 
 	mu     sync.Mutex
-	full   bool      // what was said of the disk
-	at     time.Time // when it was
-	warned time.Time // when something that passes was told
-	reason error     // why there was no space
+	full   bool      // what the last message said
+	at     time.Time // of the last message
+	warned time.Time // of the last warning
+	reason error     // why there is no space
 }
 
-// saidEvery is how often the operator is told about the disk's space at most.
+// saidEvery is the minimum time between two messages about the disk's space.
 const saidEvery = time.Second
 
-// tellSpace says when there is no space that is wanted, and when there is again.
+// tellSpace logs when the disk becomes full, and when it has space again.
 func (r *report) tellSpace() {
 	full := r.ledger.Full()
 	r.mu.Lock()
@@ -44,10 +43,10 @@ func (r *report) tellSpace() {
 	}
 }
 
-// warnEvery is how often the operator is told of what passes, at most.
+// warnEvery is the minimum time between two warnings.
 const warnEvery = 10 * time.Second
 
-// warn tells of an error that passes.
+// warn logs a temporary error.
 func (r *report) warn(msg string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +56,7 @@ func (r *report) warn(msg string, err error) {
 	}
 }
 
-// because notes why there is no space.
+// because sets the reason for a full disk.
 func (r *report) because(err error) {
 	r.mu.Lock()
 	r.reason = err

@@ -7,43 +7,43 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A segment is one file.
+// A segment is one file of the journal.
 type segment struct {
 	number uint64
 	// file is open for the current segment, for segments that are not synced, and for the
 	// next one; else nil.
 	file       File
 	size       int64
-	at         int64  // the end of what is written
-	lastBatch  uint64 // the number of the last batch, if the segment was recovered
-	lastIndex  uint64 // the highest index of an entry, if it was recovered
-	lastCommit uint64 // no record here is known under a higher number
+	at         int64  // the end of the last batch
+	lastBatch  uint64 // the number of the last batch; only of a recovered segment
+	lastIndex  uint64 // the highest index of an entry; only of a recovered segment
+	lastCommit uint64 // no record in it has a higher commit number
 }
 
-// room is how many bytes can still be written.
+// room returns how many bytes can still be written.
 func (s *segment) room() int64 { return s.size - s.at }
 
 // segments are the files of a journal in order: closed ones, the current one, and spares,
 // which are prepared and empty.
 //
 // mu guards the lists. The fields of the current segment belong to the goroutine that makes a
-// commit. Only that goroutine goes on to the next segment, so it may read cur without mu.
+// commit. Only that goroutine changes to the next segment, so it may read cur without mu.
 type segments struct {
-	id     identity // the journal's; set before anything is written
-	first  uint64   // of the next header; only while the journal begins
+	id     identity // of the journal; set before anything is written
+	first  uint64   // for the next header; only while a new journal is made
 	size   int64    // of a new one
 	ledger *space.Ledger
 
 	mu sync.Mutex
-	// changed is broadcast when a goroutine that waits with mu may go on: the watermark,
+	// changed is broadcast when a goroutine that waits with mu may continue: the watermark,
 	// the failure of the journal, spares, starved, stopping, or alone has changed.
 	changed  *sync.Cond
 	cur      *segment
-	closed   []*segment // the oldest first
-	spares   []*segment // the next first
+	closed   []*segment // oldest first
+	spares   []*segment // next one first
 	unsynced []*segment // written and not synced, the current one last
 	oldest   uint64     // the number of the first segment that is needed
-	marked   uint64     // what the last batch says of oldest
+	marked   uint64     // the value of oldest in the last batch
 	starved  bool       // the goroutine that makes a commit waits for a spare
 	stopping bool       // the journal is being closed
 	alone    bool       // there is no keeper: the goroutine that needs a segment prepares it
@@ -56,8 +56,7 @@ func newSegments(size int64, ledger *space.Ledger) *segments {
 	return s
 }
 
-// recount tells the ledger how large the segments are; mu is held, and one of the lists
-// has just changed.
+// recount updates the sizes of segments in the ledger after a change of a list; mu is held.
 func (s *segments) recount() {
 	closed := sizes(s.closed)
 	all := closed + sizes(s.spares)
@@ -74,7 +73,7 @@ func sizes(list []*segment) (n int64) {
 	return n
 }
 
-// nextNumber is the number of the next segment to prepare; mu is held.
+// nextNumber returns the number of the next segment to prepare; mu is held.
 func (s *segments) nextNumber() uint64 {
 	switch {
 	case len(s.spares) > 0:
@@ -90,7 +89,7 @@ func (s *segments) nextNumber() uint64 {
 // nextIsOpen reports whether the file of the first spare is open; mu is held.
 func (s *segments) nextIsOpen() bool { return len(s.spares) > 0 && s.spares[0].file != nil }
 
-// noSpare reports whether none is prepared.
+// noSpare reports whether no spare is prepared.
 func (s *segments) noSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,14 +99,14 @@ func (s *segments) noSpare() bool {
 // anotherWanted reports whether another segment should be prepared.
 func (s *segments) anotherWanted() bool { return s.isStarved() || s.ledger.AnotherWanted() }
 
-// anotherAllowed reports whether another segment keeps the bound. A committer that can do
-// nothing, not even make space, gets one in any case.
+// anotherAllowed reports whether another segment keeps the bound. A starved committer, which
+// cannot even write deletes, gets one in any case.
 func (s *segments) anotherAllowed() bool {
 	sums := s.ledger.Sums()
 	return s.isStarved() || sums.AnotherAllowed() || sums.PinsAllowed() && s.oldestPinned()
 }
 
-// spareAllowed reports whether a segment that is given up may stay, though none is wanted.
+// spareAllowed reports whether a segment that is given up may stay as a spare.
 func (s *segments) spareAllowed() bool {
 	sums := s.ledger.Sums()
 	s.mu.Lock()
@@ -121,8 +120,8 @@ func (s *segments) isStarved() bool {
 	return s.starved
 }
 
-// open returns how many bytes can be written without opening a file. The goroutine that makes a
-// commit calls it.
+// open returns how many bytes can be written without opening a file. Only the goroutine that
+// makes a commit calls it.
 func (s *segments) open() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +167,7 @@ func (s *segments) add(spare *segment) {
 }
 
 // dropOldest takes the oldest closed segment off the list, and returns how many are left. It
-// reports false, and does nothing, if a pin has come meanwhile that keeps it.
+// reports false, and does nothing, if a new pin keeps the segment.
 func (s *segments) dropOldest() (closed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,7 @@ func (s *segments) broadcast() {
 	s.mu.Unlock()
 }
 
-// close closes the files that are open. Nobody uses them any more.
+// close closes the open files. They must not be in use.
 func (s *segments) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +202,7 @@ func (s *segments) close() {
 	s.recount()
 }
 
-// holding is the number of the segment that holds what commit n wrote, or of the current
-// one.
+// holding returns the number of the segment with the records of commit n, or of the current one.
 func (s *segments) holding(n uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +214,7 @@ func (s *segments) holding(n uint64) uint64 {
 	return s.current()
 }
 
-// current is the number of the current segment, for anyone; mu is held.
+// current returns the number of the current segment, for any goroutine; mu is held.
 func (s *segments) current() uint64 {
 	if n := len(s.unsynced); n > 0 {
 		return s.unsynced[n-1].number

@@ -12,8 +12,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// A Survey is what the files of a journal hold, whole or damaged. Taking one
-// changes nothing; nobody writes the journal meanwhile, or while Each runs.
+// A Survey describes the contents of a journal's files, whole or damaged. Look and Each change
+// nothing; nothing may write to the journal while they run.
 type Survey struct {
 	UUID     string
 	Segments []Segment
@@ -22,13 +22,13 @@ type Survey struct {
 	// LastIndex and LastTerm are the index and the term of the last entry of a replicated log,
 	// torn end included. Batches from before it was replicated count as entries as well.
 	LastIndex, LastTerm uint64
-	// Losses are the damages in the order of the journal: what was durable and
-	// cannot be read. A journal that has one is not started from.
+	// Losses are the damages in the order of the journal: durable data that
+	// cannot be read. A server does not start from a journal with a loss.
 	Losses []loss
-	// Log tells of a journal that has been the log of one server of several; nil: it has not.
+	// Log is set if the journal has been the log of one server of several.
 	Log *Log
 	// Torn is the torn end. Nothing in it was acknowledged as durable, and a start cuts it
-	// off. nil: the journal ends with a whole batch.
+	// off. Nil: the journal ends with a whole batch.
 	Torn *loss
 
 	disk    Disk
@@ -38,9 +38,9 @@ type Survey struct {
 	log     sightings
 }
 
-// A Log is what a journal is for several servers that keep it.
+// A Log describes a journal as a replicated log.
 type Log struct {
-	First, Last uint64 // entries
+	First, Last uint64 // indexes of entries
 	Replaced    int    // batches that later ones have replaced
 }
 
@@ -49,28 +49,28 @@ type Segment struct {
 	Number      uint64
 	File        string
 	Size        int64
-	Used        int64 // up to the end of its last batch
+	Used        int64 // bytes up to the end of its last batch
 	Created     time.Time
 	Batches     int
-	First, Last uint64 // of its batches; zero: there are none
+	First, Last uint64 // numbers of its batches; zero: there are none
 	From, To    time.Time
 }
 
-// A loss is a place where something cannot be read.
+// A loss is a place with unreadable data.
 type loss struct {
 	Damage
-	End int64 // of the bytes from Offset on; zero: there is no file
-	// First is the first batch that is missing there, Next the one that can
-	// be read again; zero: not known.
+	End int64 // end of the unreadable bytes from Offset on; zero: there is no file
+	// First is the first missing batch, and Next the next one that can
+	// be read; zero: unknown.
 	First, Next uint64
-	Behind      int64 // of a torn end: whole batches that are cut off with it
+	Behind      int64 // for a torn end: whole batches that are cut off with it
 
-	sure   bool   // damage, whatever was durable
-	before int64  // batches before it
-	oldest uint64 // the oldest segment that is needed, as those batches say
+	sure   bool   // it is damage, even if no batch says that the data was durable
+	before int64  // number of batches before it
+	oldest uint64 // the oldest needed segment, from those batches
 }
 
-// Count is how many batches are known to be lost.
+// Count returns how many batches are known to be lost.
 func (l *loss) Count() uint64 {
 	if l.First == 0 || l.Next <= l.First {
 		return 0
@@ -78,21 +78,21 @@ func (l *loss) Count() uint64 {
 	return l.Next - l.First
 }
 
-// A Batch is what was written at once.
+// A Batch is the result of one write.
 type Batch struct {
 	File   string
 	Offset int64
 	Number uint64
 	Time   time.Time
-	Broken bool // something before it is missing
-	// Replaced says that a later batch took its place in the log of several servers, before it
-	// was committed: what it says has never been.
+	Broken bool // data before it is missing
+	// Replaced says that a later batch replaced it in the replicated log before it was
+	// committed, so its changes never took effect.
 	Replaced bool
 	records  []byte
 }
 
-// Records are the batch's records, each good until the next. An error ends
-// them: the rest of the batch cannot be read.
+// Records yields the batch's records. Each is valid until the next. An error is the last element:
+// the rest of the batch cannot be read.
 func (b *Batch) Records() iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var r record.Record
@@ -110,8 +110,8 @@ func (b *Batch) Records() iter.Seq2[*record.Record, error] {
 	}
 }
 
-// Look surveys the journal on a disk; nil: there is none. Damage is no error
-// here, but found and listed, all of it.
+// Look surveys the journal on a disk; nil: there is none. Damage is not an error: the Survey lists
+// all of it.
 func Look(d Disk) (*Survey, error) {
 	numbers, err := listSegments(d, slog.New(slog.DiscardHandler))
 	if err != nil || len(numbers) == 0 {
@@ -142,7 +142,7 @@ func Look(d Disk) (*Survey, error) {
 	return s, nil
 }
 
-// note takes a batch into the sums.
+// note adds a batch to the survey.
 func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 	moment := time.Unix(0, b.time)
 	if seg.Batches == 0 {
@@ -165,21 +165,21 @@ func (s *Survey) note(w *walk, seg *Segment, b *batch) {
 	}
 }
 
-// sightings are what a survey knows of a journal as the log of several servers: which batches were
-// replaced. Unlike a recovery it goes on where something is missing.
+// sightings is a survey's state of a replicated log, with the batches that were replaced. Unlike
+// a recovery it continues after missing data.
 type sightings struct {
-	first, last uint64            // entries; zero: none yet
+	first, last uint64            // indexes of entries; zero: none yet
 	term        uint64            // of the last entry
 	floor       uint64            // the highest index of a Floor
-	headed      bool              // there are Entries
-	replaced    map[uint64]uint64 // batches, and by which
-	open        []sighting        // which may be replaced
+	headed      bool              // some batch has an Entry
+	replaced    map[uint64]uint64 // replaced batches, with the batches that replaced them
+	open        []sighting        // entries that may be replaced
 }
 
-// A sighting is an entry that was not known to be committed yet.
+// A sighting is an entry that is not known to be committed yet.
 type sighting struct{ index, batch uint64 }
 
-// see is told of each batch in order.
+// see adds a batch. Batches come in order.
 func (l *sightings) see(b *batch) {
 	var head record.Entry
 	rest, ok := record.ParseEntry(&head, b.records)
@@ -212,7 +212,7 @@ func (l *sightings) see(b *batch) {
 	}
 }
 
-// judge tells damage from the torn end, as a recovery does.
+// judge distinguishes damage from the torn end, as a recovery does.
 func (s *Survey) judge(w *walk, synced uint64) {
 	s.end, s.Batches = math.MaxUint64, w.batches
 	oldest := w.oldest
@@ -234,7 +234,7 @@ func (s *Survey) judge(w *walk, synced uint64) {
 		s.Losses = append(s.Losses, l)
 	}
 	if n := len(s.Losses); n > 0 && s.Losses[n-1].before == w.batches {
-		return // the batch that said which file is the oldest may be lost
+		return // the batch with the oldest needed file may be lost
 	}
 	if first := s.numbers[0]; oldest != 0 && first > oldest && s.log.first > s.log.floor {
 		missing := loss{Damage: missingFiles(oldest, first)}
@@ -242,7 +242,7 @@ func (s *Survey) judge(w *walk, synced uint64) {
 	}
 }
 
-// which names the batches that are missing.
+// which names the missing batches.
 func (l *loss) which() string {
 	switch {
 	case l.Next == l.First:
@@ -253,7 +253,7 @@ func (l *loss) which() string {
 	return fmt.Sprintf("batches %d to %d", l.First, l.Next-1)
 }
 
-// missingFiles is the damage of the files from first up to next, which is there.
+// missingFiles is the damage that the files from first up to next-1 are missing.
 func missingFiles(first, next uint64) Damage {
 	reason := "the file is missing"
 	if next > first+1 {
@@ -262,8 +262,8 @@ func missingFiles(first, next uint64) Damage {
 	return Damage{SegmentName(first), 0, reason}
 }
 
-// Each hands out all batches in order that can be read; those that a start
-// would cut off only if asked for. They are good until the next.
+// Each calls visit with all readable batches in order. Batches that a start would cut off are
+// included if cutOff is set. A Batch is valid until visit returns.
 func (s *Survey) Each(cutOff bool, visit func(*Batch) error) error {
 	w := newWalk(s)
 	w.visit = func(seg *Segment, b *batch, broken bool) error {

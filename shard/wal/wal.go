@@ -12,41 +12,41 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// SyncPolicy says when a written batch is made durable.
+// SyncPolicy determines when a written batch is made durable.
 type SyncPolicy uint8
 
 // The policies.
 const (
 	// SyncAlways syncs before a commit is acknowledged.
 	SyncAlways SyncPolicy = iota
-	// SyncEvery acknowledges what is written, and syncs it within Options.Every.
+	// SyncEvery acknowledges written batches, and syncs them within Options.Every.
 	SyncEvery
-	// SyncNever acknowledges what is written, and leaves the rest to the kernel. Only copies
-	// made by compaction are synced, before their old place is given up.
+	// SyncNever acknowledges written batches, and leaves syncing to the kernel. Only the copies
+	// of a compaction are synced, before the old segment is given up.
 	SyncNever
 )
 
-// Options say how a WAL is run.
+// Options configures a WAL.
 type Options struct {
 	Disk        Disk
 	SegmentSize int64 // bytes; at least SegmentMin
 	Sync        SyncPolicy
 	Every       time.Duration
-	First       uint64           // number of a new journal's first batch, if it continues another one; zero: 1
+	First       uint64           // number of the first batch of a new journal that continues another one; zero: 1
 	Now         func() time.Time // the time that batches record
 	Logger      *slog.Logger     // for the operator; nil: nothing is logged
 
-	// Copy makes a shard record those jobs again that were not recorded since commit after.
+	// Copy makes a shard record jobs again that were not recorded in full since commit after.
 	// CopyPause does the same for a tube's pause. The keeper calls both.
 	Copy      func(slot uint16, ids []uint64, after uint64)
 	CopyPause func(slot uint16, tube []byte)
-	// Lives reports whether Copy would record a job again; nil: it may. The keeper calls it
+	// Lives reports whether Copy would record a job again; nil: always true. The keeper calls it
 	// for large jobs.
 	Lives func(slot uint16, id, after uint64) bool
 
 	// Manual runs no goroutines: the owner calls Commit and Tend. For tests and tools.
 	Manual bool
-	// Replicated makes the journal the log of one server of several: see Entries. Its policy
+	// Replicated makes the journal the log of one server of several; see Entries. Its policy
 	// is SyncAlways.
 	Replicated bool
 }
@@ -56,7 +56,7 @@ type committer interface {
 	// Begun returns the number of the last commit that has begun. A record that is
 	// appended to a Log now belongs to that commit or the next.
 	Begun() uint64
-	// Requested reports whether a commit is wanted that has not begun. Wake has it made soon.
+	// Requested reports whether a requested commit has not begun. Wake starts a commit soon.
 	Requested() bool
 	Wake()
 	// Commit makes a commit. Only the owner of a Manual WAL needs it.
@@ -64,14 +64,14 @@ type committer interface {
 	// Err returns the error that has ended the storage, or nil. Fail ends it.
 	Err() error
 	Fail(err error)
-	// Pressure says whether changes are taken. UpdatePressure sets it from the Ledger.
+	// Pressure says whether changes are accepted. UpdatePressure sets it from the Ledger.
 	Pressure() space.Pressure
 	UpdatePressure()
 	// Notify wakes the sessions that wait for space.
 	Notify()
-	// ProposeFloor has the next commit carry a Floor at index.
+	// ProposeFloor adds a Floor at index to the next commit.
 	ProposeFloor(index uint64)
-	// Learn takes in a Floor that another server wrote, and counts what lives by now.
+	// Learn applies a Floor of another server, and updates the sums of live jobs.
 	Learn(f *record.Floor)
 }
 
@@ -83,21 +83,21 @@ type WAL struct {
 	running sync.WaitGroup
 }
 
-// parts are what the parts of a WAL know of each other. Nothing changes after New.
+// parts has the parts of a WAL, which share it. It does not change after New.
 type parts struct {
 	opts      Options
 	disk      Disk
 	committer committer
 	ledger    *space.Ledger // counts the space
 	segments  *segments     // the lists of files, shared by writer and keeper
-	watermark *watermark    // the commit up to which nothing is undone
+	watermark *watermark    // the commit up to which no crash undoes anything
 	writer    *writer       // writes batches to segments and syncs them
 	preparer  *preparer     // makes and removes the files of spare segments
 	report    *report       // tells the operator about the disk's space
 	entries   *Entries      // reads and writes the entries of a replicated log; nil: the server is alone
 
 	wakeKeeper waker
-	quit       chan struct{} // closed for all goroutines to end
+	quit       chan struct{} // closed to end all goroutines
 }
 
 // New returns a WAL on a disk, for commits of c. Call Recover next.
@@ -131,10 +131,10 @@ func (j *WAL) Entries() *Entries { return j.entries }
 // Ledger returns the sums of the space.
 func (j *WAL) Ledger() *space.Ledger { return j.ledger }
 
-// WakeKeeper has the keeper look for work.
+// WakeKeeper makes the keeper check for work.
 func (j *WAL) WakeKeeper() { j.wakeKeeper.wake() }
 
-// WakeIfTight has the keeper prepare a segment before clients have to wait for one.
+// WakeIfTight makes the keeper prepare a segment before clients must wait for one.
 func (j *WAL) WakeIfTight() {
 	if !j.ledger.Full() && j.segments.anotherWanted() {
 		j.wakeKeeper.wake()
@@ -144,7 +144,7 @@ func (j *WAL) WakeIfTight() {
 // Interrupt ends all waiting, after the storage has failed.
 func (j *WAL) Interrupt() { j.segments.broadcast() }
 
-// Tend does what the keeper has to do now, in a Manual WAL.
+// Tend does the keeper's work, in a Manual WAL.
 func (j *WAL) Tend() error {
 	j.wakeKeeper.clear()
 	return j.keeper.tend()
@@ -153,8 +153,8 @@ func (j *WAL) Tend() error {
 // Untended reports whether the keeper was woken since the last Tend.
 func (j *WAL) Untended() bool { return len(j.wakeKeeper) > 0 }
 
-// Durable waits until everything that is in the Logs by now is committed: on disk, whatever
-// the policy.
+// Durable waits until everything that is in the Logs now is on disk, under any policy. In a
+// replicated log it must be committed.
 func (j *WAL) Durable() error { return j.watermark.await(nil) }
 
 // Reached notes that commit n, and all before it, is committed and applied on a majority.
@@ -163,7 +163,7 @@ func (j *WAL) Reached(n uint64) {
 	j.wakeKeeper.wake()
 }
 
-// Open makes a segment to go on in, and prepares others ahead of need. Until Lead, another
+// Open makes a segment for new batches, and prepares others in advance. Until Lead, another
 // server may decide what is written and what is given up.
 func (j *WAL) Open() error {
 	if err := j.begin(); err != nil {
@@ -192,7 +192,7 @@ func (j *WAL) Lead() error {
 	return nil
 }
 
-// resume has the journal go on behind a last batch and a last commit, which are durable.
+// resume continues the journal after a last batch and a last commit, which are durable.
 func (j *WAL) resume(batch, commit uint64) {
 	j.writer.resume(batch)
 	j.watermark.resume(commit)
@@ -224,7 +224,7 @@ func (j *WAL) begin() error {
 	return nil
 }
 
-// warnOfCopyOnWrite warns of a file system where a full disk cannot be foreseen.
+// warnOfCopyOnWrite warns of a file system on which writes to a filled segment may fail.
 func (j *WAL) warnOfCopyOnWrite() {
 	if f, ok := j.segments.cur.file.(copyOnWriter); ok {
 		if name := f.CopyOnWrite(); name != "" {
@@ -233,7 +233,7 @@ func (j *WAL) warnOfCopyOnWrite() {
 	}
 }
 
-// Stop ends the goroutines. A goroutine that needs a segment prepares it from now on.
+// Stop ends the goroutines. From then on a goroutine that needs a segment prepares it.
 func (j *WAL) Stop() {
 	s := j.segments
 	if !j.opts.Manual {
@@ -252,7 +252,7 @@ func (j *WAL) Stop() {
 	}
 }
 
-// Close closes the files, behind Stop. It syncs first if sync is set, unless the policy is
+// Close closes the files; call it after Stop. It syncs first if sync is set, unless the policy is
 // SyncNever.
 func (j *WAL) Close(sync bool) (err error) {
 	if sync && j.opts.Sync != SyncNever {
@@ -262,18 +262,18 @@ func (j *WAL) Close(sync bool) (err error) {
 	return err
 }
 
-// Stats are figures of the files. Bytes count in the files unless they say otherwise.
+// Stats are statistics of the files.
 type Stats struct {
 	Oldest, Current   uint64 // numbers of segments
 	Segments          int
-	Bytes, Live       int64 // on disk; of a copy of each live job
+	Bytes, Live       int64 // size of the files; size of a copy of each live job
 	Batches, Migrated uint64
-	Pending, Promised int64        // bytes in Logs, about; of bodies that were let in
+	Pending, Promised int64        // bytes in Logs, approximately; bytes of admitted bodies
 	Written           uint64       // bytes since the start
 	Syncs             stats.Counts // durations of the syncs since the start
 }
 
-// Stats returns the figures of this moment. It asks no disk, so event loops may call it.
+// Stats returns the current statistics. It does not access the disk, so event loops may call it.
 func (j *WAL) Stats() Stats {
 	sums := j.ledger.Sums()
 	s := j.segments
@@ -288,12 +288,12 @@ func (j *WAL) Stats() Stats {
 	}
 }
 
-// Segment returns the number of the segment that holds what commit n wrote, or of the current
+// Segment returns the number of the segment with the records of commit n, or of the current
 // segment.
 func (j *WAL) Segment(n uint64) uint64 { return j.segments.holding(n) }
 
-// Room returns how many bytes can still be written: what is left of segments, and what the
-// disk has for more of them unless a try has found no space. It asks the disk.
+// Room returns how many bytes can still be written: into existing segments and, unless the last
+// attempt to prepare a segment found no space, into new ones. It accesses the disk.
 func (j *WAL) Room() int64 {
 	sums := j.ledger.Sums()
 	if j.ledger.Full() {

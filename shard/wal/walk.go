@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A walk goes through all batches that can be read, in order, and notes where
-// some are missing between them.
+// A walk visits all readable batches in order, and collects the places of missing ones.
 type walk struct {
 	s     *Survey
 	visit func(seg *Segment, b *batch, broken bool) error
@@ -17,20 +16,20 @@ type walk struct {
 	losses   []loss
 	batches  int64
 	expect   uint64 // the next batch's number; zero: not known yet
-	oldest   uint64 // the oldest segment that is needed, as the batches say
+	oldest   uint64 // the oldest needed segment, from the batches
 
-	// The last batch ends in segments[index] at offset. rough says that something lies
-	// there that is no batch.
+	// The last batch ends in segments[index] at offset. rough reports that an incomplete batch
+	// follows there.
 	index  int
 	offset int64
 	rough  bool
-	broken bool // something is missing since the last batch
-	cause  int  // index in losses of what may be why; -1: nothing yet
+	broken bool // data is missing since the last batch
+	cause  int  // index in losses of its possible cause; -1: none yet
 }
 
 func newWalk(s *Survey) *walk {
 	w := &walk{s: s, offset: headerSize, cause: -1}
-	// Unless its header can be read, and says something else.
+	// The header replaces this guess if it can be read.
 	w.expect = (&header{number: s.numbers[0]}).begins()
 	return w
 }
@@ -63,30 +62,30 @@ func (w *walk) run() error {
 	return nil
 }
 
-// lose notes a loss.
+// lose adds a loss.
 func (w *walk) lose(l loss) {
 	l.before, l.oldest = w.batches, w.oldest
 	w.losses = append(w.losses, l)
 	w.broken = true
 }
 
-// hide is lose for what may be why batches are missing later on.
+// hide is lose for a loss that may explain why batches are missing later.
 func (w *walk) hide(l loss) {
 	l.sure = true
 	w.lose(l)
 	w.cause = len(w.losses) - 1
 }
 
-// gap notes that what should follow the last batch is not there.
+// gap adds the loss of the batches after the last one.
 func (w *walk) gap(index int, offset, end int64, next uint64) {
 	w.lose(loss{Damage: Damage{w.segments[index].File, offset, ""}, End: end, First: w.expect, Next: next})
 	w.rough = false
 }
 
-// blockSize is the part of a file that is given up when it cannot be read.
+// blockSize is the unit in which a file with read errors is read.
 const blockSize = 4096
 
-// read is a segment's bytes; what the disk does not give is zeros.
+// read returns a segment's bytes, with zeros in place of unreadable blocks.
 func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 	data, err := readInto(w.s.disk, number, buf)
 	if err == nil {
@@ -127,8 +126,8 @@ func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 	return data, nil
 }
 
-// header checks a segment's header; false: nothing in the file is ours. A
-// damaged one is no reason to give up the batches, which prove themselves.
+// header checks a segment's header; false: the file belongs to another journal. If the header is
+// damaged, the batches are still read, since they have their own checksums.
 func (w *walk) header(i int, data []byte) bool {
 	seg := &w.segments[i]
 	h, err := parseHeader(data)
@@ -152,7 +151,7 @@ func (w *walk) header(i int, data []byte) bool {
 	return true
 }
 
-// segment finds the batches of one.
+// segment finds the batches of a segment.
 func (w *walk) segment(i int, data []byte) error {
 	seg := &w.segments[i]
 	mark := w.s.id.mark(seg.Number)
@@ -173,7 +172,7 @@ func (w *walk) segment(i int, data []byte) error {
 		}
 		at += int64(b.size)
 		if b.number < w.expect {
-			// Out of order: whatever it is, it comes too late.
+			// It is out of order, so it counts as missing data.
 			if !w.rough {
 				w.index, w.offset, w.rough = i, due, true
 			}
@@ -194,7 +193,7 @@ func (w *walk) segment(i int, data []byte) error {
 	return nil
 }
 
-// compare notes what is missing before b, which was due at an offset.
+// compare adds the losses before b, which was expected at the offset due.
 func (w *walk) compare(i int, b *batch, due int64) {
 	apart := b.offset != due
 	whole := b.number == w.expect || w.expect == 0 && i == 0
@@ -224,8 +223,8 @@ func (w *walk) sizeOf(name string) int64 {
 	return 0
 }
 
-// commonIdentity is the journal's that most of the files belong to; where no
-// header is whole, what most of them say all the same.
+// commonIdentity returns the identity in most of the valid headers. If no header is valid, it is
+// the identity in most of the damaged ones.
 func commonIdentity(d Disk, numbers []uint64) (identity, error) {
 	var best, rough identity
 	good, claimed := make(map[identity]int), make(map[identity]int)
@@ -235,7 +234,7 @@ func commonIdentity(d Disk, numbers []uint64) (identity, error) {
 			return best, err
 		}
 		head := make([]byte, headerSize)
-		got, _ := f.ReadAt(head, 0) // the walk will say what is wrong with it
+		got, _ := f.ReadAt(head, 0) // the walk will report what is wrong with it
 		f.Close()
 		if got < headerSize {
 			continue

@@ -7,19 +7,19 @@ import (
 	"polystalk/shard/record"
 )
 
-// workers replay what is read, each its own slots.
+// workers replay batches; each worker replays its own slots.
 type workers struct {
 	p    Replayer
 	work []chan piece
 	free chan []byte
-	high []uint64 // the highest id each worker has met
+	high []uint64 // by worker: the highest id in its records
 	done sync.WaitGroup
 
 	mu  sync.Mutex
 	err error
 }
 
-// A piece is of a segment's good batches.
+// A piece is a part of a segment's good batches.
 type piece struct {
 	s       *scan
 	batches []batch
@@ -44,10 +44,10 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 	return w
 }
 
-// feed hands a piece out; it fails once a worker has.
+// feed passes a piece to all workers. It returns the error of a worker that has failed.
 func (w *workers) feed(p piece, g *record.Globals) error {
 	for _, b := range p.batches {
-		// What concerns no slot stands at the beginning.
+		// Records without a slot are at the beginning.
 		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.KindState; {
 			var r record.Record
 			n, err := record.Parse(&r, recs)
@@ -66,8 +66,8 @@ func (w *workers) feed(p piece, g *record.Globals) error {
 	return w.err
 }
 
-// noteGlobals takes over what a record tells of the whole journal. Of several the last one
-// counts, but ids never start again.
+// noteGlobals updates the state of the whole journal from a record. The last record counts, but
+// HighID never decreases.
 func noteGlobals(g *record.Globals, r *record.Record) {
 	high := g.HighID
 	switch r.Kind {
@@ -84,7 +84,7 @@ func (w *workers) replay(i int, p piece) error {
 	for k := range p.batches {
 		b := &p.batches[k]
 		for rec := range b.each {
-			// A record of no slot is for no worker, but an Epoch for all.
+			// Workers skip records without a slot, except an Epoch, which all apply.
 			kind := record.KindOf(rec)
 			if kind < record.KindState && w.p.Worker(record.SlotOf(rec)) != i || kind >= record.KindState && kind != record.KindEpoch {
 				continue
@@ -92,7 +92,7 @@ func (w *workers) replay(i int, p piece) error {
 			_, err := record.Parse(&r, rec)
 			r.Commit = b.index
 			switch r.Kind {
-			case record.KindPut, record.KindCopy, record.KindDelete: // the last also of what never was
+			case record.KindPut, record.KindCopy, record.KindDelete: // a Delete may be of a job that never existed
 				w.high[i] = max(w.high[i], r.ID)
 			}
 			if err == nil {

@@ -10,9 +10,9 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A writer writes batches to the current segment, goes on to the next when that is full, and syncs
-// as the policy says. It is the sequencer of a server that is alone (package commit). Its methods
-// belong to the goroutine that makes a commit. Syncs run one at a time.
+// A writer writes batches to the current segment, changes to the next one when that is full, and
+// syncs according to the policy. It is the sequencer of a server that is alone (package commit).
+// Only the goroutine that makes a commit calls its methods. Syncs run one at a time.
 type writer struct {
 	*parts
 	figures figures
@@ -23,13 +23,13 @@ type writer struct {
 	synced  atomic.Uint64 // the last batch durable
 }
 
-// figures are what Stats tells of a Writer.
+// figures are the statistics of a writer.
 type figures struct {
-	bytes atomic.Uint64   // of batches, as they are in segments
-	syncs stats.Histogram // how long they took
+	bytes atomic.Uint64   // size of all batches, with heads and padding
+	syncs stats.Histogram // durations
 }
 
-// resume goes on behind the last batch, which is durable. It is called before anything else.
+// resume continues after the last batch, which is durable. It is called before anything else.
 func (w *writer) resume(batch uint64) {
 	w.written.Store(batch)
 	w.synced.Store(batch)
@@ -54,14 +54,14 @@ func (w *writer) Write(b []byte, number, n uint64) (free []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// No record in it is known under a higher number: a Log may be one ahead.
+	// No record in it has a higher number: the Commit of a Log's Buffer may be n+1.
 	w.segments.cur.lastCommit = n + 1
 	w.ledger.Write(int64(len(out)))
 	return out, nil
 }
 
-// put writes a batch, which begins with room for its head, to the current segment, which has
-// room for it. It returns the batch as written.
+// put writes a batch to the current segment, which must have room for it. b begins with room for
+// the batch's head. put returns the batch as written.
 func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 	s := w.segments
 	cur := s.cur
@@ -110,7 +110,7 @@ func (w *writer) awaited() bool {
 	return w.watermark.awaited()
 }
 
-// Rotate goes on to the next segment. It waits while none is prepared, or none can be opened
+// Rotate changes to the next segment. It waits while none is prepared, or none can be opened
 // because the process has no descriptor left.
 func (w *writer) Rotate() error {
 	s := w.segments
@@ -160,7 +160,7 @@ func (w *writer) awaitSpare() error {
 	}
 	if !s.starved {
 		s.starved = true
-		s.changed.Broadcast() // the keeper may wait for us
+		s.changed.Broadcast() // the keeper may be in watermark.await
 	}
 	if !s.nextIsOpen() {
 		w.wakeKeeper.wake()
@@ -169,30 +169,30 @@ func (w *writer) awaitSpare() error {
 	return nil
 }
 
-// prepareAlone prepares a spare if there is none, or says why it cannot be had.
+// prepareAlone prepares a spare if there is none, or returns why that is impossible.
 func (w *writer) prepareAlone(stopping, none bool) error {
-	w.preparer.quota.Moved() // or may have: it is now or never
+	w.preparer.quota.Moved() // try even if the quota may not have moved: nothing will retry later
 	switch {
 	case !none:
 		return fmt.Errorf("the next segment cannot be opened: %w", syscall.EMFILE)
 	case w.preparer.add() == nil:
 		return nil
 	case w.committer.Err() != nil:
-		return w.committer.Err() // it was not for want of space
+		return w.committer.Err() // the reason was not a full disk
 	case stopping:
 		return fmt.Errorf("%w, and %w", ErrStopped, errNoSpace)
 	}
 	return fmt.Errorf("no segment is prepared: %w", errNoSpace)
 }
 
-// unsyncedMax segments at most are written and not synced.
+// unsyncedMax is the maximum number of written segments that are not synced.
 const unsyncedMax = 16
 
 // Prompt reports whether n bytes could be written now without opening a segment, and without a
 // sync. The caller makes the next commit.
 func (w *writer) Prompt(n int64) bool { return w.segments.open() >= n && !w.syncDue() }
 
-// syncDue reports whether the next commit must be made durable, whatever the policy.
+// syncDue reports whether the next commit must be made durable under any policy.
 func (w *writer) syncDue() bool {
 	s := w.segments
 	s.mu.Lock()
@@ -200,8 +200,8 @@ func (w *writer) syncDue() bool {
 	return w.watermark.awaited() || len(s.unsynced) >= unsyncedMax
 }
 
-// sync makes durable what is written. An error has ended the journal before
-// syncing is free again: a second sync would succeed, and mean nothing.
+// sync makes all written batches durable. An error ends the journal before syncing is unlocked: a
+// second sync would report success although data is lost.
 func (w *writer) sync() error {
 	w.syncing.Lock()
 	defer w.syncing.Unlock()
@@ -225,8 +225,8 @@ func (w *writer) sync() error {
 	w.synced.Store(target)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// All but the last were full when target was read, or filled up since and
-	// are synced as far as target goes; those go with the next sync.
+	// All files but the last were full when s.unsynced was read, and are synced now. The last
+	// one, and later ones, may have newer batches: the next sync includes them.
 	done := len(files) - 1
 	for _, f := range files[:done] {
 		f.file.Close()
@@ -235,7 +235,7 @@ func (w *writer) sync() error {
 	return nil
 }
 
-// syncEvery is a goroutine that makes durable within every what is written.
+// syncEvery is the goroutine that syncs written batches within the given time.
 func (w *writer) syncEvery(every time.Duration, quit <-chan struct{}) {
 	for {
 		select {

@@ -14,28 +14,29 @@ const (
 	cleared = "exchange.cleared"
 )
 
-// ours and theirs begin the names of the files of the journal that a directory has, and of
-// the one that came from elsewhere. The rest of a name is the same in both.
+// ours is the prefix of the file names of a directory's journal, and theirs of the new journal.
+// The rest of a name is the same in both.
 const (
 	ours   = "journal."
 	theirs = "incoming."
 )
 
-// A Found says what Resume found, for the log.
+// A Found is what Resume found, for the log.
 type Found uint8
 
 // What Resume finds.
 const (
-	Nothing   Found = iota // no exchange was under way
-	Leftover               // a journal that was never received to its end; it is gone
-	Exchanged              // an exchange that had begun; it is finished
+	Nothing   Found = iota // no exchange was in progress
+	Leftover               // an incomplete new journal; it is removed
+	Exchanged              // an exchange in progress; it is finished
 )
 
-// Resume finishes an exchange that had begun when the process ended, or removes what had come
-// of a new journal if it had not. After an error nothing may be used: the next Resume goes on.
+// Resume finishes an exchange that had begun when the process ended. If none had begun, it removes
+// the files of a new journal. After an error the journal must not be used; the next Resume
+// continues.
 //
-// What it goes by is durable when it returns, also if it found nothing: a name that is seen need
-// not be, and a marker that was gone could come back with a power cut much later.
+// Resume begins with a sync of the directory, since visible names need not be durable: otherwise
+// a removed marker could come back with a power cut much later.
 func Resume(d wal.Disk) (Found, error) {
 	if err := d.Sync(); err != nil {
 		return Nothing, err
@@ -65,11 +66,11 @@ func Resume(d wal.Disk) (Found, error) {
 	return Exchanged, nil
 }
 
-// Begin exchanges the journal of d, which must not be open, for the one that was staged, and is
-// whole. If the disk has no room for the marker, nothing has changed; after any other error only
-// Resume may go on.
+// Begin replaces the journal of d, which must not be open, by the staged one, which must be
+// complete. If the disk has no room for the marker, nothing has changed; after any other error
+// only Resume may continue.
 func Begin(d wal.Disk) error {
-	// The names of the new journal are durable before anything says that it is whole.
+	// The names of the new journal are durable before the marker says that it is complete.
 	if err := d.Sync(); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func Begin(d wal.Disk) error {
 	return nil
 }
 
-// mark makes the marker, durably.
+// mark makes the marker, and makes it durable.
 func mark(d wal.Disk) error {
 	f, err := d.Create(begun)
 	if err != nil {
@@ -94,13 +95,12 @@ func mark(d wal.Disk) error {
 	return d.Sync()
 }
 
-// run goes through an exchange from its beginning; what of it was done before makes no
-// difference.
+// run does an exchange from its beginning. Steps that were done before make no difference.
 func run(d wal.Disk) error {
 	if _, err := removeAll(d, ours); err != nil {
 		return err
 	}
-	// A note of an exchange before this one is about a journal that is gone.
+	// The note of an earlier exchange is about the old journal.
 	if err := DropNote(d); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func bring(d wal.Disk) error {
 	if err := d.Sync(); err != nil {
 		return err
 	}
-	// Both names of the marker can be there only if a rename is no single step.
+	// Both names of the marker can exist only if a rename is not atomic.
 	for _, name := range []string{begun, cleared} {
 		if err := remove(d, name); err != nil {
 			return err
@@ -140,8 +140,8 @@ func bring(d wal.Disk) error {
 	return d.Sync()
 }
 
-// removeAll removes the files of one of the two journals, durably, and returns how many there
-// were.
+// removeAll removes the files of one of the two journals, syncs the directory, and returns how
+// many there were.
 func removeAll(d wal.Disk, prefix string) (n int, err error) {
 	names, err := named(d, prefix)
 	if err != nil || len(names) == 0 {
@@ -155,8 +155,8 @@ func removeAll(d wal.Disk, prefix string) (n int, err error) {
 	return len(names), d.Sync()
 }
 
-// named are the files of one of the two journals, in order: those that begin with its prefix
-// and go on with a number, also unfinished ones, and the note. Others may be an operator's.
+// named returns the files of one of the two journals, in order: its prefix and a number, perhaps
+// with .tmp, and for the new journal the note. Other files may belong to an operator.
 func named(d wal.Disk, prefix string) ([]string, error) {
 	all, err := d.List()
 	if err != nil {

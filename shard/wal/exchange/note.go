@@ -9,18 +9,17 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A note comes with the new journal: what a server that starts from it must know besides, and
-// stores elsewhere once it has started. It is there from the exchange until DropNote.
+// A note comes with the new journal: further data for the server that starts from it, which stores
+// the data elsewhere after the start. The note exists from the exchange until DropNote.
 const (
 	stagedNote = "incoming.note"
 	note       = "exchange.note"
 )
 
-// noteMax is the most that a note has, in bytes.
+// noteMax is the maximum size of a note, in bytes.
 const noteMax = 64 << 10
 
-// StageNote has a note come with the journal that is staged. It replaces one that was staged
-// before.
+// StageNote adds a note to the staged journal. It replaces an earlier staged note.
 func StageNote(d wal.Disk, b []byte) error {
 	if len(b) > noteMax {
 		return fmt.Errorf("a note of %d bytes comes with a journal, and %d are the most", len(b), noteMax)
@@ -41,7 +40,7 @@ func StageNote(d wal.Disk, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Note is what has come with the journal that a directory holds; nil: nothing, or it was dropped.
+// Note returns the note of a directory's journal; nil: there was none, or it was dropped.
 func Note(d wal.Disk) ([]byte, error) {
 	f, err := d.Open(note)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +64,7 @@ func Note(d wal.Disk) ([]byte, error) {
 	return b, nil
 }
 
-// DropNote removes the note of the journal that a directory holds, durably, if there is one.
+// DropNote removes the note of a directory's journal, if there is one, and syncs the directory.
 func DropNote(d wal.Disk) error {
 	if err := remove(d, note); err != nil {
 		return err
@@ -73,7 +72,7 @@ func DropNote(d wal.Disk) error {
 	return d.Sync()
 }
 
-// remove removes a file if it is there.
+// remove removes a file if it exists.
 func remove(d wal.Disk, name string) error {
 	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

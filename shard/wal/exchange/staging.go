@@ -9,14 +9,13 @@ import (
 	"polystalk/shard/wal"
 )
 
-// Stage is the directory of d as if it held the new journal and nothing else: a file's name
-// there is its name once it has been exchanged. It shows nothing of the journal that d has,
-// nor anything that is no journal's.
+// Stage returns a Disk that shows only the new journal in the directory of d, with the names that
+// its files will have after the exchange.
 func Stage(d wal.Disk) wal.Disk { return stage{d} }
 
 type stage struct{ wal.Disk }
 
-// inside is the name in the directory of a file of the stage.
+// inside returns the name in the directory of a file of the stage.
 func inside(name string) (string, error) {
 	rest, ok := strings.CutPrefix(name, ours)
 	if !ok {
@@ -69,7 +68,7 @@ func (s stage) Remove(name string) error {
 	return s.Disk.Remove(name)
 }
 
-// Discard removes what was staged, durably; nothing of it was begun to be exchanged.
+// Discard removes the staged journal, and syncs the directory. No exchange may have begun.
 func Discard(d wal.Disk) error {
 	_, err := removeAll(d, theirs)
 	return err

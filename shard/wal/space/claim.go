@@ -1,6 +1,6 @@
 package space
 
-// Pressure says whether changes that need space are taken.
+// Pressure says whether changes that need space are accepted.
 type Pressure int32
 
 // The values of Pressure.
@@ -10,29 +10,28 @@ const (
 	Full                 // no: there is no space left
 )
 
-// A Claim reserves room for what is not in a Log yet: the part of a body that has arrived, with
-// a step ahead. No other claim gets that room, so what a client only announces is not claimed.
-// The zero value claims nothing.
+// A Claim reserves room for the received part of a body that is not in a Log yet, and for the
+// next step. No other claim can use that room, so bytes that a client only announces are not
+// claimed. The zero value claims nothing.
 //
 // A Claim belongs to one caller, which raises it with Ledger.Claim and ends it with
-// Ledger.Release. Callers read Bytes alone; the fields belong to the Ledger.
+// Ledger.Release. Callers read only Bytes; the fields belong to the Ledger.
 //
-// No two claims can wait for each other. The next try to make room answers a claim that waits:
-// the claim gets what it asked for, or is refused and loses what it had, which the next claim
-// can have.
+// Claims cannot deadlock. The next attempt to make room decides a waiting claim: either it gets
+// the bytes that it asked for, or it is refused and releases what it had.
 type Claim struct {
 	Body    int64  // bytes that may be recorded, without heads and padding
 	Granted int64  // bytes promised for them, with heads and padding
-	Wanted  int64  // bytes that it waits for besides
-	Asked   uint64 // tries or measurings before the question was put
-	Fitting bool   // Fits put the question
+	Wanted  int64  // further bytes that it waits for
+	Asked   uint64 // number of tries, or of measurements, when it began to wait
+	Fitting bool   // Fits has begun to wait
 }
 
 // Bytes returns how many bytes may be recorded.
 func (c *Claim) Bytes() int64 { return c.Body }
 
-// A Growth tells how the sums of a Log have changed. Largest and HighID are no differences, but
-// the highest values so far.
+// A Growth is the change of a Log's sums. Largest and HighID are not differences, but the highest
+// values so far.
 type Growth struct {
 	Live    int64  // bytes of a Copy of each live job
 	Jobs    int64  // live jobs
@@ -42,9 +41,9 @@ type Growth struct {
 	HighID  uint64 // highest id of a job
 }
 
-// Fits implements commit.Storage.Fits. It says yes by what the disk had not long ago, and Full
-// only by what the disk has when it is asked anew. ask reports whether the caller must ask the
-// disk; Measured takes the answer.
+// Fits implements commit.Storage.Fits. It answers Open from the last measurement of the disk, and
+// Full only from a new one. ask reports whether the caller must measure the disk; Measured takes
+// the result.
 func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,13 +63,13 @@ func (l *Ledger) Fits(c *Claim, n int64) (p Pressure, ask bool) {
 	return Wait, false
 }
 
-// Claim implements commit.Storage.Claim. taken says whether changes in one piece are taken: a
-// claim does not overtake them. changed reports that the keeper has something to do: the claim has
-// begun or ceased to wait, or a segment is wanted now that was not before.
+// Claim implements commit.Storage.Claim. taken says whether changes in one piece are accepted: a
+// claim does not overtake them. changed reports that the keeper must be woken: the claim has
+// begun or stopped to wait, or another segment is wanted now.
 //
-// A claim is never refused for what was known before it asked: only a try to prepare a segment
-// that began later, and found no space, refuses it. Until then its bytes are wanted, and the keeper
-// makes segments for them whatever the bound is.
+// Only an attempt to prepare a segment that began after the claim asked, and found no space, can
+// refuse it. Until then its bytes are wanted, and the keeper makes segments for them even beyond
+// the bound.
 func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool) {
 	if n <= c.Body {
 		return Open, false
@@ -100,8 +99,8 @@ func (l *Ledger) Claim(c *Claim, n int64, taken bool) (p Pressure, changed bool)
 	return Wait, changed
 }
 
-// wantsMore reports whether another segment is wanted once so much more is promised and
-// wanted, and is not before.
+// wantsMore reports whether further promised and wanted bytes make another segment wanted that is
+// not wanted now.
 func (s *Sums) wantsMore(promised, wanted int64) bool {
 	then := *s
 	then.Promised += promised
@@ -109,15 +108,15 @@ func (s *Sums) wantsMore(promised, wanted int64) bool {
 	return then.anotherWanted() && !s.anotherWanted()
 }
 
-// Release gives back what c has and waits for.
+// Release gives back the bytes of c, and ends its wait.
 func (l *Ledger) Release(c *Claim) {
 	take("wanted", &l.wanted, c.Wanted)
 	take("promised", &l.promised, c.Granted)
 	*c = Claim{}
 }
 
-// Promise takes n bytes of what is available, all of them or none: for a compaction, which
-// leaves no margin, since it makes room.
+// Promise promises n bytes to a compaction if they are available. It leaves no margin, since a
+// compaction makes room.
 func (l *Ledger) Promise(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

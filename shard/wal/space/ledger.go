@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// A Ledger keeps the sums. Its methods may be called by anyone at any time, but for those
-// that name their caller. None of them waits for more than a few instructions.
+// A Ledger keeps the sums. Any goroutine may call its methods at any time, except methods that
+// name their caller. None of them blocks for more than a few instructions.
 type Ledger struct {
 	segment int64
 
@@ -23,31 +23,31 @@ type Ledger struct {
 	size     atomic.Int64
 	closed   atomic.Int64
 
-	// elsewhere is the value of sentEver at which the room of a majority of the other servers
+	// elsewhere is the value of sentEver at which the room on a majority of the other servers
 	// ends. sentBy is sentEver at the last two calls of SetElsewhere; its caller owns it.
 	elsewhere atomic.Int64
 	sentEver  atomic.Int64
 	sentBy    [2]int64
 
 	full  atomic.Bool // a segment is wanted, and the last try to prepare one found no space
-	asked atomic.Bool // Fits wants to know what the disk has
+	asked atomic.Bool // Fits waits for a new measurement of the disk
 
-	// taken is how much of pending has left the Logs and is not written yet. It belongs to the
+	// taken is the part of pending that has left the Logs and is not written yet. It belongs to the
 	// goroutine that makes a commit.
 	taken int64
-	// sent is how much of pending was proposed and is not written here yet; see Send.
+	// sent is the part of pending that was proposed and is not written here yet; see Send.
 	sent atomic.Int64
 
-	// mu is held while something is promised, so that two do not get the same bytes, and
-	// for the answers below that a Claim is refused by.
+	// mu is held to promise bytes, so that no two claims get the same bytes. It also guards the
+	// fields below, which decide whether a Claim is refused.
 	mu       sync.Mutex
-	tries    uint64 // how often a segment was tried to be prepared
-	refused  uint64 // the last of these tries that found no space
-	measured uint64 // how often the disk was asked what it has
-	disk     int64  // bytes that it had then, besides the segments
+	tries    uint64 // number of attempts to prepare a segment
+	refused  uint64 // the last of these attempts that found no space
+	measured uint64 // number of measurements of the disk
+	disk     int64  // free bytes at the last measurement, without the segments
 }
 
-// New returns the Ledger of a journal without any segment. segment is the size of new ones, in
+// New returns the Ledger of a journal without segments. segment is the size of new segments, in
 // bytes.
 func New(segment int64) *Ledger {
 	l := &Ledger{segment: segment}
@@ -55,9 +55,9 @@ func New(segment int64) *Ledger {
 	return l
 }
 
-// Sums are the figures of this moment. A byte on its way from promised to pending, or from
-// pending to what is written, may be in it twice, but is never missing: promised is read
-// before pending and pending before free, which is how bytes move.
+// Sums returns the current sums. A byte that moves from promised to pending, or from pending to
+// the written bytes, may be counted twice, but is never missing: promised is read before pending
+// and pending before free, in the order in which bytes move.
 func (l *Ledger) Sums() Sums {
 	s := Sums{Segment: l.segment, Wanted: l.wanted.Load()}
 	s.Promised = l.promised.Load()
@@ -71,11 +71,11 @@ func (l *Ledger) Sums() Sums {
 // Full reports whether a segment is wanted for which there is no space.
 func (l *Ledger) Full() bool { return l.full.Load() }
 
-// SetFull says so, and reports what was said before. The keeper calls it.
+// SetFull sets Full, and returns its value before. The keeper calls it.
 func (l *Ledger) SetFull(full bool) (before bool) { return l.full.Swap(full) }
 
-// Pressure returns the pressure of this moment; see Sums.Pressure. Changes are refused as well
-// while the other servers have no room for them.
+// Pressure returns the current pressure; see Sums.Pressure. It is also Full while the other
+// servers have no room.
 func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	s := l.Sums()
 	if p, tight = s.Pressure(l.Full()); p != Full && !s.fitsInto(l.roomElsewhere()) {
@@ -84,9 +84,9 @@ func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	return p, tight
 }
 
-// SetElsewhere notes that a majority of the other servers had room for n bytes, at some moment
-// since the call before the last; math.MaxInt64 is no limit. What is sent from then on takes from
-// that.
+// SetElsewhere sets the room, n bytes, that a majority of the other servers had at some moment
+// since the call before the last; math.MaxInt64 is no limit. Bytes that are sent later are
+// subtracted from it.
 func (l *Ledger) SetElsewhere(n int64) {
 	end := int64(math.MaxInt64)
 	if n < end-l.sentBy[0] {
@@ -96,40 +96,40 @@ func (l *Ledger) SetElsewhere(n int64) {
 	l.sentBy = [2]int64{l.sentBy[1], l.sentEver.Load()}
 }
 
-// roomElsewhere is how many bytes others have room for by now, besides what waits here to be sent.
+// roomElsewhere returns the room of the other servers, before the pending bytes are subtracted.
 func (l *Ledger) roomElsewhere() int64 {
 	end := l.elsewhere.Load()
 	if end == math.MaxInt64 {
 		return end
 	}
-	return end - l.sentEver.Load() + l.sent.Load() // which is pending, too
+	return end - l.sentEver.Load() + l.sent.Load() // sent bytes are pending, too
 }
 
-// FullElsewhere reports whether others have no room for changes.
+// FullElsewhere reports whether the other servers have no room for changes.
 func (l *Ledger) FullElsewhere() bool { return l.FullWith(l.roomElsewhere()) }
 
-// FullWith reports whether there is no room for changes where n bytes are free for the same jobs.
+// FullWith reports whether a server with the same jobs and n free bytes has no room for changes.
 func (l *Ledger) FullWith(n int64) bool {
 	s := l.Sums()
 	return !s.fitsInto(n)
 }
 
-// FullHere reports whether there is no room for changes here, whatever others have.
+// FullHere reports whether this server has no room for changes.
 func (l *Ledger) FullHere() bool {
 	s := l.Sums()
 	p, _ := s.Pressure(l.Full())
 	return p == Full
 }
 
-// anotherWanted is Sums.AnotherWanted of this moment.
+// AnotherWanted reports whether another segment is wanted now.
 func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.anotherWanted() }
 
-// Append notes that n bytes more wait in a Log.
+// Append adds n bytes that wait in a Log.
 func (l *Ledger) Append(n int64) { l.pending.Add(n) }
 
-// Take notes that a commit has what a Log had: n bytes that Append was told of, which stay
-// pending, and how the Log's sums have changed. The goroutine that makes a commit calls it; no
-// other writes largest.
+// Take records that a commit has taken n bytes of Append, which stay pending, and adds the change
+// of the Log's sums. Only the goroutine that makes a commit calls it, and only Take writes
+// largest.
 func (l *Ledger) Take(n int64, g Growth) {
 	l.taken += n
 	l.live.Add(g.Live)
@@ -140,17 +140,17 @@ func (l *Ledger) Take(n int64, g Growth) {
 	}
 }
 
-// Write notes that n bytes of a segment were written, of what was taken. They leave free
-// before they leave pending. The goroutine that makes a commit calls it.
+// Write records that n of the taken bytes were written to a segment. They leave free before they
+// leave pending. The goroutine that makes a commit calls it.
 func (l *Ledger) Write(n int64) {
 	l.free.Add(-n)
 	l.settle(min(l.taken, n))
 }
 
-// Written notes that all is written that was taken. The goroutine that makes a commit calls it.
+// Written records that all taken bytes are written. The goroutine that makes a commit calls it.
 func (l *Ledger) Written() { l.settle(l.taken) }
 
-// Send notes that n bytes, of what was taken, are proposed to the other servers. They stay pending
+// Send records that n of the taken bytes are proposed to the other servers. They stay pending
 // until Land. The goroutine that makes a commit calls Send, and Written once a commit is sent.
 func (l *Ledger) Send(n int64) {
 	known := min(l.taken, n)
@@ -160,8 +160,8 @@ func (l *Ledger) Send(n int64) {
 	l.pending.Add(n - known)
 }
 
-// Land notes that n bytes of a segment were written, of what was sent. They leave free before
-// they leave pending. One goroutine calls it.
+// Land records that n of the sent bytes were written to a segment. They leave free before they
+// leave pending. One goroutine calls it.
 func (l *Ledger) Land(n int64) {
 	l.free.Add(-n)
 	n = min(n, l.sent.Load())
@@ -174,25 +174,24 @@ func (l *Ledger) settle(n int64) {
 	take("pending", &l.pending, n)
 }
 
-// take takes n bytes off a counter to which they were added before. It panics if the counter
-// has fewer.
+// take subtracts n bytes from a counter, and panics if the counter has fewer.
 func take(what string, counter *atomic.Int64, n int64) {
 	if left := counter.Add(-n); left < 0 {
 		panic(fmt.Sprintf("%d bytes are %s once %d are taken off", left, what, n))
 	}
 }
 
-// AddFree notes that n bytes more can be written: a segment was prepared. With n below
-// zero it was given back, or its end stays empty.
+// AddFree adds n free bytes of a prepared segment. n is negative if a segment was removed, or its
+// end stays empty.
 func (l *Ledger) AddFree(n int64) { l.free.Add(n) }
 
-// SetSegments notes how many bytes all segments have, and the closed ones of them.
+// SetSegments sets the sizes of all segments and of the closed ones.
 func (l *Ledger) SetSegments(size, closed int64) {
 	l.size.Store(size)
 	l.closed.Store(closed)
 }
 
-// Try numbers a try to prepare a segment, which now begins. The keeper calls it.
+// Try returns the number of a new attempt to prepare a segment. The keeper calls it.
 func (l *Ledger) Try() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +199,7 @@ func (l *Ledger) Try() uint64 {
 	return l.tries
 }
 
-// Refuse notes that a try found no space.
+// Refuse records that an attempt found no space.
 func (l *Ledger) Refuse(try uint64) {
 	l.mu.Lock()
 	l.refused = try
@@ -208,10 +207,10 @@ func (l *Ledger) Refuse(try uint64) {
 	l.full.Store(true)
 }
 
-// Asked reports whether Fits waits to hear what the disk has; Measured tells it.
+// Asked reports, once, that Fits waits for Measured.
 func (l *Ledger) Asked() bool { return l.asked.Swap(false) }
 
-// Measured notes that the disk has n bytes besides the segments.
+// Measured records that the disk has n free bytes, without the segments.
 func (l *Ledger) Measured(n int64) {
 	l.mu.Lock()
 	l.disk = n

@@ -28,7 +28,7 @@ type engine struct {
 }
 
 // ErrRemoved ends a node that is no longer a member.
-var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join anew with an empty directory")
+var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join again with an empty directory")
 
 func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
 	o.Vote, o.Members = state.Vote(), state.Members()
@@ -73,22 +73,22 @@ func (e *engine) done(msg Message) (err error) {
 
 // ErrLogLost ends a node when its log lacks or contradicts entries that the node has acknowledged.
 // Another start ends in the same way.
-var ErrLogLost = errors.New("the directory lacks what this server has acknowledged: remove this server, and let it join anew with an empty directory")
+var ErrLogLost = errors.New("the directory lacks entries that this server has acknowledged: remove this server, and let it join again with an empty directory")
 
 // recovered turns a panic of raft into an error.
 func (e *engine) recovered(err *error) {
 	switch r := recover().(type) {
 	case nil:
 	case error:
-		*err = fmt.Errorf("the server cannot go on in its cluster: %w", r)
+		*err = fmt.Errorf("the server cannot continue in its cluster: %w", r)
 	case string:
 		if strings.Contains(r, "is out of range") || strings.Contains(r, "conflict with committed entry") {
 			*err = ErrLogLost
 			return
 		}
-		*err = fmt.Errorf("the server cannot go on in its cluster: %s", r)
+		*err = fmt.Errorf("the server cannot continue in its cluster: %s", r)
 	default:
-		*err = fmt.Errorf("the server cannot go on in its cluster: %v", r)
+		*err = fmt.Errorf("the server cannot continue in its cluster: %v", r)
 	}
 }
 

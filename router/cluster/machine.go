@@ -89,7 +89,7 @@ type Machine struct {
 var ErrNotLeader = errors.New("this server does not lead")
 
 // errBusy refuses a change until the previous one, and the first entry of the term, are applied.
-var errBusy = errors.New("another change of the servers is not done: ask again in a moment")
+var errBusy = errors.New("another change of the servers is not finished: try again in a moment")
 
 // ErrSelf refuses the removal of the leader itself: the other nodes might never hear that it is
 // committed, and would wait for the leader's vote.
@@ -98,7 +98,7 @@ var ErrSelf = errors.New("this server leads: hand over first, and let the next l
 // newMachine returns a Machine that continues from its log and its vote.
 func newMachine(o Options) (*Machine, error) {
 	if !ValidID(o.ID) {
-		return nil, fmt.Errorf("%x is no id of a server", o.ID)
+		return nil, fmt.Errorf("%x is not a valid server id", o.ID)
 	}
 	store := &storage{log: o.Log}
 	committed := max(o.Log.Committed(), store.before())
@@ -108,7 +108,7 @@ func newMachine(o Options) (*Machine, error) {
 	}
 	known := max(committed, members.Index) // an applied change is committed
 	if known > o.Log.Last() {
-		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost what it had promised to keep; remove the server and let it join anew", o.Log.Last(), known)
+		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost synced data; remove the server and let it join again", o.Log.Last(), known)
 	}
 	m := &Machine{
 		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
@@ -267,7 +267,7 @@ func (m *Machine) Transfer(to uint64) error {
 		return ErrNotLeader
 	}
 	if one := m.store.members.Find(to); one == nil || !one.Voter || to == m.id {
-		return fmt.Errorf("%x is no other server that votes", to)
+		return fmt.Errorf("%x is not another server that votes", to)
 	}
 	m.transferring = 2 * electionTicks
 	m.raft.TransferLeader(to)

@@ -139,7 +139,7 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 		}
 		at.Addr = c.Member.Addr
 	default:
-		return nil, fmt.Errorf("a change of kind %d is of a later release: upgrade this server", c.Kind)
+		return nil, fmt.Errorf("a change of kind %d needs a later release: upgrade this server", c.Kind)
 	}
 	return next, nil
 }
@@ -162,13 +162,13 @@ func (m *Members) later(log Log) (*Members, error) {
 func (m *Members) mayAdd(one *Member) error {
 	switch was := m.Named(one.Name); {
 	case !ValidID(one.ID):
-		return fmt.Errorf("%x is no id of a server", one.ID)
+		return fmt.Errorf("%x is not a valid server id", one.ID)
 	case m.Find(one.ID) != nil:
 		return fmt.Errorf("server %q has the id %x already", m.Find(one.ID).Name, one.ID)
 	case was != nil:
-		return fmt.Errorf("there is a server %q already: if its disk is lost, say `polystalk cluster remove %s` first", one.Name, one.Name)
+		return fmt.Errorf("there is a server %q already: if its disk is lost, run `polystalk cluster remove %s` first", one.Name, one.Name)
 	case len(m.List) == MembersMax:
-		return fmt.Errorf("there are %d servers already, which is the most: remove one first", MembersMax)
+		return fmt.Errorf("there are already %d servers, which is the maximum: remove one first", MembersMax)
 	}
 	if err := fits("the name", one.Name, nameMax); err != nil {
 		return err
@@ -248,7 +248,7 @@ func parseChange(data []byte) (c Change, cc *raftpb.ConfChangeV2, err error) {
 		return c, nil, fmt.Errorf("a change of members cannot be read: %w", err)
 	}
 	if len(cc.Context) == 0 {
-		return c, nil, fmt.Errorf("a change of members says too little: %w", errShort)
+		return c, nil, fmt.Errorf("a change of members is incomplete: %w", errShort)
 	}
 	c.Kind = ChangeKind(cc.Context[0])
 	if c.Member, _, err = takeMember(cc.Context[1:]); err != nil {

@@ -260,7 +260,7 @@ func (n *Node) View() (View, <-chan struct{}) {
 }
 
 // errSlowDisk ends a node when its disk hangs for too long.
-var errSlowDisk = errors.New("a flush of the disk takes longer than --cluster-disk-timeout: look at the disk")
+var errSlowDisk = errors.New("a sync of the disk takes longer than --cluster-disk-timeout: check the disk")
 
 // watchDisk ends a node when its disk hangs. A leader hands over first, which needs only the other
 // nodes' disks.

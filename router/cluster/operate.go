@@ -14,7 +14,7 @@ var ErrEnded = errors.New("this server has ended")
 
 // ErrUncertain is the error of a change with an unknown result: it may have been proposed, and the
 // next leader may commit or drop it. It wraps the cause: ErrNotLeader, ErrEnded, or ctx.Err().
-var ErrUncertain = errors.New("the change may have been made, or be made yet")
+var ErrUncertain = errors.New("the change may have been made, or may still be made")
 
 // uncertain wraps a cause in ErrUncertain; nil stays nil.
 func uncertain(cause error) error {
@@ -112,10 +112,10 @@ func (n *Node) await(ctx context.Context, is func(*View) bool) error {
 }
 
 // errNoSuccessor is the error of a hand-over when no voter can be reached.
-var errNoSuccessor = errors.New("no other server that votes can be reached: nobody can take over")
+var errNoSuccessor = errors.New("no other server that votes can be reached: no server can take over")
 
 // ErrBehind is the error of a hand-over to a voter that lacks too much of the log.
-var ErrBehind = errors.New("the server has not caught up with the log within the timeout of elections, so it cannot take over")
+var ErrBehind = errors.New("the server has not caught up with the log within the election timeout, so it cannot take over")
 
 // Transfer hands over to another voter, and waits until another node leads. Then this node ends as
 // Deposed: its replica is useless. If to is zero, Transfer chooses the voter, and another one if

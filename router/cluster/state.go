@@ -59,7 +59,7 @@ func CreateState(d wal.Disk, id Identity, vote Vote, members *Members) (*State, 
 		return nil, err
 	}
 	if id.Cluster == 0 || !ValidID(id.Node) {
-		return nil, fmt.Errorf("cluster %x, server %x: no such ids are given out", id.Cluster, id.Node)
+		return nil, fmt.Errorf("cluster %x, server %x: these ids are not valid", id.Cluster, id.Node)
 	}
 	const temporary = StateName + ".new"
 	if err := d.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func OpenState(d wal.Disk) (*State, error) {
 	}
 	if s.members == nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is damaged, so this server cannot know how it has voted (%w): remove the server by `polystalk cluster remove` at another one, then let it join anew with an empty directory", StateName, damage)
+		return nil, fmt.Errorf("%s is damaged, so this server cannot know how it has voted (%w): run `polystalk cluster remove` at another server, then let this one join again with an empty directory", StateName, damage)
 	}
 	return s, nil
 }
@@ -112,10 +112,10 @@ func OpenState(d wal.Disk) (*State, error) {
 // take decodes a slot, if it is valid and newer.
 func (s *State) take(b []byte) error {
 	if string(b[:4]) != slotMagic {
-		return errors.New("a slot does not begin as it should")
+		return errors.New("a slot has a wrong beginning")
 	}
 	if binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
-		return errors.New("a slot's checksum is another")
+		return errors.New("a slot has a wrong checksum")
 	}
 	seq := binary.LittleEndian.Uint64(b[8:])
 	if seq < s.seq {
@@ -158,7 +158,7 @@ func (s *State) write() error {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(members)))
 	b = append(b, members...)
 	if len(b) > slotSize {
-		return fmt.Errorf("%s has room for %d bytes, and %d are wanted: remove servers that are no longer there", StateName, slotSize, len(b))
+		return fmt.Errorf("%s has space for %d bytes and needs %d: remove servers that no longer exist", StateName, slotSize, len(b))
 	}
 	b = b[:slotSize]
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))

@@ -35,17 +35,17 @@ func Check(c *config.Config, again bool) error {
 	at := c.Origin("binlog-dir")
 	switch {
 	case pending && len(k.Join) == 0:
-		return fault.New(fault.Journal, "%s: the directory %q was about to join a cluster, and holds nothing of its own: give --cluster-join again, or an empty directory", at, c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q belongs to a server that has not finished joining a cluster: give --cluster-join again, or an empty directory", at, c.BinlogDir)
 	case id == nil && (k.Listen == "" || pending):
 		return nil
 	case id == nil:
 		return checkNew(c)
 	case k.Listen == "":
-		return fault.New(fault.Journal, "%s: the directory %q is that of server %q of a cluster, and others may have gone on without it: give --cluster-listen with its address; only if most of the others are lost for good, polystalk cluster recover-alone %s", at, c.BinlogDir, id.Name, c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q belongs to server %q of a cluster, and the others may have continued without it: give --cluster-listen with its address; only if most of the others are lost for good, run polystalk cluster recover-alone %s", at, c.BinlogDir, id.Name, c.BinlogDir)
 	case k.New && !again:
-		return fault.New(fault.Journal, "%s: the directory %q belongs to a cluster already, as server %q: leave it out, it is for the first start alone", c.Origin("cluster-new"), c.BinlogDir, id.Name)
+		return fault.New(fault.Journal, "%s: the directory %q belongs to a cluster already, as server %q: leave it out, it is only for the first start", c.Origin("cluster-new"), c.BinlogDir, id.Name)
 	case c.IsSet("cluster-node") && k.Node != id.Name:
-		return fault.New(fault.Journal, "%s: the directory %q is that of server %q: give that name, or leave it out", c.Origin("cluster-node"), c.BinlogDir, id.Name)
+		return fault.New(fault.Journal, "%s: the directory %q belongs to server %q: give that name, or leave it out", c.Origin("cluster-node"), c.BinlogDir, id.Name)
 	}
 	k.Node = id.Name
 	return nil
@@ -64,11 +64,11 @@ func checkNew(c *config.Config) error {
 	}
 	switch {
 	case !k.New && len(k.Join) == 0:
-		return fault.New(fault.Journal, "%s: the directory %q belongs to no cluster: give --cluster-new to make one of it, or --cluster-join with the address of a server to come to its cluster", c.Origin("binlog-dir"), c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q belongs to no cluster: give --cluster-new to make a cluster of it, or --cluster-join with the address of a server to join its cluster", c.Origin("binlog-dir"), c.BinlogDir)
 	case !k.New && len(segments)+len(files) > 0:
-		return fault.New(fault.Journal, "%s: the directory %q holds jobs, which would be lost where those of a cluster come: give an empty one", c.Origin("binlog-dir"), c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q holds jobs, which the jobs of the cluster would replace: give an empty one", c.Origin("binlog-dir"), c.BinlogDir)
 	case k.New && len(segments) == 0 && len(files) > 0:
-		return fault.New(fault.Journal, "%s: the directory %q holds jobs of beanstalkd's: start it once without --cluster-listen, which takes them over, and end it", c.Origin("binlog-dir"), c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q holds jobs of beanstalkd: start the server once without --cluster-listen, which imports them, and stop it", c.Origin("binlog-dir"), c.BinlogDir)
 	}
 	return nil
 }

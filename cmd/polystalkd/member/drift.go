@@ -31,7 +31,7 @@ func (m *Member) checkPlace() (err error) {
 	if one.Addr == m.o.Config.Cluster.Advertise {
 		err = m.checkVacant(ctx, one, m.process)
 	} else {
-		m.log.Info("this server is at another address than the others know: telling them", "known", one.Addr, "is", m.o.Config.Cluster.Advertise)
+		m.log.Info("this server has another address than the others know: telling them", "known", one.Addr, "is", m.o.Config.Cluster.Advertise)
 		err = m.settle(ctx, members)
 	}
 	if !isFinal(err) {
@@ -118,7 +118,7 @@ func (m *Member) checkVacant(ctx context.Context, one *cluster.Member, process u
 	case err == nil:
 		return &twinError{one.Addr}
 	}
-	return fmt.Errorf("somebody listens at %s, and does not say which process that is: %w", one.Addr, err)
+	return fmt.Errorf("the process that listens at %s does not identify itself: %w", one.Addr, err)
 }
 
 // askAround asks the others for this server's membership, and returns the latest that any of them

@@ -14,13 +14,13 @@ func (m *Member) Expelled(why error) error {
 	twin, is := errors.AsType[*twinError](why)
 	switch {
 	case errors.Is(why, cluster.ErrRemoved):
-		return fault.New(fault.Removed, "%s: the directory %q is that of server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to have it run alone with the jobs that it had, of which others may have done some since, polystalk cluster recover-alone %s --force",
+		return fault.New(fault.Removed, "%s: the directory %q belongs to server %q, which was removed from its cluster: to have the server back, move the directory away, and start it with an empty one and %s; to run it alone with its jobs, although others may have done some of them since, run polystalk cluster recover-alone %s --force",
 			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.joinFlag(), c.BinlogDir)
 	case errors.Is(why, cluster.ErrLogLost):
-		return fault.New(fault.Removed, "%s: the directory %q of server %q lacks what this server has acknowledged, as an old copy does: say polystalk cluster remove %s at another server, then start this one with an empty directory and %s",
+		return fault.New(fault.Removed, "%s: the directory %q of server %q lacks entries that this server has acknowledged, like an old copy: run polystalk cluster remove %s at another server, then start this one with an empty directory and %s",
 			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, m.id.Name, m.joinFlag())
 	case is:
-		return fault.New(fault.Removed, "%s: the directory %q is that of server %q, and another process runs as that server at %s: only one process may, so this one ends. If this directory is a copy, delete it. If the other one is the copy, end that process, say polystalk cluster remove %s at another server, and start this one with an empty directory and --cluster-join: what the copy has acknowledged is not in this directory",
+		return fault.New(fault.Removed, "%s: the directory %q belongs to server %q, and another process runs as that server at %s: only one may, so this process ends. If this directory is a copy, delete it. If the other one is the copy, stop that process, run polystalk cluster remove %s at another server, and start this one with an empty directory and --cluster-join: the changes that the copy has acknowledged are not in this directory",
 			c.Origin("binlog-dir"), c.BinlogDir, m.id.Name, twin.address, m.id.Name)
 	}
 	return nil

@@ -204,14 +204,14 @@ func (l *leadership) note(v *cluster.View, self uint64, now time.Time, log *slog
 	if one := v.Members.Find(v.Leader); one != nil {
 		name = one.Name
 	}
-	log.Info("another server leads: clients are handed to it", "node", name, "term", v.Term)
+	log.Info("another server leads: clients are forwarded to it", "node", name, "term", v.Term)
 }
 
 // look warns once when no server has led for wait.
 func (l *leadership) look(now time.Time, wait time.Duration, log *slog.Logger) {
 	if !l.lost.IsZero() && !l.warned && now.Sub(l.lost) >= wait {
 		l.warned = true
-		log.Warn("no server of the cluster leads: clients wait until a majority of those that vote can talk to each other", "for", wait)
+		log.Warn("no server of the cluster leads: clients wait until a majority of the voters is connected", "for", wait)
 	}
 }
 
@@ -255,7 +255,7 @@ func (m *Member) promote(n *cluster.Node, ready []cluster.Member) {
 		if err == nil {
 			m.log.Info("the server has caught up, and votes from now on", "node", one.Name)
 		} else {
-			m.limited.WarnContext(transport.WithSubject(m.ctx, one.Name+" "+err.Error()), "a server that has caught up cannot be had vote; trying again", "node", one.Name, "err", err)
+			m.limited.WarnContext(transport.WithSubject(m.ctx, one.Name+" "+err.Error()), "a server that has caught up cannot be made a voter; trying again", "node", one.Name, "err", err)
 		}
 	}
 }
@@ -267,8 +267,8 @@ const (
 
 // Log messages about the certificate.
 const (
-	logExpires = "the certificate of the cluster ends soon: from then on other servers do not believe this one when they are connected to anew"
-	logExpired = "the certificate of the cluster has ended: other servers do not believe this one any more when they are connected to anew"
+	logExpires = "the certificate of the cluster expires soon: after that other servers refuse new connections with this one"
+	logExpired = "the certificate of the cluster has expired: other servers refuse new connections with this one"
 )
 
 // An expiryWatch warns before the certificate ends, and when it does. The zero value has not warned.
@@ -318,6 +318,6 @@ func expiredProblem(of transport.Expiry, now time.Time) string {
 	if now.Before(of.At) {
 		return ""
 	}
-	return fmt.Sprintf("--%s %q was valid until %s, and other servers do not believe this one any more: %s",
+	return fmt.Sprintf("--%s %q was valid until %s, and other servers no longer trust this one: %s",
 		of.Flag, of.File, of.At.UTC().Format("2006-01-02 15:04:05 UTC"), expiryRemedy(of.Flag))
 }

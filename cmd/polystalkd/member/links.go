@@ -99,7 +99,7 @@ func redirects(list []string) map[string]string {
 var (
 	errStarts  = errors.New("this server is starting")
 	errFollows = errors.New("this server does not lead")
-	errRemoved = errors.New("the server was removed from the cluster: it joins anew with an empty directory")
+	errRemoved = errors.New("the server was removed from the cluster: it must join again with an empty directory")
 )
 
 // admit implements transport.Options.Admit. Only the leader accepts clients and operators' requests.
@@ -170,7 +170,7 @@ func (m *Member) Reload() error {
 		return nil
 	}
 	if err := s.Reload(); err != nil {
-		return fault.New(fault.Usage, "the certificates of the cluster stay as they were: %v", err)
+		return fault.New(fault.Usage, "the certificates of the cluster were not replaced: %v", err)
 	}
 	m.log.Info("the certificate of the cluster was read again", "until", s.Expiry().At)
 	return nil

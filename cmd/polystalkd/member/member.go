@@ -172,7 +172,7 @@ func (r *replica) Lead() error {
 func (m *Member) forwardMax() int {
 	n := m.srv.ConnectionLimitOf(forward.DescriptorsFollower)
 	if want := m.o.Config.MaxConnections; n < want {
-		m.log.Warn("the limit of descriptors allows fewer connections to be handed on to the server that leads than --max-connections; raise it (ulimit -n, LimitNOFILE)",
+		m.log.Warn("the limit of file descriptors allows fewer forwarded connections than --max-connections; raise it (ulimit -n, LimitNOFILE)",
 			"max-connections", want, "handed on", n)
 	}
 	return n
@@ -192,7 +192,7 @@ func (m *Member) openState() (err error) {
 		if m.state, err = cluster.CreateState(m.disk, m.id, cluster.Vote{}, members); err != nil {
 			return fmt.Errorf("making a cluster: %w", err)
 		}
-		m.log.Warn(m.o.Config.Origin("cluster-new") + ": it has done its work: take it out now, the next start refuses it, so that a server that has lost its disk does not make another cluster")
+		m.log.Warn(m.o.Config.Origin("cluster-new") + ": it has done its work: remove it now, since the next start refuses it, so that a server that has lost its disk does not make another cluster")
 		m.log.Info("a cluster was made: others join it with --cluster-join "+m.o.Config.Cluster.Advertise, "cluster", hex(m.id.Cluster), "node", m.id.Name)
 	default:
 		if m.state, err = cluster.OpenState(m.disk); err != nil {
@@ -268,7 +268,7 @@ func (m *Member) durable(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return errors.New("what was asked for last could not be committed in time: no majority answers")
+		return errors.New("the last changes could not be committed in time: no majority answers")
 	}
 }
 
@@ -284,7 +284,7 @@ func (m *Member) Close(at func(part string)) error {
 	if k := m.control.Load(); k != nil {
 		k.close(m.log)
 	}
-	at("clients that are handed on")
+	at("forwarded clients")
 	m.clients.close()
 	at("connections with other servers")
 	if m.source != nil {

@@ -81,7 +81,7 @@ func membersOnly(serve http.Handler, isStranger func(transport.Identity) bool) h
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := transport.RemoteOf(r.Context())
 		if r.URL.Path != snapshot.JoinPath && r.URL.Path != membershipPath && isStranger(from) {
-			http.Error(w, "server "+from.Name+" is no member of the cluster: ask a server that is one", http.StatusForbidden)
+			http.Error(w, "server "+from.Name+" is not a member of the cluster: ask a server that is one", http.StatusForbidden)
 			return
 		}
 		serve.ServeHTTP(w, r)
@@ -95,10 +95,10 @@ func (k *control) serveBackup(w http.ResponseWriter, r *http.Request) {
 	n, v := m.view()
 	switch {
 	case n == nil:
-		http.Error(w, "the server reads its journal: try again once polystalk cluster status answers", http.StatusServiceUnavailable)
+		http.Error(w, "the server is reading its journal: try again once polystalk cluster status answers", http.StatusServiceUnavailable)
 		return
 	case !v.Leads:
-		http.Error(w, "no server of the cluster leads that this one can reach: try again once one does, as polystalk cluster status says", http.StatusServiceUnavailable)
+		http.Error(w, "this server cannot reach a leader of the cluster: try again once polystalk cluster status shows one", http.StatusServiceUnavailable)
 		return
 	}
 	pin := m.journal.Pin()
@@ -106,7 +106,7 @@ func (k *control) serveBackup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	sent, err := snapshot.Send(r.Context(), w, pin, snapshot.SendOptions{Rate: m.o.Config.Cluster.CatchUpRate, Confirm: m.durable})
 	if err != nil {
-		m.log.Warn("a backup was not sent to its end", "err", err)
+		m.log.Warn("a backup was not sent completely", "err", err)
 		return // the receiver was told, or sees that the end is missing
 	}
 	m.log.Info("a backup was sent", "segments", sent.Segments, "bytes", sent.Bytes)
@@ -149,10 +149,10 @@ func (k *control) serveMove(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case one == nil || one.Name != from.Name || from.Cluster != k.m.cluster.Load():
-		refuse(http.StatusForbidden, "only a server of the cluster can say where it is")
+		refuse(http.StatusForbidden, "only a server of the cluster can change its address")
 		return
 	case err != nil:
-		refuse(http.StatusBadRequest, "what it tells is no address: bring all servers to the same release")
+		refuse(http.StatusBadRequest, "the request has no valid address: bring all servers to the same release")
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), moveWithin)

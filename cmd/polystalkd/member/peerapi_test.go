@@ -30,7 +30,7 @@ func TestStrangersMayJoinAndAsk(t *testing.T) {
 			ctx := transport.ConnContext(t.Context(), from{remote: transport.Identity{Node: node, Name: "jobs9"}})
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "http://server"+tt.path, nil))
-			if w.Code != want || want == 403 && !strings.Contains(w.Body.String(), "server jobs9 is no member of the cluster: ask") {
+			if w.Code != want || want == 403 && !strings.Contains(w.Body.String(), "server jobs9 is not a member of the cluster: ask") {
 				t.Errorf("%s by server %d: %d %s, want %d", tt.path, node, w.Code, w.Body, want)
 			}
 		}

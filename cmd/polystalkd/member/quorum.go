@@ -86,9 +86,9 @@ func (q *quorum) checkChange(c cluster.Change) error {
 	}
 	names := strings.Join(away, ", ")
 	if c.Kind == cluster.Promote {
-		return wire.NotChanged.With("node", "if "+one.Name+" voted, no majority of those that vote could be reached: nobody could lead without "+names, "start "+names+" first")
+		return wire.NotChanged.With("node", "if "+one.Name+" voted, no majority of the voters could be reached: no server could lead without "+names, "start "+names+" first")
 	}
-	return wire.NotChanged.With("node", "without "+one.Name+" no majority of those that vote could be reached: nobody could lead without "+names,
+	return wire.NotChanged.With("node", "without "+one.Name+" no majority of the voters could be reached: no server could lead without "+names,
 		"start "+names+" first, or remove what will not come back first: polystalk cluster remove "+away[0])
 }
 
@@ -100,11 +100,11 @@ func (q *quorum) checkLeader(one *cluster.Member, isFull func(room int64) bool) 
 	}
 	if !q.has(one.ID) {
 		return wire.NotChanged.With("node", one.Name+" cannot be reached, so it cannot take over",
-			"start it first, or name another one: polystalk cluster status shows who is connected")
+			"start it first, or name another one: polystalk cluster status shows which servers are connected")
 	}
 	if room := q.roomOf(one.ID); room != nil && isFull(*room) {
 		return wire.NotChanged.With("node", "the disk of "+one.Name+" is full, so it cannot take over",
-			"make room there first, or name another one: polystalk cluster status shows whose disks are full")
+			"free space there first, or name another one: polystalk cluster status shows which disks are full")
 	}
 	return nil
 }

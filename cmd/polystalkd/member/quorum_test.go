@@ -113,7 +113,7 @@ func TestUnreachableServerCannotLead(t *testing.T) {
 	}
 	for room, says := range map[int64]string{99: "the disk of jobs2 is full", 100: ""} {
 		r.links[0].Room = &room
-		if err := r.checkLeader(r.Members.Find(2), full); says != "" != (err != nil) || err != nil && !isRefused(err, says, "make room there") {
+		if err := r.checkLeader(r.Members.Find(2), full); says != "" != (err != nil) || err != nil && !isRefused(err, says, "free space there") {
 			t.Errorf("with room for %d bytes: %v", room, err)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 )
 
 // errNoRoom ends the lead of a server that can commit nothing.
-var errNoRoom = errors.New("too few of the servers that can be reached have room on their disks, so nothing can be committed")
+var errNoRoom = errors.New("too few of the servers that can be reached have space on their disks, so nothing can be committed")
 
 // room returns the number of bytes that this server can write. It is negative until the journal is
 // read, and zero while the server must fetch a journal and has no space for it.
@@ -57,9 +57,9 @@ func (w *spaceWatch) look(m *Member, n *cluster.Node, q *quorum) {
 	refuses := m.journal.SetRoomElsewhere(room)
 	switch {
 	case refuses && !w.refuses:
-		m.log.Error("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on", "nodes", short, "away", q.away(q.Members))
+		m.log.Error("the disks of too many other servers are full: changes that need space are refused; deleting still works", "nodes", short, "away", q.away(q.Members))
 	case w.refuses && !refuses:
-		m.log.Info("there is space again on the disks of the other servers: changes are taken")
+		m.log.Info("there is space again on the disks of the other servers: changes are accepted")
 	}
 	w.refuses = refuses
 	isFull := m.journal.Pressure() == commit.Full
@@ -71,7 +71,7 @@ func (w *spaceWatch) look(m *Member, n *cluster.Node, q *quorum) {
 		ends = !m.relieve(n, q) && ends
 	}
 	if ends {
-		m.log.Error(errNoRoom.Error()+": this server gives the lead up", "nodes", short, "away", q.away(q.Members))
+		m.log.Error(errNoRoom.Error()+": this server steps down", "nodes", short, "away", q.away(q.Members))
 		n.StepDown(errNoRoom)
 	}
 }
@@ -83,7 +83,7 @@ func (m *Member) relieve(n *cluster.Node, q *quorum) bool {
 	if to == nil {
 		return false
 	}
-	m.log.Warn("the disk is full here, and has room at others: another server is to lead", "to", to.Name)
+	m.log.Warn("the disk is full here, and others have space: handing over", "to", to.Name)
 	ctx, cancel := context.WithTimeout(m.ctx, lookEvery)
 	defer cancel()
 	err := n.Transfer(ctx, to.ID)
@@ -154,7 +154,7 @@ func (f fullDisks) names() []string { return slices.Sorted(maps.Values(f)) }
 func (fullDisks) log(log *slog.Logger, changes []diskChange) {
 	for _, n := range changes {
 		if n.full {
-			log.Warn("the disk of another server is full: it does not keep what the others do before there is space", "node", n.node, "room", n.room)
+			log.Warn("the disk of another server is full: it stores no changes until there is space", "node", n.node, "room", n.room)
 		} else {
 			log.Info("there is space again on the disk of another server", "node", n.node, "room", n.room)
 		}

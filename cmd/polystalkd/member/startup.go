@@ -61,7 +61,7 @@ type Fetched struct {
 }
 
 func (f *Fetched) Error() string {
-	return "this server was away for so long that it goes on with the journal of the one that leads"
+	return "this server lacks entries that the others no longer have: it continues with the journal of the leader"
 }
 
 // Install makes the next start use the fetched journal, unless this server's own has more entries by
@@ -75,13 +75,13 @@ func (f *Fetched) Install() error {
 	}
 	err = snapshot.Exchange(f.received, f.m.state, last, term)
 	if errors.Is(err, snapshot.ErrOlder) {
-		f.m.log.Info("the journal here has more than the one that was fetched, and stays")
+		f.m.log.Info("this server's own journal has more entries than the fetched one, and stays")
 		return nil
 	}
 	return err
 }
 
-var errLeads = errors.New("this server leads by now, and has all that it needs")
+var errLeads = errors.New("this server leads by now, and needs no other journal")
 
 // fetchPause is the pause after a failed fetch.
 const fetchPause = time.Second
@@ -94,7 +94,7 @@ func (m *Member) fetch(f cluster.Fetch) {
 }
 
 func (m *Member) fetchFrom(leader uint64) {
-	m.log.Info("this server lacks more than the others have as entries, and fetches the journal", "from", hex(leader))
+	m.log.Info("this server lacks entries that the others no longer have, and fetches the journal", "from", hex(leader))
 	r, err := m.receiveFrom(leader)
 	if _, v := m.view(); err == nil && v.Leads {
 		err = errors.Join(errLeads, r.Discard())
@@ -134,6 +134,6 @@ func (m *Member) logFetch(leader uint64, err error) {
 	if m.cramped.Swap(last) == last {
 		return
 	}
-	m.log.Error("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again", "from", hex(leader), "err", err,
-		"remedy", "make room, or have it join anew: polystalk cluster remove "+m.id.Name+" at another server, then start it with an empty directory and "+m.joinFlag())
+	m.log.Error("the disk has no space for the journal that this server must fetch: it stores no changes; trying again", "from", hex(leader), "err", err,
+		"remedy", "free space, or let it join again: polystalk cluster remove "+m.id.Name+" at another server, then start it with an empty directory and "+m.joinFlag())
 }

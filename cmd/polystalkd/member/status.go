@@ -171,7 +171,7 @@ func (m *Member) Transfer(ctx context.Context, node string) error {
 	case v.Leader == one.ID:
 		return nil // the operator may ask again because an answer was lost
 	case !one.Voter:
-		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "have it vote first: polystalk cluster promote "+one.Name)
+		return wire.NotChanged.With("node", one.Name+" does not vote, so it cannot lead", "make it a voter first: polystalk cluster promote "+one.Name)
 	}
 	if err := m.askQuorum(ctx, n).checkLeader(one, m.journal.FullWith); err != nil {
 		return err
@@ -202,9 +202,9 @@ func (m *Member) explain(err error) error {
 	const look = "look at the servers again: GET /api/v1/cluster"
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return wire.Uncertain.With("", "the change was not made in time, and may be made yet", look)
+		return wire.Uncertain.With("", "the change was not made in time, and may still be made", look)
 	case errors.Is(err, cluster.ErrUncertain): // it also wraps what has happened
-		return wire.Uncertain.With("", "this server led when the change was asked for, and leads no more: it may be made yet", look)
+		return wire.Uncertain.With("", "this server led when it got the change, and no longer leads: the change may still be made", look)
 	case errors.Is(err, cluster.ErrNotLeader):
 		return m.srv.Operator().Following()
 	case errors.Is(err, cluster.ErrSelf): // the operator may have asked another server

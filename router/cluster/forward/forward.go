@@ -136,7 +136,7 @@ func (f *Forwarder) cutOthers() {
 		}
 	}
 	if n > 0 {
-		f.o.Log.Info("clients' connections that were forwarded have ended with their leader", "connections", n)
+		f.o.Log.Info("forwarded client connections have ended: their leader no longer leads", "connections", n)
 	}
 }
 

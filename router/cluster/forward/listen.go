@@ -79,7 +79,7 @@ func (f *Forwarder) awaitSeat(l listener) bool {
 	case f.seats <- struct{}{}:
 		return true
 	default:
-		f.o.Log.Warn("as many clients are forwarded as can be: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
+		f.o.Log.Warn("the limit of forwarded clients is reached: others wait to be accepted", "addr", l.Addr().String(), "limit", cap(f.seats))
 	}
 	select {
 	case f.seats <- struct{}{}:

@@ -67,7 +67,7 @@ func (r *Receiver) receive(s *transport.Stream) error {
 	select {
 	case r.pairs <- struct{}{}:
 	default:
-		return fmt.Errorf("%d of them are served already", cap(r.pairs))
+		return fmt.Errorf("%d such connections are served already", cap(r.pairs))
 	}
 	defer func() { <-r.pairs }()
 	ours, theirs, err := socketpair()

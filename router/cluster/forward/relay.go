@@ -158,7 +158,7 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 		return nil, "", nil
 	}
 	if !take(r.seats) {
-		return nil, l.name, wire.Busy.With("", fmt.Sprintf("%d requests are handed on to server %s, which leads, and no more may be", RelayMax, l.name),
+		return nil, l.name, wire.Busy.With("", fmt.Sprintf("%d requests are being forwarded to server %s, which leads, and that is the limit", RelayMax, l.name),
 			"try again after the seconds in the header Retry-After, or ask "+l.name)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
@@ -191,7 +191,7 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 // AskStream is Ask for an endless answer.
 func (r *Relay) AskStream(req *http.Request) (res *http.Response, by string, err error) {
 	if !take(r.streams) {
-		return nil, "", wire.Busy.With("", fmt.Sprintf("%d streams come by way of this server from the one that leads, and no more may", RelayStreamsMax),
+		return nil, "", wire.Busy.With("", fmt.Sprintf("%d streams from the leader pass through this server, and that is the limit", RelayStreamsMax),
 			"try again after the seconds in the header Retry-After, or ask another server")
 	}
 	leave := sync.OnceFunc(func() { <-r.streams })
@@ -225,12 +225,12 @@ func (l *leader) problem(req *http.Request, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		why = "it did not answer in time"
 	case errors.Is(err, context.Canceled):
-		why = "it was given up"
+		why = "the request was canceled"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		why = "it has closed the connection"
 	}
 	if u, never := errors.AsType[*unreached](err); never {
-		remedy := "try again: it is reached soon, or another one leads; GET /api/v1/cluster names it"
+		remedy := "try again: it will be reached soon, or another server leads; GET /api/v1/cluster names it"
 		if _, lasts := errors.AsType[interface {
 			error
 			Lasts()
@@ -241,9 +241,9 @@ func (l *leader) problem(req *http.Request, err error) error {
 	}
 	if reads(req) {
 		return wire.Following.With("", fmt.Sprintf("server %s, which led, has not answered: %s", l.name, why),
-			"try again: another one leads soon; GET /api/v1/cluster names it")
+			"try again: another server leads soon; GET /api/v1/cluster names it")
 	}
-	return wire.Uncertain.With("", fmt.Sprintf("the request was handed on to server %s, which led, and no answer has come: %s", l.name, why),
+	return wire.Uncertain.With("", fmt.Sprintf("the request was forwarded to server %s, which led, and no answer came: %s", l.name, why),
 		wire.Uncertain.Remedy)
 }
 

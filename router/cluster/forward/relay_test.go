@@ -160,7 +160,7 @@ func TestNobodyIsToTryAgainInVain(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errors.New("nobody listens there"), "try again: it is reached soon"},
+		{errors.New("nobody listens there"), "try again: it will be reached soon"},
 		{fmt.Errorf("127.0.0.1:1: %w", ended{errors.New("was valid until")}), "have the operator do what the reason says"},
 	} {
 		p, ok := errors.AsType[*wire.Problem]((&leader{name: "n1"}).problem(req, &unreached{tt.err}))
@@ -182,7 +182,7 @@ func TestNothingIsAskedTwice(t *testing.T) {
 		}
 		done = ask(t.Context(), r, "POST", body)
 		f.next().conn.Close()
-		wantProblem(t, wait(t, done), wire.Uncertain, "handed on to server n2, which led, and no answer has come")
+		wantProblem(t, wait(t, done), wire.Uncertain, "forwarded to server n2, which led, and no answer came")
 		if len(f.asked) > 0 {
 			t.Error("it was asked again")
 		}
@@ -245,7 +245,7 @@ func TestAnotherLeads(t *testing.T) {
 	f.next()
 	f.next()
 	r.SetLeader(2, "n2")
-	wantProblem(t, wait(t, change), wire.Uncertain, "n3, which led, and no answer has come: another server leads")
+	wantProblem(t, wait(t, change), wire.Uncertain, "n3, which led, and no answer came: another server leads")
 	wantProblem(t, wait(t, look), wire.Following, "n3, which led, has not answered: another server leads")
 	if len(f.asked) > 0 {
 		t.Error("somebody was asked again")
@@ -266,7 +266,7 @@ func TestSeatsAreBoundedAndGivenBack(t *testing.T) {
 	wantProblem(t, wait(t, ask(t.Context(), r, "GET", "")), wire.Busy, "server n2")
 	leave()
 	for _, one := range all {
-		wantProblem(t, wait(t, one), wire.Following, "given up")
+		wantProblem(t, wait(t, one), wire.Following, "the request was canceled")
 	}
 	for range 2 * RelayMax {
 		done := ask(t.Context(), r, "GET", "")
@@ -304,7 +304,7 @@ func TestStreamsLeaveSeats(t *testing.T) {
 		open = append(open, res)
 	}
 	_, err := stream()
-	wantProblem(t, told{err: err}, wire.Busy, "streams come by way of this server")
+	wantProblem(t, told{err: err}, wire.Busy, "from the leader pass through this server")
 	change := ask(t.Context(), r, "POST", "x")
 	f.next().answer("done")
 	if v := wait(t, change); v.text != "done" {

@@ -31,14 +31,14 @@ type alone struct {
 func (a *alone) Meaning(dir string) string {
 	warning := ""
 	if a.Answer != "" {
-		warning = "WARNING: other servers of the cluster still run: " + a.Answer + ". End them now.\n"
+		warning = "WARNING: other servers of the cluster still run: " + a.Answer + ". Stop them now.\n"
 	}
-	return warning + fmt.Sprintf(`%[1]s is the directory of a server of its own now: polystalkd -b %[1]s starts on it.
-All that this server had counts, up to entry %[2]d of term %[3]d: also what the cluster had never
-acknowledged, and may have given up since. What only other servers had is not in it.
-The other servers must never be started on their directories again beside it: jobs would be done
-twice. Move those directories away. To have a cluster again, start this one with --cluster-new
-and let new servers join it, each with an empty directory.
+	return warning + fmt.Sprintf(`%[1]s is now the directory of a server without a cluster: polystalkd -b %[1]s starts on it.
+It keeps all entries of this server up to entry %[2]d of term %[3]d, even if the cluster never
+acknowledged them, or has dropped them since. Entries that only other servers had are missing.
+Never start the other servers on their directories again: jobs would be done twice. Move those
+directories away. To have a cluster again, start this one with --cluster-new and let new servers
+join it, each with an empty directory.
 `, dir, a.LastIndex, a.LastTerm)
 }
 
@@ -49,8 +49,8 @@ type QuorumError struct {
 }
 
 func (q *QuorumError) Error() string {
-	return fmt.Sprintf("nothing was changed: with this server, those that answer are a majority of the %d that vote: %s. Start this server as it was, with --cluster-listen: it catches up, and nothing is lost. "+
-		"If it was removed from the cluster, start it with an empty directory and --cluster-join. Only if those that answer must never serve again, end them, or give --force", q.Voters, q.Answer)
+	return fmt.Sprintf("nothing was changed: this server and the servers that answer are a majority of the %d that vote: %s. Start this server as it was, with --cluster-listen: it catches up, and nothing is lost. "+
+		"If it was removed from the cluster, start it with an empty directory and --cluster-join. Only if the servers that answer must never serve again, stop them, or give --force", q.Voters, q.Answer)
 }
 
 // RecoverAlone turns the directory of a member into the directory of a server without a cluster. It
@@ -88,12 +88,12 @@ func RecoverAlone(ctx context.Context, dir string, force bool) (a *alone, err er
 	case err != nil:
 		return nil, fmt.Errorf("reading the journal in %s: %w", dir, err)
 	case v == nil:
-		return nil, fmt.Errorf("%s holds no journal, so there is nothing that a server could start from: take the directory of another server", dir)
+		return nil, fmt.Errorf("%s holds no journal to start from: use the directory of another server", dir)
 	case len(v.Losses) > 0:
-		return nil, fmt.Errorf("%w; nothing was changed: take the directory of another server, or polystalk journal salvage %s NEWDIR takes over what can be read", &v.Losses[0].Damage, dir)
+		return nil, fmt.Errorf("%w; nothing was changed: use the directory of another server, or run polystalk journal salvage %s NEWDIR to recover what can be read", &v.Losses[0].Damage, dir)
 	}
 	if err := makeAlone(d); err != nil {
-		return nil, fmt.Errorf("making %s a server of its own: %w: run the command again", dir, err)
+		return nil, fmt.Errorf("taking %s out of its cluster: %w: run the command again", dir, err)
 	}
 	return &alone{Batches: v.Batches, LastIndex: v.LastIndex, LastTerm: v.LastTerm, Answer: answer}, nil
 }
@@ -153,7 +153,7 @@ func checkMember(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, PendingName)); err == nil {
-		return fmt.Errorf("%s is of a server that has never joined its cluster to the end, and is not whole: take the directory of another server", dir)
+		return fmt.Errorf("%s belongs to a server that never joined its cluster completely, and is incomplete: use the directory of another server", dir)
 	}
 	return fmt.Errorf("%s is not the directory of a cluster's server: polystalkd -b %s starts on it as it is, if there is a journal", dir, dir)
 }

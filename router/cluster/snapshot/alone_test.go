@@ -92,7 +92,7 @@ func TestRecoverAlone(t *testing.T) {
 		if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
 			t.Errorf("%+v", a)
 		}
-		for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1:"} {
+		for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1,"} {
 			if !strings.Contains(a.Meaning(dir), word) {
 				t.Errorf("nothing is said of %s: %s", word, a.Meaning(dir))
 			}

@@ -32,7 +32,7 @@ var (
 )
 
 // errBroken is the error of invalid frames.
-var errBroken = errors.New("the bytes received are not a journal, or were altered on the way")
+var errBroken = errors.New("the received bytes are not a journal, or were altered on the way")
 
 // writeFrame writes a frame of at most frameMax bytes. It does not keep body.
 func writeFrame(w io.Writer, kind byte, body []byte) error {

@@ -64,7 +64,7 @@ func ask(ctx context.Context, dial Dial, addr string, one *cluster.Member) (*joi
 	}
 	var a joinResponse
 	if err := json.Unmarshal(b, &a); err != nil {
-		return nil, fmt.Errorf("the server at %s answers %d %s, which no server of this release does", addr, status, http.StatusText(status))
+		return nil, fmt.Errorf("the server at %s answers %d %s, which this release does not know", addr, status, http.StatusText(status))
 	}
 	if a.Refused != "" {
 		return nil, &Refusal{a.Refused}
@@ -140,16 +140,16 @@ func leaderOf(v *cluster.View) string {
 func (q *joinRequest) member(remote transport.Identity) (*cluster.Member, error) {
 	id, err := strconv.ParseUint(q.ID, 16, 64)
 	if err != nil || len(q.ID) != idDigits || !cluster.ValidID(id) {
-		return nil, fmt.Errorf("%q is no id of a server: bring all servers to the same release", q.ID)
+		return nil, fmt.Errorf("%q is not a valid server id: bring all servers to the same release", q.ID)
 	}
 	if err := transport.ValidName(q.Name); err != nil {
 		return nil, err
 	}
 	if host, port, err := net.SplitHostPort(q.Address); err != nil || host == "" || port == "" {
-		return nil, fmt.Errorf("%q is no address where others find it: give --cluster-advertise with HOST:PORT", q.Address)
+		return nil, fmt.Errorf("%q is not an address at which others can reach it: give --cluster-advertise with HOST:PORT", q.Address)
 	}
 	if remote.Node != 0 && remote.Cluster == 0 && (remote.Node != id || remote.Name != q.Name) {
-		return nil, fmt.Errorf("it says that it is server %s, and asks for %s", remote, transport.Identity{Node: id, Name: q.Name})
+		return nil, fmt.Errorf("it is server %s, and asks to add server %s", remote, transport.Identity{Node: id, Name: q.Name})
 	}
 	return &cluster.Member{ID: id, Name: q.Name, Addr: q.Address, Standby: q.Standby}, nil
 }
@@ -158,14 +158,14 @@ func (q *joinRequest) member(remote transport.Identity) (*cluster.Member, error)
 func (h *Handler) add(ctx context.Context, members *cluster.Members, one *cluster.Member) error {
 	for i := range members.List {
 		was := &members.List[i]
-		remedy := fmt.Sprintf("if its disk is lost, say `polystalk cluster remove %s` at another server, and start this one again", was.Name)
+		remedy := fmt.Sprintf("if its disk is lost, run `polystalk cluster remove %s` at another server, and start this one again", was.Name)
 		switch {
 		case was.ID == one.ID && was.Voter:
 			return fmt.Errorf("server %q votes already, and would forget its votes: %s with an empty directory", was.Name, remedy)
 		case was.ID == one.ID && was.Name == one.Name && was.Addr == one.Addr && was.Standby == one.Standby:
 			return nil
 		case was.ID == one.ID:
-			return fmt.Errorf("it has asked before, as server %q at %s: start it as it was then, or say `polystalk cluster remove %s` at another server and start it with an empty directory", was.Name, was.Addr, was.Name)
+			return fmt.Errorf("it has asked before, as server %q at %s: start it as it was then, or run `polystalk cluster remove %s` at another server and start it with an empty directory", was.Name, was.Addr, was.Name)
 		case was.Name == one.Name:
 			return fmt.Errorf("there is a server %q already: give --cluster-node with another name; %s", was.Name, remedy)
 		case was.Addr == one.Addr:

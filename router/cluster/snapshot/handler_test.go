@@ -27,8 +27,8 @@ func TestServersAreAddedOrRefused(t *testing.T) {
 		{"another name under the same id", func(n *fakeNode, one *cluster.Member) { n.add(*one); one.Name = "three" }, `has asked before, as server "two"`},
 		{"a bad name", func(n *fakeNode, one *cluster.Member) { one.Name = "Two!" }, "cannot be the name"},
 		{"no name", func(n *fakeNode, one *cluster.Member) { one.Name = "" }, "cannot be the name"},
-		{"no address", func(n *fakeNode, one *cluster.Member) { one.Addr = ":2" }, "no address"},
-		{"an id of raft's", func(n *fakeNode, one *cluster.Member) { one.ID = 1<<64 - 1 }, "no id"},
+		{"no address", func(n *fakeNode, one *cluster.Member) { one.Addr = ":2" }, "not an address"},
+		{"an id of raft's", func(n *fakeNode, one *cluster.Member) { one.ID = 1<<64 - 1 }, "not a valid server id"},
 		{"too many", func(n *fakeNode, one *cluster.Member) { n.refuse = errors.New("there are 12 members already") }, "12 members"},
 	} {
 		n, one := newFakeNode(), two

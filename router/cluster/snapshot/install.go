@@ -48,11 +48,11 @@ func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, erro
 	if err == nil {
 		switch one := members.Find(id.Node); {
 		case one == nil:
-			err = errors.New("the journal is of before this server belonged to the cluster")
+			err = errors.New("the journal was sent before this server belonged to the cluster")
 		case one.Voter:
 			err = &Refusal{fmt.Sprintf("server %q votes already", one.Name)}
 		case members.Index > r.LastIndex:
-			err = fmt.Errorf("the journal ends at entry %d, before entry %d, which it was to have", r.LastIndex, members.Index)
+			err = fmt.Errorf("the journal ends at entry %d, but must have entry %d", r.LastIndex, members.Index)
 		}
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func Install(d wal.Disk, r *Received, id cluster.Identity) (*cluster.State, erro
 }
 
 // ErrOlder is the error of a fetched journal with fewer entries than the server's own.
-var ErrOlder = errors.New("the journal that was fetched is older than the one that is here")
+var ErrOlder = errors.New("the fetched journal is older than this server's own")
 
 // Exchange makes the next start of a member use a fetched journal instead of its own, which ends at
 // entry last of term. The caller has stopped the node, which must not acknowledge anything more, and

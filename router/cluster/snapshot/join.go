@@ -84,7 +84,7 @@ func Clear(d wal.Disk) error {
 		return err
 	}
 	if err := errors.Join(exchange.DropNote(d), wal.Erase(d)); err != nil {
-		return fmt.Errorf("removing what was left by an earlier try to join: %w", err)
+		return fmt.Errorf("removing the files of an earlier attempt to join: %w", err)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	}
 	id, err := strconv.ParseUint(a.Cluster, 16, 64)
 	if err != nil || id == 0 {
-		return nil, &Refusal{fmt.Sprintf("%q is no cluster: bring all servers to the same release", a.Cluster)}
+		return nil, &Refusal{fmt.Sprintf("%q is not a cluster id: bring all servers to the same release", a.Cluster)}
 	}
 	j.joined = true
 	j.Joined(id)
@@ -157,7 +157,7 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 }
 
 // ErrSelf is the error of a server that was given only its own address.
-var ErrSelf = errors.New("every address that it gives is this server's own: give the address of a server that belongs to the cluster, or --cluster-new to make a cluster of this server alone")
+var ErrSelf = errors.New("every given address is this server's own: give the address of a server that belongs to the cluster, or --cluster-new to make a cluster of this server alone")
 
 // ask asks the known leader, then each address, until one answers that this server is a member. All
 // servers may be given the same list, so ask skips the server's own address: it already listens
@@ -194,7 +194,7 @@ func (j *joining) ask(ctx context.Context) (*joinResponse, error) {
 	case own == len(asked):
 		return nil, ErrSelf
 	case failed == nil:
-		failed = errors.New("none of the servers asked leads, nor does the one that they name")
+		failed = errors.New("none of the servers leads, and neither does the leader that they name")
 	}
 	j.leader = ""
 	return nil, failed

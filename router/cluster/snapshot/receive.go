@@ -40,7 +40,7 @@ type Received struct {
 type RoomError struct{ Need, Free int64 }
 
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("the disk has room for %d bytes, and the journal that is to come takes %d with what a start needs besides: make room there, or use another disk, and try again", e.Free, e.Need)
+	return fmt.Sprintf("the disk has space for %d bytes, and the journal needs %d, including space for a start: free space there, or use another disk, and try again", e.Free, e.Need)
 }
 
 // A DiskError says that the receiver's disk failed for another reason than being full.
@@ -54,7 +54,7 @@ func (e *DiskError) Unwrap() error { return e.Err }
 // A senderError is the sender's reason for ending a transfer early.
 type senderError struct{ Text string }
 
-func (e *senderError) Error() string { return "the sender of the journal has given up: " + e.Text }
+func (e *senderError) Error() string { return "the sender of the journal has failed: " + e.Text }
 
 // Receive receives a journal into a directory, next to the journal there, and reads it again to
 // verify it. After an error it removes what it received; if the disk refuses, the next start does.
@@ -168,7 +168,7 @@ func (r *receiving) hello() error {
 	case err != nil:
 		return err
 	case kind != frameHello || len(body) < len(magic)+1 || string(body[:len(magic)]) != magic:
-		return fmt.Errorf("%w: it does not begin as one does", errBroken)
+		return fmt.Errorf("%w: it has a wrong beginning", errBroken)
 	case body[len(magic)] != version:
 		return fmt.Errorf("the journal is sent in format %d, and this program reads format %d: bring both servers to the same release", body[len(magic)], version)
 	case len(body) != len(magic)+9:
@@ -189,11 +189,11 @@ func (r *receiving) room(n int64) error {
 
 func (r *receiving) note(body []byte) error {
 	if r.out.Segments > 0 || r.out.Note != nil || len(body) == 0 {
-		return fmt.Errorf("%w: a note of %d bytes where there can be none", errBroken, len(body))
+		return fmt.Errorf("%w: an unexpected note of %d bytes", errBroken, len(body))
 	}
 	r.out.Note = slices.Clone(body)
 	if err := exchange.StageNote(r.out.disk, body); err != nil {
-		return roomError(fmt.Errorf("keeping what comes with a journal: %w", err), max(1, r.all), r.disk)
+		return roomError(fmt.Errorf("storing the note of a journal: %w", err), max(1, r.all), r.disk)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (r *receiving) begin(body []byte) error {
 	}
 	number := le.Uint64(body)
 	if number == 0 || r.out.Segments > 0 && number != r.number+1 {
-		return fmt.Errorf("%w: segment %d follows on %d", errBroken, number, r.number)
+		return fmt.Errorf("%w: segment %d follows segment %d", errBroken, number, r.number)
 	}
 	if err := r.finish(); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (r *receiving) end(body []byte) error {
 	}
 	segments, bytes := le.Uint64(body), le.Uint64(body[8:])
 	if segments != uint64(r.out.Segments) || bytes != uint64(r.out.Bytes) || segments == 0 {
-		return fmt.Errorf("%w: it ends with %d segments and %d bytes, and %d and %d have come", errBroken, segments, bytes, r.out.Segments, r.out.Bytes)
+		return fmt.Errorf("%w: it ends with %d segments and %d bytes, but %d and %d were received", errBroken, segments, bytes, r.out.Segments, r.out.Bytes)
 	}
 	if err := r.finish(); err != nil {
 		return err
@@ -311,9 +311,9 @@ func (r *receiving) verify() error {
 	case v == nil || len(v.Segments) != r.out.Segments:
 		return &DiskError{errors.New("reading a received journal: its files are gone")}
 	case len(v.Losses) > 0:
-		return fmt.Errorf("the journal that was received is damaged: %w", &v.Losses[0].Damage)
+		return fmt.Errorf("the received journal is damaged: %w", &v.Losses[0].Damage)
 	case v.Torn != nil:
-		return fmt.Errorf("the journal that was received is damaged: %w", &v.Torn.Damage)
+		return fmt.Errorf("the received journal is damaged: %w", &v.Torn.Damage)
 	}
 	r.out.Batches, r.out.LastIndex, r.out.LastTerm = v.Batches, v.LastIndex, v.LastTerm
 	return nil

@@ -101,7 +101,7 @@ func (s *sending) write(kind byte, body []byte) error {
 func (s *sending) piece(number uint64, at int64, piece []byte) error {
 	if at == 0 {
 		if s.sent.Segments > 0 && number != s.segment+1 {
-			return fmt.Errorf("segment %d of the journal follows on %d", number, s.segment)
+			return fmt.Errorf("segment %d of the journal follows segment %d", number, s.segment)
 		}
 		s.segment = number
 		s.sent.Segments++

@@ -169,7 +169,7 @@ func TestStrangers(t *testing.T) {
 	for what, c := range map[string]struct{ bytes, want string }{
 		"a web client":           {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "not a journal"},
 		"a huge frame":           {"\x01\xff\xff\xff\xff\x00\x00\x00\x00", "frame of 4294967295 bytes"},
-		"no hello":               {segment(1), "does not begin"},
+		"no hello":               {segment(1), "wrong beginning"},
 		"another version":        {frame(1, "polysnap\x02\x00"), "same release"},
 		"a short hello":          {frame(1, "polysnap\x01\x00"), "beginning has"},
 		"an empty note":          {hello + frame(6, ""), "note of 0 bytes"},
@@ -181,14 +181,14 @@ func TestStrangers(t *testing.T) {
 		"a segment without name": {hello + frame(2, "1"), "beginning of a segment"},
 		"segment zero":           {hello + segment(0), "segment 0"},
 		"a segment that is left out": {hello + segment(1) + piece + segment(3),
-			"segment 3 follows on 1"},
+			"segment 3 follows segment 1"},
 		"the end too early":              {hello + frame(4, strings.Repeat("\x00", 16)), "it ends with"},
 		"an end without sums":            {hello + segment(1) + piece + frame(4, ""), "its end has"},
 		"an end with wrong sums":         {hello + segment(1) + piece + frame(4, strings.Repeat("\x01", 16)), "it ends with"},
 		"an unknown frame":               {hello + frame(9, "x"), "kind 9"},
 		"bytes that are no batch":        {hello + segment(1) + piece + frame(4, "\x01\x00\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00"), "damaged"},
-		"a sender that gives up at once": {frame(5, "the leader has changed"), "given up: the leader has changed"},
-		"a sender that gives up":         {hello + segment(1) + piece + frame(5, "no majority"), "given up: no majority"},
+		"a sender that gives up at once": {frame(5, "the leader has changed"), "has failed: the leader has changed"},
+		"a sender that gives up":         {hello + segment(1) + piece + frame(5, "no majority"), "has failed: no majority"},
 	} {
 		d := fakedisk.New(2)
 		_, err := receive([]byte(c.bytes), d, ReceiveOptions{})

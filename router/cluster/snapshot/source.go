@@ -101,7 +101,7 @@ func (s *Source) Serve(c net.Conn, to uint64) error {
 	s.mu.Unlock()
 	if err != nil {
 		pin.Release()
-		s.o.Log.Warn("the journal was not sent to its end", "node", nameOf(members, to), "err", err)
+		s.o.Log.Warn("the journal was not sent completely", "node", nameOf(members, to), "err", err)
 	} else {
 		s.hold(to, pin)
 	}
@@ -120,9 +120,9 @@ func (s *Source) begin(to uint64) (*cluster.Members, error) {
 	case s.closed || err != nil:
 		return nil, cluster.ErrEnded
 	case st.Role != cluster.Leading:
-		return nil, errors.New("this server does not lead any more: ask the one that does")
+		return nil, errors.New("this server no longer leads: ask the leader")
 	case st.Members.Find(to) == nil:
-		return nil, fmt.Errorf("no server of the cluster has the id %x: a server that was removed joins anew with an empty directory", to)
+		return nil, fmt.Errorf("no server of the cluster has the id %x: a removed server must join again with an empty directory", to)
 	case s.sending[to] != nil:
 		return nil, errors.New("the journal is being sent to that server already: try again in a moment")
 	case len(s.sending) >= sendingMax:
@@ -152,7 +152,7 @@ func (s *Source) send(c net.Conn, to uint64, members *cluster.Members, pin *wal.
 	}
 	var answer [1]byte
 	if _, err := io.ReadFull(c, answer[:]); err != nil || answer[0] != whole {
-		return fmt.Errorf("the server does not say that it has the whole journal: %w", errors.Join(err, s.ctx.Err()))
+		return fmt.Errorf("the server has not confirmed that it has the whole journal: %w", errors.Join(err, s.ctx.Err()))
 	}
 	s.o.Log.Info("the journal was sent", "node", nameOf(members, to), "segments", sent.Segments, "bytes", sent.Bytes)
 	return nil

@@ -40,7 +40,7 @@ func TestSourceRefuses(t *testing.T) {
 	}
 	refused(43, "no server of the cluster")
 	l.node.set(func() { l.node.leader = 9 })
-	refused(42, "does not lead")
+	refused(42, "no longer leads")
 	l.node.set(func() { l.node.leader = leaderID })
 	if err := fetch(42); err != nil {
 		t.Error(err)

@@ -24,8 +24,8 @@ const (
 const (
 	logAccept  = "cannot accept connections of other servers; trying again"
 	logRefused = "refused a connection to the cluster's port"
-	logBroken  = "another server has broken off its connection to the cluster's port"
-	logCrowd   = "closed a connection to the cluster's port: too many wait that have not shown who they are"
+	logBroken  = "another server has closed its connection to the cluster's port"
+	logCrowd   = "closed a connection to the cluster's port: too many connections have not identified themselves"
 )
 
 // lobbyMax bounds the connections without a valid greeting.
@@ -223,7 +223,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	case from.Cluster != 0 && from.Cluster != self.Cluster:
 		return fmt.Errorf("%v is of cluster %016x, %v of cluster %016x: if one of the two was recovered alone, move the directory of the other away; else correct the addresses that servers are given", from, from.Cluster, self, self.Cluster)
 	case g.to != 0 && g.to != self.Node:
-		return fmt.Errorf("it looks for server %x, this is %v: another server has its address now", g.to, self)
+		return fmt.Errorf("it expects server %x, this is %v: another server has its address now", g.to, self)
 	case from.Node == 0:
 		return errMangled
 	case from.Node == self.Node && g.kind != Admin: // a process may ask whether another has its identity
@@ -233,7 +233,7 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 		return err
 	}
 	if m := t.member(from.Node); m != nil && m.Name != from.Name {
-		return fmt.Errorf("it says that it is server %v, whose name is %s", from, m.Name)
+		return fmt.Errorf("it says that it is server %v, which is called %s", from, m.Name)
 	}
 	if err := certifies(c, from.Name); err != nil {
 		return err

@@ -81,7 +81,7 @@ func (d *certError) Error() string {
 // either flag may be wrong: the other servers have the right authority.
 func (d *certError) forOwn(o *SecureOptions) *FlagError {
 	if d.isRoot() {
-		return &FlagError{"cluster-ca", fmt.Errorf("%q, the certificate of %s, %s: give the authority's that is valid now, or set the clock", o.CA, subject(d.dated), d.dates())}
+		return &FlagError{"cluster-ca", fmt.Errorf("%q, the certificate of %s, %s: give a certificate of the authority that is valid now, or set the clock", o.CA, subject(d.dated), d.dates())}
 	}
 	if d.reason == untrusted {
 		return &FlagError{"cluster-ca", fmt.Errorf("%q is %s, and --cluster-cert %q is signed by %s: give both of the authority that the other servers have", o.CA, subjects(d.roots), o.Cert, d.signer())}
@@ -103,7 +103,7 @@ func (d *certError) explain() (what, others, own string) {
 		return fmt.Sprintf(" is for %s and not for %s", names(d.shown), d.name),
 			": give that server one for its name, or correct the address if another was meant", ", as this server is called: give the one that is, or --cluster-node with its name"
 	}
-	return fmt.Sprintf(" cannot be believed: %v", d.err),
+	return fmt.Sprintf(" cannot be trusted: %v", d.err),
 		": give that server one that the authority of --cluster-ca has signed, for servers and clients", ": have the authority sign one for " + d.name + ", for servers and clients"
 }
 
@@ -117,7 +117,7 @@ func (d *certError) signerDated() string {
 	if d.dated.Equal(d.shown) {
 		return ""
 	}
-	return fmt.Sprintf(", or rather that of %s behind it,", subject(d.dated))
+	return fmt.Sprintf(", or rather the certificate of %s in its chain,", subject(d.dated))
 }
 
 // dates says which date is wrong.
@@ -157,7 +157,7 @@ func (d *certError) signer() string {
 // purpose returns the use for which the certificate is not valid.
 func (d *certError) purpose() string {
 	if d.use == x509.ExtKeyUsageClientAuth {
-		return "clients, as a server is that connects to another"
+		return "clients, as it must be to connect to another server"
 	}
 	return "servers"
 }
@@ -214,10 +214,10 @@ func (d *certError) Lasts() {}
 func (s *Security) refused() error {
 	m := s.current.Load()
 	if err := m.checkOwn(&s.o); err != nil {
-		return &distrusted{fmt.Errorf("the other server does not believe this server's certificate, which is of no use any more: %w", err)}
+		return &distrusted{fmt.Errorf("the other server does not trust this server's certificate, which can no longer be used: %w", err)}
 	}
 	leaf := m.pair.Leaf
-	return &distrusted{fmt.Errorf("the other server does not believe this server's certificate, --cluster-cert %q, which is for %s, signed by %q, and valid from %s until %s: "+
-		"the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ",
+	return &distrusted{fmt.Errorf("the other server does not trust this server's certificate, --cluster-cert %q, which is for %s, signed by %q, and valid from %s until %s: "+
+		"the log of the other says why; usually --cluster-ca of the two is not of one authority, or the clocks differ",
 		s.o.Cert, names(leaf), leaf.Issuer.String(), utc(leaf.NotBefore), utc(leaf.NotAfter))}
 }

@@ -173,7 +173,7 @@ func notItself(c net.Conn) error {
 		t.SetLinger(0)
 	}
 	c.Close()
-	return fmt.Errorf("nobody listens at %s", c.RemoteAddr())
+	return fmt.Errorf("no server listens at %s", c.RemoteAddr())
 }
 
 // introduce exchanges greetings on the connecting side.
@@ -221,7 +221,7 @@ func (t *Transport) explain(err error) error {
 	var timeout net.Error
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("it did not show within %v who it is", t.within.greet)
+		return fmt.Errorf("it did not identify itself within %v", t.within.greet)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errUnshown
 	case errors.As(err, &record):

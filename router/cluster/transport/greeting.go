@@ -127,7 +127,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 	case (head[0] == 0x16 || head[0] == 0x15) && head[1] == 3:
 		return greeting{}, &foreignError{"it speaks TLS, this server does not: " + mixedTLS}
 	default:
-		return greeting{}, &foreignError{fmt.Sprintf("it is no server of a cluster: its first bytes are %q", head[:len(magic)])}
+		return greeting{}, &foreignError{fmt.Sprintf("it is not a server of a cluster: its first bytes are %q", head[:len(magic)])}
 	}
 	v := binary.LittleEndian.Uint16(head[len(magic):])
 	size := int(binary.LittleEndian.Uint16(head[len(magic)+2:]))
@@ -139,7 +139,7 @@ func readGreeting(r io.Reader) (greeting, error) {
 		return greeting{}, err
 	}
 	if v != version {
-		return greeting{}, &foreignError{fmt.Sprintf("it speaks version %d of the protocol between servers, this server version %d: run releases on all servers that can be in one cluster", v, version)}
+		return greeting{}, &foreignError{fmt.Sprintf("it speaks version %d of the protocol between servers, this server version %d: run compatible releases on all servers", v, version)}
 	}
 	return parseGreeting(body)
 }

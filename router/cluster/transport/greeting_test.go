@@ -54,7 +54,7 @@ func TestMangledGreetingsAreRefused(t *testing.T) {
 		{"nothing", nil, "EOF"},
 		{"half a head", good[:5], "unexpected EOF"},
 		{"half a body", good[:20], "unexpected EOF"},
-		{"another magic", with(0, 'x'), "no server of a cluster"},
+		{"another magic", with(0, 'x'), "not a server of a cluster"},
 		{"a browser", []byte("GET / HTTP/1.1\r\n\r\n"), `"GET / HT"`},
 		{"TLS", []byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0}, "it speaks TLS"},
 		{"another version", with(8, 9), "version 9"},

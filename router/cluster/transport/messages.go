@@ -57,7 +57,7 @@ func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
 	case kind == frameClock && size == clockSize:
 	case kind == frameRoom && size == roomSize:
 	default:
-		return 0, nil, fmt.Errorf("a frame of type %d with %d bytes, which is none", kind, size)
+		return 0, nil, fmt.Errorf("an unknown frame of type %d with %d bytes", kind, size)
 	}
 	body, err = readBody(r, int(size), moving)
 	return kind, body, err
@@ -153,7 +153,7 @@ func awaitEnd(s *Stream) error {
 	s.abort()
 	switch {
 	case n > 0:
-		return fmt.Errorf("server %v has sent something where nothing is to be sent", s.remote)
+		return fmt.Errorf("server %v has sent data in the wrong direction", s.remote)
 	case errors.Is(err, io.EOF):
 		return errClosed
 	}

@@ -161,7 +161,7 @@ func (p *peer) lose(err error) {
 // send queues a message. It reports false if it dropped the message.
 func (p *peer) send(m []byte) bool {
 	if len(m) > messageMax {
-		panic("a message is larger than MessageMax")
+		panic("a message is larger than messageMax")
 	}
 	if n := int64(len(m)); p.open.Load() {
 		if p.queuedBytes.Add(n) <= queueBytes {
@@ -219,8 +219,8 @@ const patience = 10 * time.Second
 // Why a connection has ended.
 var (
 	errClosed  = errors.New("it has closed the connection")
-	errAnew    = errors.New("it is connected to anew")
-	errUnshown = errors.New("it has closed the connection without showing who it is")
+	errAnew    = errors.New("the connection was replaced")
+	errUnshown = errors.New("it has closed the connection without identifying itself")
 )
 
 // note records why there is no connection, and returns whether and how to log it.

@@ -49,19 +49,19 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 	}{
 		{"another cluster", change(func(g *greeting) { g.from.Cluster++ }), "n2 (2) is of cluster 00000000000000c2, n1 (1) of cluster 00000000000000c1: if one of the two was recovered alone"},
 		{"no cluster yet", change(func(g *greeting) { g.from.Cluster = 0 }), "does not belong to a cluster yet"},
-		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it looks for server 7, this is n1 (1)"},
+		{"another was meant", change(func(g *greeting) { g.to = 7 }), "it expects server 7, this is n1 (1)"},
 		{"the server itself", change(func(g *greeting) { g.from.Node = 1 }), "copies of a directory"},
 		{"no number", change(func(g *greeting) { g.from.Node = 0 }), "mangled"},
 		{"no name", change(func(g *greeting) { g.from.Name = "" }), "cannot be the name"},
 		{"a name that is none", change(func(g *greeting) { g.from.Name = "a\nb" }), "cannot be the name"},
-		{"a member's number under another name", change(func(g *greeting) { g.from.Name = "n3" }), "whose name is n2"},
+		{"a member's number under another name", change(func(g *greeting) { g.from.Name = "n3" }), "which is called n2"},
 		{"a kind that is not served", change(func(g *greeting) { g.kind = Journal }), "serves no connections of journal"},
 		{"a kind that there is not", change(func(g *greeting) { g.kind = 77 }), "kind 77"},
 		{"a server that is not admitted", change(func(g *greeting) { g.from = Identity{cluster, 9, "removed"} }), "it was removed"},
 		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
 		{"no parts", append([]byte(magic), 1, 0, 3, 0, 'a', 'b', 'c'), "mangled"},
 		{"a large size", append([]byte(magic), 1, 0, 0xff, 0xff), "mangled"},
-		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "no server"},
+		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "not a server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newNode(t, 1, func(x *Transport) {
@@ -99,7 +99,7 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 		{"for another", (&greeting{kind: Raft, from: right, to: 3}).append(nil), "mangled"},
 		{"refused", (&greeting{kind: Raft, from: right, to: 1, reason: "because"}).append(nil), "server n2 (2) refuses: because"},
 		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
-		{"no server", []byte("HTTP/1.1 400 Bad Request\r\n"), "no server"},
+		{"no server", []byte("HTTP/1.1 400 Bad Request\r\n"), "not a server"},
 		{"TLS", []byte{0x15, 3, 1, 0, 2, 2, 70, 0, 0, 0, 0, 0}, "it speaks TLS"},
 		{"nothing", nil, "closed the connection"},
 	} {
@@ -201,7 +201,7 @@ func TestSilentCrowdDoesNotKeepServersOut(t *testing.T) {
 			t.Errorf("%q: still open", text)
 		}
 	}
-	hurried.wantLogged(t, "it did not show within")
+	hurried.wantLogged(t, "it did not identify itself within")
 }
 
 // The streams of a kind are bounded, and their seats are given back. A stream that was accepted does

@@ -45,9 +45,9 @@ type material struct {
 func Secure(o SecureOptions) (*Security, error) {
 	switch given := o.Cert != "" || o.Key != "" || o.CA != ""; {
 	case given && (o.Cert == "" || o.Key == "" || o.CA == ""):
-		return nil, errors.New("of --cluster-cert, --cluster-key and --cluster-ca some are missing: give all three, or none")
+		return nil, errors.New("--cluster-cert, --cluster-key and --cluster-ca belong together: give all three, or none")
 	case given && o.AllowsPlaintext:
-		return nil, errors.New("--cluster-plaintext goes without --cluster-cert, --cluster-key and --cluster-ca: give either it or them")
+		return nil, errors.New("--cluster-plaintext excludes --cluster-cert, --cluster-key and --cluster-ca: give either it or them")
 	case given:
 		s := &Security{o: o}
 		return s, s.Reload()
@@ -56,8 +56,8 @@ func Secure(o SecureOptions) (*Security, error) {
 	}
 	for _, at := range []struct{ flag, addr string }{{"--cluster-listen", o.Listen}, {"--cluster-advertise", o.Advertise}} {
 		if at.addr != "" && !isLoopback(at.addr) {
-			return nil, fmt.Errorf("%s is %s, which other machines reach, and anybody who does could take the jobs: give --cluster-cert, --cluster-key and --cluster-ca, "+
-				"or --cluster-plaintext if nobody else can be in that network", at.flag, at.addr)
+			return nil, fmt.Errorf("%s is %s, which other machines can reach, and any of them could take the jobs: give --cluster-cert, --cluster-key and --cluster-ca, "+
+				"or --cluster-plaintext if the network is trusted", at.flag, at.addr)
 		}
 	}
 	return nil, nil
@@ -98,10 +98,10 @@ func (s *Security) read() (*material, error) {
 	m := &material{pool: x509.NewCertPool()}
 	var err error
 	if m.roots, err = certificates(texts[2]); err != nil {
-		return nil, &FlagError{"cluster-ca", fmt.Errorf("%q cannot be used: %w: give the certificate of the authority which has signed those of the servers, in PEM", s.o.CA, err)}
+		return nil, &FlagError{"cluster-ca", fmt.Errorf("%q cannot be used: %w: give the certificate of the authority that has signed the servers' certificates, in PEM", s.o.CA, err)}
 	}
 	if m.chain, err = certificates(texts[0]); err != nil {
-		return nil, &FlagError{"cluster-cert", fmt.Errorf("%q cannot be used: %w: give this server's certificate, and those between it and the authority's, in PEM", s.o.Cert, err)}
+		return nil, &FlagError{"cluster-cert", fmt.Errorf("%q cannot be used: %w: give this server's certificate, and all intermediate certificates, in PEM", s.o.Cert, err)}
 	}
 	if m.pair, err = tls.X509KeyPair(texts[0], texts[1]); err != nil {
 		return nil, &FlagError{"cluster-key", fmt.Errorf("%q cannot be used: %w: give the key in PEM that belongs to --cluster-cert %q", s.o.Key, err, s.o.Cert)}

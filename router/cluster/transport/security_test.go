@@ -110,8 +110,8 @@ func TestSameRefusalIsLoggedOnce(t *testing.T) {
 }
 
 const (
-	distrust    = "the other server does not believe this server's certificate, --cluster-cert"
-	distrustWhy = "the log of the other says why; mostly --cluster-ca of the two is not of one authority, or the clocks differ"
+	distrust    = "the other server does not trust this server's certificate, --cluster-cert"
+	distrustWhy = "the log of the other says why; usually --cluster-ca of the two is not of one authority, or the clocks differ"
 )
 
 // unchecked returns a Security with files that Secure would refuse.
@@ -162,23 +162,23 @@ func TestWrongCertificatesAreExplained(t *testing.T) {
 			[]string{distrust, `which is for n2, signed by "CN=other", and valid from `, distrustWhy}},
 		{"a certificate of another authority", mixed,
 			[]string{`its certificate is signed by "CN=other"`},
-			[]string{"of no use any more: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`}},
+			[]string{"can no longer be used: --cluster-ca: ", `is "CN=jobs", and --cluster-cert `, `is signed by "CN=other": give both of the authority that the other servers have`}},
 		{"all of another authority of the same name", goodOptions(twin, "n2"),
 			[]string{`its certificate is signed by "CN=jobs" with another key, and --cluster-ca of this server is "CN=jobs": give all servers`}, []string{distrust}},
 		{"another name", optionsOf(ca, "n2", certtest.ForNode("n3")),
 			[]string{"its certificate is for n3 and not for n2: give that server one for its name, or correct the address"},
-			[]string{"of no use any more: --cluster-cert: ", "is for n3 and not for n2, as this server is called: give"}},
+			[]string{"can no longer be used: --cluster-cert: ", "is for n3 and not for n2, as this server is called: give"}},
 		{"a pattern", optionsOf(ca, "n2", certtest.ForNode("*.example.org")),
 			[]string{"is for *.example.org and not for n2: give"}, []string{"--cluster-cert: ", "is for *.example.org and not for n2"}},
 		{"expired", optionsOf(ca, "n2", expiredCert("n2")),
 			[]string{"its certificate was valid until ", " UTC, and here it is ", ": give that server a new one, or set the clocks"},
-			[]string{"of no use any more: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"}},
+			[]string{"can no longer be used: --cluster-cert: ", "was valid until ", ": have the authority sign a new one, or set the clock"}},
 		{"not valid yet", optionsOf(ca, "n2", tooEarly("n2")),
 			[]string{"its certificate is valid from ", " UTC on, and here it is ", ": set the clocks, or give that server one that is valid now"},
-			[]string{"of no use any more: --cluster-cert: ", "is valid from ", ": set the clock, or have the authority sign one that is valid now"}},
+			[]string{"can no longer be used: --cluster-cert: ", "is valid from ", ": set the clock, or have the authority sign one that is valid now"}},
 		{"for servers only", optionsOf(ca, "n2", forServers("n2")),
-			[]string{"its certificate is not for clients, as a server is that connects to another: give that server one for servers and clients"},
-			[]string{"of no use any more: --cluster-cert: ", "is not for clients", ": have the authority sign one for servers and clients"}},
+			[]string{"its certificate is not for clients, as it must be to connect to another server: give that server one for servers and clients"},
+			[]string{"can no longer be used: --cluster-cert: ", "is not for clients", ": have the authority sign one for servers and clients"}},
 	} {
 		n2 := unchecked(t, tt.o)
 		err := n1.verify(n2.current.Load().chain, "n2", x509.ExtKeyUsageClientAuth)
@@ -212,7 +212,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 	}{
 		{"another authority", unchecked(t, goodOptions(other, "n2")), distrust, "of one authority", "of one authority", distrustWhy},
 		{"--cluster-ca of another authority", unchecked(t, believes), distrustWhy, `"CN=other"`, distrust, "signed by "},
-		{"another name", unchecked(t, optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2", "of no use any more"},
+		{"another name", unchecked(t, optionsOf(ca, "n2", certtest.ForNode("n3"))), "is for n3 and not for n2", "is for n3 and not for n2", "is for n3 and not for n2", "can no longer be used"},
 		{"no TLS", nil, noTLS, "it speaks TLS, and you do not: give --cluster-cert", noTLS, "it speaks TLS, this server does not: give --cluster-cert"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -335,7 +335,7 @@ func TestDatesOfTheSigner(t *testing.T) {
 		own, others string
 	}{
 		{m.roots[0], "cluster-ca", `the certificate of "CN=jobs", was valid until `, `--cluster-ca of this server, the certificate of "CN=jobs", was valid until `},
-		{between, "cluster-cert", `or rather that of "CN=between" behind it, was valid until `, `its certificate, or rather that of "CN=between" behind it, was valid until `},
+		{between, "cluster-cert", `or rather the certificate of "CN=between" in its chain, was valid until `, `its certificate, or rather the certificate of "CN=between" in its chain, was valid until `},
 	} {
 		d := &certError{reason: expired, shown: m.chain[0], dated: tt.dated, roots: m.roots, now: time.Unix(1_800_000_003, 0)}
 		if got := d.dates(); !strings.HasSuffix(got, " UTC, and here it is 2027-01-15 08:00:03 UTC") { // with seconds

@@ -192,7 +192,7 @@ func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 		}
 	}
 	if guests == guestsMax {
-		return nil, fmt.Errorf("%d servers that do not belong to the cluster are here already", guestsMax)
+		return nil, fmt.Errorf("%d servers that do not belong to the cluster are connected already", guestsMax)
 	}
 	return t.addPeer(Member{Node: from.Node, Name: from.Name, Addr: addr}, true), nil
 }

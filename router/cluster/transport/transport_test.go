@@ -322,7 +322,7 @@ func TestServerThatAnswersMessagesIsCutOff(t *testing.T) {
 	if _, err := c.Write(append(answer.append(nil), '!')); err != nil {
 		t.Fatal(err)
 	}
-	a.wantLogged(t, "where nothing is to be sent")
+	a.wantLogged(t, "data in the wrong direction")
 }
 
 // A socket that is connected to itself is closed, and its port is free again.

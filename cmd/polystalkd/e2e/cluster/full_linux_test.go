@@ -92,7 +92,7 @@ func TestFullFollowerIsNamed(t *testing.T) {
 	if table := operate(t, "cluster", "status", "--dir", small.dir).Stdout; !strings.Contains(table, "(full)") {
 		t.Errorf("status at %s:\n%s", small.name, table)
 	}
-	if line := first.WaitLog("the disk of another server is full: it does not keep what the others do before there is space"); line["node"] != small.name {
+	if line := first.WaitLog("the disk of another server is full: it stores no changes until there is space"); line["node"] != small.name {
 		t.Errorf("the leader logs %v", line)
 	}
 	get := func(path string) string {
@@ -122,7 +122,7 @@ func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
 	startAll(t, all)
 	all[2].Crash()
 	ids := all[0].fill()
-	line := all[0].WaitLog("the disks of too many other servers are full: changes for which there is no space are refused; deleting goes on")
+	line := all[0].WaitLog("the disks of too many other servers are full: changes that need space are refused; deleting still works")
 	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
 		t.Errorf("full and away are said to be %s", got)
 	}
@@ -148,7 +148,7 @@ func TestServerFullOfItsOwnJournalJoinsAgain(t *testing.T) {
 	for range 3 {
 		all[0].work(800, largeJob, true) // 48 MB
 	}
-	line := small.WaitLog("the disk has no room for the journal that this server needs beside its own: it keeps nothing of what the others do; trying again")
+	line := small.WaitLog("the disk has no space for the journal that this server must fetch: it stores no changes; trying again")
 	remedy := fmt.Sprint(line["remedy"])
 	if !strings.Contains(remedy, "polystalk cluster remove jobs2 at another server") || !strings.Contains(remedy, "--cluster-join "+all[0].cluster) && !strings.Contains(remedy, "--cluster-join "+all[2].cluster) {
 		t.Fatalf("the remedy is %q", remedy)

@@ -102,7 +102,7 @@ func TestJoinIsRefused(t *testing.T) {
 		at, says string
 	}{
 		{newNode(t, "jobs1"), first.cluster, "polystalk cluster remove jobs1"},
-		{own, own.cluster, "flag --cluster-join: every address that it gives is this server's own"},
+		{own, own.cluster, "flag --cluster-join: every given address is this server's own"},
 	} {
 		tt.node.launch("--cluster-join", tt.at)
 		tt.node.EndsWith(5)
@@ -148,7 +148,7 @@ func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	})
 	for range 2 {
 		second.launch()
-		second.WaitLog("this server lacks more than the others have as entries, and fetches the journal")
+		second.WaitLog("this server lacks entries that the others no longer have, and fetches the journal")
 		eventually(t, "something is sent", func() bool { return second.has("incoming.*") > 1 })
 		second.Crash()
 	}

@@ -22,7 +22,7 @@ func TestClusterOfOne(t *testing.T) {
 	before.EndsWith(0)
 
 	n.found()
-	n.wantLogged("flag --cluster-new: it has done its work: take it out now")
+	n.wantLogged("flag --cluster-new: it has done its work: remove it now")
 	for _, body := range []string{"one", "two"} {
 		if !n.put(body) {
 			t.Fatal("a job was not taken")

@@ -28,10 +28,10 @@ const (
 )
 
 // TestConsensus runs whole clusters from one seed. Messages are lost, duplicated and delayed, links
-// fail in one direction or both, nodes stop and forget what they had not synced, stand still, and
-// have clocks of different rates; members come and go, and leaders hand over. At no time two nodes
-// hold a lease, lead in one term, or disagree about a committed entry; acknowledged operations
-// stay; and once the faults end all nodes agree.
+// fail in one direction or both, nodes stop and lose unsynced data, pause, and have clocks of
+// different rates. Members join and leave, and leaders hand over. At no time may two nodes hold a
+// lease, lead in one term, or disagree about a committed entry. Acknowledged operations stay, and
+// after the faults all nodes agree.
 func TestConsensus(t *testing.T) {
 	var sum tally
 	runSeeds(t, 150, func(seed uint64) error {
@@ -91,17 +91,17 @@ type fault int
 
 const (
 	honest           fault = iota
-	entriesNotSynced       // entries are told before they are synced
-	voteNotSynced          // votes are told before they are synced
+	entriesNotSynced       // entries are acknowledged before they are synced
+	voteNotSynced          // votes are sent before they are synced
 	noSilence              // a node votes right after its start
 	replyEarly             // a commit is acknowledged once it is on the leader's disk
-	ownTwice               // a leader is given its own entries
-	commitBeyond           // a log says that more is committed than there was
+	ownTwice               // a leader applies its own entries again
+	commitBeyond           // a log reports a commit index that is too high
 	longLease              // a lease lasts for twice the timeout
 	membersLate            // raft uses members that are not on the disk
 )
 
-// A simEvent happens at a time. Events of a node that has stopped since do nothing.
+// A simEvent happens at a time. Events of a node that has stopped meanwhile do nothing.
 type simEvent struct {
 	at  time.Duration
 	seq int
@@ -134,19 +134,19 @@ type world struct {
 	calm  bool // no more faults
 	still bool // no more clients
 	nodes []*simNode
-	cut   map[[2]uint64]bool // links that carry nothing, by direction
+	cut   map[[2]uint64]bool // links that drop all messages, by direction
 	loss  int                // one message in this many is lost
 	late  int                // one message in this many is late
-	pause int                // within it something else goes wrong
-	pace  int                // within it clients want something else
-	idle  time.Duration      // until then they want nothing
+	pause int                // the longest time between two faults
+	pace  int                // the longest time between two operations of clients
+	idle  time.Duration      // until then clients do nothing
 
 	leaders map[uint64]uint64 // by term
 	ballots map[ballot]uint64 // votes of each node
-	broken  error             // a promise that was
-	history []Entry           // what is committed, behind entry zero
+	broken  error             // the guarantee that was broken
+	history []Entry           // committed entries, after entry zero
 	ops     []uint64          // the operations in it
-	ends    []int             // by index less one: how many those are
+	ends    []int             // by index less one: the number of operations up to it
 	op      uint64            // the number of the last operation
 	told    []uint64          // operations that were acknowledged
 	tally
@@ -215,7 +215,7 @@ func (w *world) run() error {
 	}
 	w.still = true
 	var err error
-	for range 10 { // it takes some elections, hand-overs and journals
+	for range 10 { // it takes some elections, hand-overs and fetches
 		if err := w.until(w.now + 4*timeoutTime); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (w *world) node(id uint64) *simNode {
 	return w.nodes[id-1]
 }
 
-// commit records what a node says is committed, and compares it with what others said.
+// commit records the entries that a node reports as committed, and checks earlier reports.
 func (w *world) commit(id uint64, list []Entry) error {
 	for _, e := range list {
 		switch n := uint64(len(w.history)); {
@@ -279,7 +279,7 @@ func same(a, b *Entry) bool {
 	return a.Term == b.Term && a.Kind == b.Kind && slices.Equal(a.Data, b.Data)
 }
 
-// check checks what holds after every event.
+// check checks the rules that hold after every event.
 func (w *world) check() error {
 	if w.broken != nil {
 		return w.broken

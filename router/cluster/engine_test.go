@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestALogThatLacksWhatWasAcknowledgedIsNamed without the text of the raft library.
+// TestALogThatLacksWhatWasAcknowledgedIsNamed: the error does not show raft's text.
 func TestALogThatLacksWhatWasAcknowledgedIsNamed(t *testing.T) {
 	raises := func(format string, v ...any) (err error) {
 		defer new(engine).recovered(&err)

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/record"
 )
 
-// TestHoldingKeepsBack what is committed, while a change that was appended before is not applied:
-// unless that was replaced since, or removes the node that leads.
+// TestHoldingKeepsBack: the commit index is held while an appended change is not applied, unless the
+// change was replaced or removes the leader.
 func TestHoldingKeepsBack(t *testing.T) {
 	removal := func(id uint64) []byte {
 		data, err := proto.Marshal((&Change{Kind: Remove, Member: Member{ID: id, Name: "n", Addr: "x"}}).conf())
@@ -22,7 +22,7 @@ func TestHoldingKeepsBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lists   [][]Entry
 		applied uint64
-		want    uint64 // what is told to be committed, of 9
+		want    uint64 // the commit index in the message; 9 is the real one
 	}{
 		"nothing":         {nil, 3, 9},
 		"no change":       {[][]Entry{{{Index: 4}, {Index: 9}}}, 3, 9},

@@ -8,21 +8,21 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A memLog is a Log in memory that works like a journal: entries are appended, and an entry
-// replaces all earlier entries from its index on. A stop forgets some entries that were not synced.
+// A memLog is a Log in memory that works like a journal: entries are appended, and an entry replaces
+// all earlier entries from its index on. A stop loses some unsynced entries.
 type memLog struct {
-	batches []batch // as they stand on the disk
+	batches []batch // as on the disk
 	synced  int     // batches that are durable
 
-	first     uint64 // the entry that only serves for its term
+	first     uint64 // the entry that is used only for its term
 	firstTerm uint64
-	entries   []Entry // what batches make of it, behind first
-	committed uint64  // as it was opened
+	entries   []Entry // the log that the batches make, after first
+	committed uint64  // when it was opened
 	lazy      bool    // Sync does nothing
 	broken    bool    // Sync fails
 }
 
-// A batch is an entry as it was appended, with what was committed then.
+// A batch is an appended entry, with the commit index at that time.
 type batch struct {
 	Entry
 	commit uint64
@@ -78,7 +78,7 @@ func (l *memLog) Append(list []Entry, commit uint64) error {
 	return nil
 }
 
-// take has an entry stand for all from its index on.
+// take replaces all entries from an entry's index on by the entry.
 func (l *memLog) take(e Entry) {
 	if e.Index <= l.first || e.Index > l.Last()+1 {
 		panic(fmt.Sprintf("entry %d does not follow %d…%d", e.Index, l.first, l.Last()))
@@ -98,7 +98,7 @@ func (l *memLog) Sync() error {
 
 func (l *memLog) GiveUp(b *record.Floor) { l.compact(b.Index) }
 
-// compact forgets all before an index, but for its term.
+// compact drops all entries before an index, except the term of the last one.
 func (l *memLog) compact(first uint64) {
 	if first <= max(l.first, 1) || first > l.Last() {
 		return
@@ -108,7 +108,7 @@ func (l *memLog) compact(first uint64) {
 	l.first = first
 }
 
-// stop is a power cut: some of what was not synced is lost. What is left is opened again.
+// stop is a power cut: some unsynced entries are lost. The rest is opened again.
 func (l *memLog) stop(rng *rand.Rand) *memLog {
 	n := l.synced + rng.IntN(len(l.batches)-l.synced+1)
 	m := &memLog{batches: l.batches[:n:n], synced: n}
@@ -116,12 +116,11 @@ func (l *memLog) stop(rng *rand.Rand) *memLog {
 		m.take(b.Entry)
 		m.committed = max(m.committed, b.commit)
 	}
-	m.compact(min(l.first, m.committed)) // segments are given up once, and not brought back
+	m.compact(min(l.first, m.committed)) // dropped segments do not return
 	return m
 }
 
-// copyOf is another node's log up to what that one has synced: what a stream of its journal
-// brings.
+// copyOf returns the synced part of another node's log, as a fetch of its journal does.
 func (l *memLog) copyOf() *memLog {
 	m := &memLog{batches: l.batches[:l.synced:l.synced], synced: l.synced}
 	for _, b := range m.batches {

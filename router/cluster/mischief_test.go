@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// client makes the leader do something now and then.
+// client makes the leader execute operations at random times.
 func (w *world) client() error {
 	if w.still {
 		return nil
@@ -31,7 +31,7 @@ func (w *world) client() error {
 	return nil
 }
 
-// mischief makes something go wrong, or an operator change something, now and then.
+// mischief injects faults and operators' changes at random times.
 func (w *world) mischief() error {
 	if w.calm {
 		return nil
@@ -93,7 +93,7 @@ func (w *world) isolate(s *simNode) {
 	}
 }
 
-// leader is one that takes itself for it.
+// leader returns a node that believes that it leads.
 func (w *world) leader() *simNode {
 	for _, s := range w.nodes {
 		if s.hand != nil && !s.away && s.hand.Leads() != 0 {
@@ -116,7 +116,7 @@ func (w *world) transfer(to *simNode) error {
 	}))
 }
 
-// changeMembers has a member come, vote, move or go.
+// changeMembers adds, promotes, moves or removes a member.
 func (w *world) changeMembers(other *simNode) error {
 	s := w.leader()
 	if s == nil {
@@ -150,7 +150,7 @@ func (w *world) changeMembers(other *simNode) error {
 	}))
 }
 
-// again makes a removed node come back under its name with a new ID: an ID is used once.
+// again brings a removed node back under its name with a new ID: an ID is used once.
 func (w *world) again(s *simNode) {
 	if s.next || len(w.nodes) == nodesMax {
 		return
@@ -159,7 +159,7 @@ func (w *world) again(s *simNode) {
 	w.spare(s.name).back = true
 }
 
-// join has a new node begin with the journal of the leader.
+// join starts a new node with the journal of the leader.
 func (s *simNode) join(leader *simNode) error {
 	s.gone = false
 	s.log = leader.log.copyOf()
@@ -171,7 +171,7 @@ func (s *simNode) join(leader *simNode) error {
 	return s.start()
 }
 
-// sabotage has a node that starts do wrong.
+// sabotage plants a fault in a node that starts.
 func (s *simNode) sabotage() {
 	m := s.hand.engine.machine
 	switch s.w.fault {
@@ -187,7 +187,7 @@ func (s *simNode) sabotage() {
 	}
 }
 
-// spoil has a node that has stopped find less, or more, than it had.
+// spoil changes the disk of a stopped node: it finds less, or more, than it had.
 func (s *simNode) spoil() error {
 	if s.w.fault == commitBeyond {
 		s.log.committed = s.log.Last()
@@ -203,7 +203,7 @@ func (s *simNode) spoil() error {
 	return st.SaveMembers(s.was)
 }
 
-// TestFaultyNodesAreSeen: what a node must not do breaks a rule before many seeds.
+// TestFaultyNodesAreSeen: each planted fault breaks a rule within a few seeds.
 func TestFaultyNodesAreSeen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -230,8 +230,8 @@ func TestFaultyNodesAreSeen(t *testing.T) {
 	}
 }
 
-// TestLeaseEndsWhenAVoterIsToldToCampaign: the others may vote for that node at any time from then on.
-// A transfer to a voter that lacks a part of the log takes no lease away.
+// TestLeaseEndsWhenAVoterIsToldToCampaign: from then on the others may elect that node. A transfer
+// to a voter that lacks a part of the log does not end the lease.
 func TestLeaseEndsWhenAVoterIsToldToCampaign(t *testing.T) {
 	w := newWorld(t, 1, honest)
 	w.calm = true

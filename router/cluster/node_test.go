@@ -19,7 +19,7 @@ type lockedLog struct {
 	mu sync.Mutex
 	memLog
 	hang chan struct{} // Sync waits until it is closed, if there is one
-	full chan struct{} // likewise Append
+	full chan struct{} // Append waits until it is closed, if there is one
 }
 
 func (l *lockedLog) First() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.First() }
@@ -123,7 +123,7 @@ func (s *testNode) Apply(rec *record.Record) error {
 	return nil
 }
 
-// do does an operation as the leader.
+// do executes an operation as the leader.
 func (s *testNode) do(op uint64) error {
 	s.mu.Lock()
 	s.n++
@@ -146,7 +146,7 @@ func (s *testNode) acknowledge(n uint64) error {
 	return nil
 }
 
-// recover has a node begin with what is certain in a log: its own, or another's that it fetches.
+// recover starts a node with the committed part of a log: its own, or a fetched one.
 func (s *testNode) recover(from *testNode) {
 	from.log.mu.Lock()
 	log := from.log.copyOf()
@@ -205,7 +205,7 @@ func newNet(t *testing.T, voters int) (*net, []*testNode) {
 	return w, all
 }
 
-// eventually waits, without a limit but the test's own.
+// eventually waits. Its only limit is the test's timeout.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	for t.Context().Err() == nil {
@@ -216,7 +216,7 @@ func eventually(t *testing.T, is func() bool) {
 	}
 }
 
-// leader waits for one of them to lead.
+// leader waits until one of the nodes leads.
 func leader(t *testing.T, all []*testNode) (l *testNode) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -244,7 +244,7 @@ func (s *testNode) has(ops []uint64) bool {
 }
 
 // Three nodes with their goroutines: the leader's operations reach all nodes; after a hand-over its
-// replica is useless; after the loss of a leader another goes on with all acknowledged operations.
+// replica is useless; after the loss of a leader another has all acknowledged operations.
 func TestNodesAgree(t *testing.T) {
 	w, all := newNet(t, 3)
 	l := leader(t, all)
@@ -333,7 +333,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	<-l.failed
 	l.node.Stop()
 	l.recover(l)
-	l.start(w) // of two, both are needed for anything to be committed
+	l.start(w) // of two voters, both must commit
 	<-s.leads
 	eventually(t, func() bool { return s.node.Change(t.Context(), Change{Remove, Member{ID: 1}}) == nil })
 	v, _ = s.node.View()
@@ -351,7 +351,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	}
 }
 
-// A leader with a hanging disk still sends heartbeats, so that no other takes over: it hands over
+// A leader with a hanging disk still sends heartbeats, so no other node takes over. It hands over
 // itself, and ends.
 func TestHangingDiskHandsOver(t *testing.T) {
 	if testing.Short() {
@@ -376,8 +376,7 @@ func TestHangingDiskHandsOver(t *testing.T) {
 	eventually(t, func() bool { return next.has([]uint64{1}) || next.has(nil) })
 }
 
-// TestTimeOfAStandstillIsNotTheDisks: while the whole process stands still, a sync that is under way
-// cannot come to its end.
+// TestTimeOfAStandstillIsNotTheDisks: while the whole process is stopped, a sync cannot end.
 func TestTimeOfAStandstillIsNotTheDisks(t *testing.T) {
 	const tick = 100 * time.Millisecond
 	var w diskWatch

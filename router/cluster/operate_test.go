@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A proposed change may be committed yet, so its error is uncertain; the error of a node that has
+// A proposed change may still be committed, so its error is uncertain. The error of a node that has
 // ended before is not.
 func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	_, all := newNet(t, 1)
@@ -14,7 +14,7 @@ func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang) // the node is stopped after that
 	l.log.mu.Lock()
-	l.log.hang = hang // so that nothing is committed
+	l.log.hang = hang // so no entry is committed
 	before := l.log.memLog.Last()
 	l.log.mu.Unlock()
 	add := Change{Add, Member{ID: 7, Name: "n7", Addr: "y"}}
@@ -30,8 +30,8 @@ func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	}
 }
 
-// TestTransferToAFullNodeMovesNoLead: a voter that cannot append what it lacks does not take over,
-// and neither does a third one. The leader goes on with its lease.
+// TestTransferToAFullNodeMovesNoLead: a voter that cannot append missing entries does not take over,
+// and neither does a third one. The leader keeps its lease.
 func TestTransferToAFullNodeMovesNoLead(t *testing.T) {
 	_, all := newNet(t, 3)
 	l := leader(t, all)

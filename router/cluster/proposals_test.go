@@ -2,7 +2,7 @@ package cluster
 
 import "testing"
 
-// TestCommitsAreTimed: each entry once, when it is committed, also where it was put back before.
+// TestCommitsAreTimed: each entry counts once, when it is committed, also after giveBack.
 func TestCommitsAreTimed(t *testing.T) {
 	p := NewProposals()
 	told := uint64(0)
@@ -35,8 +35,8 @@ func TestCommitsAreTimed(t *testing.T) {
 	}
 }
 
-// TestRoomForProposals: two small ones are under way at most, and of full ones as many as bytes
-// are allowed, before, between and behind the small ones.
+// TestRoomForProposals: at most two small entries are outstanding. Only their bytes limit full ones,
+// before, between and after the small ones.
 func TestRoomForProposals(t *testing.T) {
 	p := NewProposals()
 	p.byHand = true

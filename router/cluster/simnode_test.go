@@ -11,7 +11,7 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A simNode is a node with what outlives it: its log and the disk of its State.
+// A simNode is a node with the parts that survive a stop: its log and the disk of its State.
 type simNode struct {
 	w     *world
 	id    uint64
@@ -21,23 +21,23 @@ type simNode struct {
 	rate  float64 // of its clock
 	life  int
 	hand  *Stepper // nil: it is down
-	away  bool     // it stands still
-	gone  bool     // it was removed, or has never begun
-	next  bool     // it wants to come back, as another
-	back  bool     // it is such another
+	away  bool     // it is paused
+	gone  bool     // it was removed, or has never started
+	next  bool     // it will come back under another ID
+	back  bool     // it has come back under another ID
 	term  uint64
 	rep   *simReplica
 	props *Proposals
-	was   *Members // as this life has begun
+	was   *Members // at the start of this life
 	fetch *Fetch
-	held  bool // it held a lease when that was last looked at
+	held  bool // it held a lease at the last check
 
-	slow     time.Duration // until then all that it sends is late
-	missed   uint64        // it hears nothing of this one
+	slow     time.Duration // until then all its messages are late
+	missed   uint64        // it loses all messages of this node
 	missing  time.Duration // until then
 	doomed   bool          // it stops in its next write
-	voted    uint64        // it has just told this one of its vote; zero: nobody
-	promised uint64        // the highest term in which it has told of something synced
+	voted    uint64        // the node to which it has just sent its vote; zero: none
+	promised uint64        // the highest term in which it has reported synced data
 }
 
 // create makes the node's State.
@@ -49,7 +49,7 @@ func (s *simNode) create(m *Members) {
 	st.Close()
 }
 
-// clock is the node's own. It never goes back, and counts while the node is down.
+// clock returns the node's own time. It never goes back, and runs while the node is down.
 func (s *simNode) clock() time.Duration { return time.Duration(float64(s.w.now) * s.rate) }
 
 // alive runs f unless the node has stopped since.
@@ -59,7 +59,7 @@ func (s *simNode) alive(f func() error) func() error {
 		if s.life != life || s.hand == nil {
 			return nil
 		}
-		if s.away { // it happens once it goes on
+		if s.away { // f runs when the pause ends
 			s.w.in(time.Duration(1+s.w.rng.IntN(30)), s.alive(f))
 			return nil
 		}
@@ -78,7 +78,7 @@ func (s *simNode) start() error {
 	}
 	s.life++
 	s.term, s.fetch, s.away = 0, nil, false
-	// Somebody has known of what it finds committed, though perhaps nobody has applied it.
+	// The entries that it finds committed are so, although perhaps no node has applied them.
 	if err := s.w.commit(s.id, s.log.entries[:s.log.committed-s.log.first]); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *simNode) tick() error {
 	return s.busy()
 }
 
-// busy has the node's disk and replica go on some time soon.
+// busy schedules work of the node's disk and replica.
 func (s *simNode) busy() error {
 	if s.hand == nil {
 		return nil
@@ -172,8 +172,7 @@ func (s *simNode) apply() error {
 	return err
 }
 
-// after takes in what has become of a step: a node that was deposed begins anew, one that was
-// removed ends. Anything else is wrong.
+// after handles the result of a step: a deposed node restarts, a removed one ends. Else it is wrong.
 func (s *simNode) after(err error) error {
 	var f *commit.Failure
 	switch {
@@ -191,7 +190,7 @@ func (s *simNode) after(err error) error {
 	return fmt.Errorf("node %d: %w", s.id, err)
 }
 
-// stop ends a life, by a power cut. It begins anew some time, if it is to.
+// stop ends a life by a power cut, and may schedule a restart.
 func (s *simNode) stop(again bool) error {
 	if n := len(s.hand.appends); n > 0 && s.w.rng.IntN(2) == 0 { // in the middle of a write
 		s.log.broken = true
@@ -210,7 +209,7 @@ func (s *simNode) stop(again bool) error {
 	s.disk.Cut()
 	s.w.tell("node %d stops; its log is %d…%d", s.id, s.log.first, s.log.Last())
 	if again {
-		// Some come back before anybody has missed them.
+		// Some come back before another node has noticed.
 		down := time.Duration(1 + s.w.rng.IntN(4*int(timeoutTime)))
 		if s.w.rng.IntN(2) == 0 {
 			down /= 20
@@ -220,7 +219,7 @@ func (s *simNode) stop(again bool) error {
 	return s.spoil()
 }
 
-// send puts a message on its way.
+// send schedules the delivery of a message.
 func (s *simNode) send(m Message) {
 	w := s.w
 	if err := w.heed(s, m); err != nil && w.broken == nil {
@@ -252,12 +251,12 @@ func (s *simNode) send(m Message) {
 	}
 }
 
-// misses reports whether it hears nothing of a node at this moment.
+// misses reports whether it loses the messages of a node now.
 func (s *simNode) misses(id uint64) bool {
 	return s.missed == id && s.w.now < s.missing && !s.w.calm
 }
 
-// receive takes a message, unless the node is down: it is not for one life alone.
+// receive handles a message, unless the node is down. It may have been sent to an earlier life.
 func (s *simNode) receive(b []byte) error {
 	return s.alive(func() error {
 		m, err := Decode(b)
@@ -272,7 +271,7 @@ func (s *simNode) receive(b []byte) error {
 	})()
 }
 
-// take fetches the journal of another node, and begins anew with it, if it is no step back.
+// take fetches the journal of another node, and restarts with it unless it is older.
 func (s *simNode) take() error {
 	f := s.fetch
 	if f == nil {

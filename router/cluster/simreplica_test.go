@@ -7,25 +7,25 @@ import (
 	"polystalk/shard/record"
 )
 
-// A simReplica's state is the operations that it has applied, in order. As the leader it does
-// operations before they are in the history.
+// The state of a simReplica is the operations that it has applied, in order. As the leader it
+// executes operations before they are committed.
 type simReplica struct {
 	s       *simNode
 	ops     []uint64
-	checked int // operations that were compared
+	checked int // operations compared so far
 	leads   bool
 	commit  uint64
 	commits []simCommit // not acknowledged
 	floors  []simFloor
 }
 
-// A simCommit is what a client waits for.
+// A simCommit is a commit that a client waits for.
 type simCommit struct {
 	commit uint64
 	ops    []uint64
 }
 
-// A simFloor is what the leader gives up once a commit is acknowledged.
+// A simFloor is a floor that the leader uses once a commit is acknowledged.
 type simFloor struct{ commit, index uint64 }
 
 func (r *simReplica) Settle() {}
@@ -46,8 +46,8 @@ func (r *simReplica) Apply(rec *record.Record) error {
 	return nil
 }
 
-// check compares what was met with what is committed up to an index: it is that, and of a
-// leader more, which is not committed yet.
+// check compares the state with the committed operations up to an index. A leader may have more:
+// operations that are not committed yet.
 func (r *simReplica) check(index uint64) error {
 	want := r.s.w.ops[:r.s.w.upTo(index)]
 	if len(r.ops) < len(want) || !r.leads && len(r.ops) > len(want) {
@@ -102,7 +102,7 @@ func (r *simReplica) giveUp(index uint64) error {
 	return p.End(r.commit)
 }
 
-// acknowledge hears of a commit that clients are told of.
+// acknowledge handles an acknowledged commit.
 func (s *simNode) acknowledge(n uint64) error {
 	r := s.rep
 	for len(r.commits) > 0 && r.commits[0].commit <= n {
@@ -122,7 +122,7 @@ func (w *world) reply(ops []uint64) {
 	w.acked += len(ops)
 }
 
-// upTo is how many operations are in the history up to an index.
+// upTo returns the number of operations in the history up to an index.
 func (w *world) upTo(index uint64) int {
 	if index == 0 {
 		return 0
@@ -130,7 +130,7 @@ func (w *world) upTo(index uint64) int {
 	return w.ends[index-1]
 }
 
-// opsOf are the operations in an entry: each is a record that deletes the job of its number.
+// opsOf returns the operations in an entry: each is a record that deletes the job with its number.
 func opsOf(data []byte) (ops []uint64) {
 	var r record.Record
 	for len(data) > 0 {

@@ -14,13 +14,13 @@ import (
 // A ballot is the vote that a node has in a term.
 type ballot struct{ node, term uint64 }
 
-// heed takes in what a node promises by a message that it sends: it votes for one in a term, in
-// all of its lives, and takes back no term in which it has voted or acknowledged entries.
+// heed checks the promises in a message that a node sends: in all its lives it votes for one node in
+// a term, and never goes back to a term before its last vote or acknowledgement.
 func (w *world) heed(s *simNode, m Message) error {
 	term := m.pb.GetTerm()
 	candidate := uint64(0)
 	switch m.pb.GetType() {
-	case raftpb.MsgPreVote: // this and its answer are of a term that has not begun
+	case raftpb.MsgPreVote: // this and its answer are for a term that has not begun
 		if w.rng.IntN(2) == 0 {
 			w.in(0, func() error { return w.ambush(s) })
 		}
@@ -28,7 +28,7 @@ func (w *world) heed(s *simNode, m Message) error {
 	case raftpb.MsgPreVoteResp:
 		return nil
 	case raftpb.MsgVote:
-		candidate = s.id // a vote of its own counts once it is synced, and that is not seen here
+		candidate = s.id // its own vote counts once it is synced, which is not visible here
 	case raftpb.MsgVoteResp:
 		if !m.pb.GetReject() {
 			candidate = m.To()
@@ -51,8 +51,8 @@ func (w *world) heed(s *simNode, m Message) error {
 	return nil
 }
 
-// forget restarts a node that has just voted, before it syncs anything else; perhaps it hears
-// nothing of its candidate.
+// forget restarts a node that has just voted, before it syncs anything else; perhaps it loses its
+// candidate's messages.
 func (w *world) forget(s *simNode) error {
 	if w.rng.IntN(2) == 0 {
 		w.cut[[2]uint64{s.voted, s.id}] = true
@@ -61,7 +61,7 @@ func (w *world) forget(s *simNode) error {
 	return s.stop(false)
 }
 
-// A lazyState is the file of a State that syncs the members, and no votes.
+// A lazyState is the file of a State that syncs the members, but no votes.
 type lazyState struct {
 	wal.File
 	state  *State
@@ -76,7 +76,7 @@ func (f *lazyState) Sync() error {
 	return f.File.Sync()
 }
 
-// miss has a node hear nothing of the leader. Often nobody wants anything meanwhile, so that it
+// miss makes a node lose the leader's messages. Often clients do nothing meanwhile, so that it
 // misses no entries.
 func (w *world) miss() {
 	l := w.leader()
@@ -96,8 +96,8 @@ func (w *world) miss() {
 	}
 }
 
-// ambush has the leader be cut off, now that another wants to lead, and perhaps the others start
-// anew: these have forgotten that they were to be patient with the leader.
+// ambush cuts the leader off while another node campaigns, and perhaps restarts the others: they
+// have lost the time for which they must not vote.
 func (w *world) ambush(b *simNode) error {
 	l := w.leader()
 	if w.calm || l == nil || l == b || !l.hand.Leased() {
@@ -119,7 +119,7 @@ func (w *world) ambush(b *simNode) error {
 	return nil
 }
 
-// voters are those that vote and are up, without the leader.
+// voters returns the voters that are up, without the leader.
 func (w *world) voters(leader *simNode) (all []*simNode) {
 	for _, one := range leader.hand.Machine().Members().List {
 		if s := w.node(one.ID); one.Voter && s != leader && s.hand != nil && !s.away {
@@ -129,8 +129,8 @@ func (w *world) voters(leader *simNode) (all []*simNode) {
 	return all
 }
 
-// contest has two nodes ask for votes at once that hear neither each other nor the leader, once
-// they have waited for that one for as long as they must. What one of them sends is late.
+// contest makes two nodes campaign at once, after their election timeout. They hear neither each
+// other nor the leader, and the messages of one are late.
 func (w *world) contest(b *simNode) {
 	a, l := w.nodes[w.rng.IntN(len(w.nodes))], w.leader()
 	if a == b || a == l || b == l || l == nil {
@@ -156,8 +156,8 @@ func (w *world) contest(b *simNode) {
 	})
 }
 
-// TestLastOtherVoterGoes: of two that vote the one that follows is removed, and the power of the
-// one that leads is cut in the moment in which the other ends. It leads again, alone.
+// TestLastOtherVoterGoes: of two voters the follower is removed, and the leader loses power at the
+// moment in which the follower ends. The leader leads again, alone.
 func TestLastOtherVoterGoes(t *testing.T) {
 	for seed := range uint64(60) {
 		if err := removeAll(newWorld(t, seed+1, honest)); err != nil {

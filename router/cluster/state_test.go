@@ -15,8 +15,8 @@ var twoMembers = &Members{Index: 7, List: []Member{
 	{ID: 9, Name: "b", Addr: "127.0.0.1:2", Standby: true},
 }}
 
-// TestStateOutlivesAnyStop: whatever was saved is there after the power is cut at any operation
-// of the disk, and whatever else is there was about to be saved.
+// TestStateOutlivesAnyStop: after a power cut at any operation of the disk, the State has the saved
+// values, or values that were being saved.
 func TestStateOutlivesAnyStop(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -52,7 +52,7 @@ func TestStateOutlivesAnyStop(t *testing.T) {
 	}
 }
 
-// TestStateOnAFullDisk: once it is made it needs no more room.
+// TestStateOnAFullDisk: after its creation a State needs no more space.
 func TestStateOnAFullDisk(t *testing.T) {
 	d := fakedisk.New(1)
 	s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, twoMembers)
@@ -92,7 +92,7 @@ func TestDamagedStateIsRefused(t *testing.T) {
 	}
 }
 
-// TestStateTrustsNoSync: what a failed sync has left is not known, so nothing follows it.
+// TestStateTrustsNoSync: after a failed sync the content is unknown, so writes fail.
 func TestStateTrustsNoSync(t *testing.T) {
 	d := fakedisk.New(1)
 	s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, twoMembers)

@@ -8,7 +8,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// A server that has not heard yet that another was added does not know it as a member either.
+// A server that does not know yet that another was added answers that it is not a member.
 func TestOnlyLaterKnowledgeRemoves(t *testing.T) {
 	known := &cluster.Members{Index: 7}
 	for _, tt := range []struct {

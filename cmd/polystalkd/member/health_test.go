@@ -56,8 +56,8 @@ func TestNewLeaderDoesNotWaitForALook(t *testing.T) {
 	}
 }
 
-// The warning comes once a day within three weeks before the end, and once at the end; with another
-// certificate it begins again.
+// The warning comes once a day in the three weeks before the expiry, and once after it. With another
+// certificate it starts over.
 func TestExpiryIsLoggedInTime(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2026, 11, 22, 17, 57, 8, 0, time.UTC)
@@ -155,8 +155,8 @@ func TestLearnersAreReadyWhenTheyHaveCaughtUp(t *testing.T) {
 		ready         bool
 	}{
 		{commit: 100, match: 100},                                               // it has only begun to lead
-		{commit: 200, match: 100},                                               // it had all of the last look
-		{commit: 300, match: 199},                                               // it lacks one
+		{commit: 200, match: 100},                                               // it has the commit index of the last look
+		{commit: 300, match: 199},                                               // it lacks one entry
 		{commit: 400, match: 300},                                               // once
 		{commit: 500, match: 450, ready: true},                                  // twice in a row
 		{commit: 600, match: 500, ready: true},                                  // it was not promoted

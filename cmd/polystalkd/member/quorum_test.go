@@ -14,8 +14,8 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// quorumOf returns the quorum of jobs1, which leads that many voters and jobs9, which does not vote. It
-// is not connected to the servers in away.
+// quorumOf returns the quorum of jobs1, which leads voters voters and jobs9, a learner. It is not
+// connected to the servers in away.
 func quorumOf(voters uint64, away ...uint64) *quorum {
 	q := &quorum{self: 1, within: 2 * time.Second}
 	q.Members = new(cluster.Members)
@@ -29,10 +29,10 @@ func quorumOf(voters uint64, away ...uint64) *quorum {
 	return q
 }
 
-// unknown is the room of a server that never told it: no limit.
+// unknown is the room of a server that never reported it: no limit.
 const unknown = math.MaxInt64
 
-// add adds a member with room for that many bytes on its disk.
+// add adds a member with room free bytes on its disk.
 func (q *quorum) add(id uint64, room int64, votes bool) {
 	q.Members.List = append(q.Members.List, cluster.Member{ID: id, Name: fmt.Sprint("jobs", id), Voter: votes})
 	if id == q.self {
@@ -67,13 +67,13 @@ func TestMajorityIsKept(t *testing.T) {
 		away   []uint64
 		kind   cluster.ChangeKind
 		node   uint64
-		says   []string // nil: it may be made
+		says   []string // nil: the change is allowed
 	}{
 		{3, nil, cluster.Remove, 2, nil},
 		{3, []uint64{3}, cluster.Remove, 2, []string{"without jobs2 ", "without jobs3:", "start jobs3", "polystalk cluster remove jobs3"}},
 		{3, []uint64{3}, cluster.Remove, 3, nil},
 		{3, []uint64{3}, cluster.Remove, 9, nil}, // it does not vote
-		{3, []uint64{3}, cluster.Remove, 1, nil}, // which is refused as such
+		{3, []uint64{3}, cluster.Remove, 1, nil}, // consensus refuses it
 		{3, []uint64{3}, cluster.Remove, 7, nil}, // likewise
 		{2, nil, cluster.Remove, 2, nil},
 		{2, []uint64{2}, cluster.Remove, 2, nil}, // the leader alone is left

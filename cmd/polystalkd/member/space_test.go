@@ -10,7 +10,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// withRooms is quorumOf a leader whose other voters, from number 2 on, have these rooms.
+// withRooms returns the quorum of a leader; its other voters, from number 2 on, have these rooms.
 func withRooms(rooms []int64, away ...uint64) *quorum {
 	q := quorumOf(uint64(len(rooms)+1), away...)
 	for i := range rooms {
@@ -63,7 +63,7 @@ func TestChangesAreTakenOnlyWithAMajorityThatHasRoom(t *testing.T) {
 			for k := range others {
 				kind := i / int(math.Pow(3, float64(k))) % 3
 				state += string("wfd"[kind])
-				rooms = append(rooms, [...]int64{1000, 0, 1000}[kind]) // a dead one had room
+				rooms = append(rooms, [...]int64{1000, 0, 1000}[kind]) // a dead server had space
 				switch kind {
 				case 0:
 					well++
@@ -87,12 +87,12 @@ func TestChangesAreTakenOnlyWithAMajorityThatHasRoom(t *testing.T) {
 	}
 }
 
-// progress is the quorum of a leader that has applied and proposed this much.
+// progress returns the quorum of a leader with an applied index and a number of proposals.
 func progress(applied uint64, proposals int) *quorum {
 	return &quorum{Status: cluster.Status{Applied: applied, Proposals: proposals}}
 }
 
-// Proposals that wait while others are applied are no stall.
+// Waiting proposals are not a stall while others are applied.
 func TestStallIsALackOfProgress(t *testing.T) {
 	var s stall
 	for i, tt := range []struct {
@@ -105,7 +105,7 @@ func TestStallIsALackOfProgress(t *testing.T) {
 		{progress(8, 2), 1},
 		{progress(8, 2), 2},
 		{progress(8, 0), 0},
-		{progress(8, 1), 0}, // it may have come just now
+		{progress(8, 1), 0}, // the proposal may be new
 		{progress(8, 1), 1},
 		{nil, 0},
 	} {
@@ -115,7 +115,7 @@ func TestStallIsALackOfProgress(t *testing.T) {
 	}
 }
 
-// The leader hands over only if a reachable majority without it has room, and the next leader lacks
+// The leader hands over only if a reachable majority without it has space, and the next leader lacks
 // little of the log.
 func TestFullLeaderHandsOverWhereChangesAreTaken(t *testing.T) {
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestFullDisksAreLoggedOnce(t *testing.T) {
 	isFull := func(room int64) (full, nearly bool) { return room < 100, room < 150 }
 	var f fullDisks
 	for i, tt := range []struct {
-		second, third int64 // their room; below zero: not told
+		second, third int64 // their room; negative: not reported
 		changes, full string
 	}{
 		{-1, 500, "[]", "[]"},

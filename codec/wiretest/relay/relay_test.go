@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ample is how long a test waits for what must come, a while for what must not.
+// ample bounds the wait for an event that must come, a while the wait for one that must not.
 const (
 	ample = 30 * time.Second
 	while = 50 * time.Millisecond
@@ -179,7 +179,7 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 	r.Hold(Out)
 	r.Hold(Back)
 	say(t, a, "never")
-	if err := r.Close(); err != nil { // it waits for all that the relay has started
+	if err := r.Close(); err != nil { // it waits for all goroutines of the relay
 		t.Fatal(err)
 	}
 	b.SetReadDeadline(time.Now().Add(ample))

@@ -22,7 +22,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// ample is how long a test waits for what must come.
+// ample bounds the wait for an event that must come.
 const ample = 60 * time.Second
 
 // await waits for a condition.
@@ -35,8 +35,7 @@ func await(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// A node forwards clients, and serves those that come to it: it answers each line with its own number
-// and the line.
+// A node forwards clients, or serves them: it answers each line with its own number and the line.
 type node struct {
 	t         testing.TB
 	number    uint64
@@ -44,7 +43,7 @@ type node struct {
 	receiver  *Receiver
 	forwarder *Forwarder
 	listener  net.Listener // for clients
-	served    chan error   // what Serve has returned
+	served    chan error   // the result of Serve
 
 	mu     sync.Mutex
 	leads  bool
@@ -55,7 +54,7 @@ type node struct {
 
 	ctx   context.Context    // of the receiver
 	end   context.CancelFunc // the same
-	holds atomic.Int64       // connections that neither read nor end until ctx does
+	holds atomic.Int64       // connections that neither read nor end before ctx
 }
 
 // newCluster starts nodes 1 to n, with TLS between them or not.
@@ -201,7 +200,7 @@ func (x *node) answer(c net.Conn) {
 	}
 }
 
-// lead makes a node the leader, and tells all nodes.
+// lead makes a node the leader, and informs all nodes.
 func lead(nodes []*node, leader uint64) {
 	for _, x := range nodes {
 		x.mu.Lock()
@@ -213,7 +212,7 @@ func lead(nodes []*node, leader uint64) {
 	}
 }
 
-// open returns the number of clients that a node forwards, waiting of those that wait for a leader.
+// open returns the number of forwarded clients, waiting the number that wait for a leader.
 func (x *node) open() int {
 	x.forwarder.mu.Lock()
 	defer x.forwarder.mu.Unlock()
@@ -239,7 +238,7 @@ func (x *node) dial() *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// say sends a line, and wants the answer of the leader.
+// say sends a line, and expects the leader's answer.
 func say(t *testing.T, c net.Conn, line string, leader uint64) {
 	t.Helper()
 	if _, err := io.WriteString(c, line+"\n"); err != nil {
@@ -248,7 +247,7 @@ func say(t *testing.T, c net.Conn, line string, leader uint64) {
 	hear(t, c, fmt.Sprintf("%d: %s\n", leader, line))
 }
 
-// hear reads what a client must be told.
+// hear reads the expected answer of a client.
 func hear(t *testing.T, c net.Conn, want string) {
 	t.Helper()
 	b := make([]byte, len(want))
@@ -300,7 +299,7 @@ func TestClientsReachTheLeader(t *testing.T) {
 	})
 }
 
-// Bytes arrive unchanged, also from a client that half-closes. One that breaks off does so at the leader.
+// Bytes arrive unchanged, also from a client that half-closes. A reset reaches the leader as well.
 func TestConnectionsAreCarriedToTheirEnd(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		c := nodes[0].dial()
@@ -333,8 +332,8 @@ func TestClientThatCannotBeServedIsClosed(t *testing.T) {
 	})
 }
 
-// Neither a client that is gone and not answered yet, nor a client that the server does not read,
-// keeps a server from ending.
+// A client that has left before its answer, and a client that the server does not read, do not keep
+// a server from ending.
 func TestCloseEndsClientsThatTheServerHolds(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		gone, pushes := nodes[0].dial(), nodes[0].dial()
@@ -386,7 +385,7 @@ func TestClientsWaitForALeader(t *testing.T) {
 	io.WriteString(c, "early\n")
 	f := nodes[0].forwarder
 	await(t, "it waits", func() bool { return nodes[0].waiting() == 1 })
-	f.SetLeader(3) // which does not know yet that it leads
+	f.SetLeader(3) // node 3 does not know yet that it leads
 	await(t, "it was refused", func() bool { return nodes[0].open() == 0 && nodes[0].waiting() == 1 })
 	f.SetLeader(0)
 	lead(nodes, 2)
@@ -398,7 +397,7 @@ func TestAnotherLeaderEndsForwardedConnections(t *testing.T) {
 	lead(nodes, 2)
 	c := nodes[0].dial()
 	say(t, c, "one", 2)
-	nodes[0].forwarder.SetLeader(0) // for a moment it is not known
+	nodes[0].forwarder.SetLeader(0) // for a moment there is no leader
 	say(t, c, "two", 2)
 	nodes[0].forwarder.SetLeader(2)
 	say(t, c, "three", 2)
@@ -407,7 +406,7 @@ func TestAnotherLeaderEndsForwardedConnections(t *testing.T) {
 	say(t, nodes[0].dial(), "anew", 3)
 }
 
-// A client waits for a leader for a time. Then forwarded connections to the last leader end too.
+// A client waits for a leader for Options.Wait. Then connections to the last leader end too.
 func TestWaitForALeaderIsBounded(t *testing.T) {
 	nodes := newCluster(t, 2, nil, func(o *Options) { o.Wait = 100 * time.Millisecond })
 	wantEnd(t, nodes[0].dial())
@@ -559,8 +558,8 @@ func TestMangledHeaderClosesTheStream(t *testing.T) {
 	wantEnd(t, s)
 }
 
-// Many clients that wait for a leader do not crowd it. A leader that does not answer keeps no client
-// from the next one.
+// Many waiting clients do not flood a new leader. A leader that does not answer does not keep
+// clients from the next one.
 func TestCrowdIsForwardedInOrder(t *testing.T) {
 	var current, most, attempts atomic.Int64
 	nodes := newCluster(t, 2, nil, func(o *Options) {
@@ -588,7 +587,7 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 	}
 	f := nodes[0].forwarder
 	await(t, "all wait", func() bool { return nodes[0].waiting() == crowd })
-	f.SetLeader(2) // which refuses
+	f.SetLeader(2) // node 2 refuses
 	await(t, "it is tried again and again", func() bool { return attempts.Load() > 2*attemptsMax })
 	f.SetLeader(3)
 	await(t, "the silent one is tried", func() bool { return current.Load() == attemptsMax })

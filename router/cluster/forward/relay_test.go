@@ -74,7 +74,7 @@ func (f *fake) next() *asked {
 	}
 }
 
-// A told is the result of Ask.
+// A told holds the result of Ask.
 type told struct {
 	text string
 	by   string
@@ -117,7 +117,7 @@ func wait(t *testing.T, done <-chan told) told {
 	}
 }
 
-// wantProblem wants a problem of a kind with a text.
+// wantProblem checks the kind and the text of a problem.
 func wantProblem(t *testing.T, v told, kind *wire.Kind, says string) {
 	t.Helper()
 	p, ok := errors.AsType[*wire.Problem](v.err)
@@ -153,7 +153,7 @@ type ended struct{ error }
 
 func (ended) Lasts() {}
 
-// An error that only an operator can remove has another remedy.
+// An error that only an operator can fix has another remedy.
 func TestNobodyIsToTryAgainInVain(t *testing.T) {
 	req := httptest.NewRequest("GET", "http://server/", nil)
 	for _, tt := range []struct {
@@ -170,7 +170,7 @@ func TestNobodyIsToTryAgainInVain(t *testing.T) {
 	}
 }
 
-// A change is never repeated, not even with an Idempotency-Key, which net/http takes for permission.
+// A change is never repeated, not even with an Idempotency-Key, with which net/http would.
 func TestNothingIsAskedTwice(t *testing.T) {
 	r, f := newRelay(t)
 	r.SetLeader(2, "n2")
@@ -187,8 +187,8 @@ func TestNothingIsAskedTwice(t *testing.T) {
 			t.Error("it was asked again")
 		}
 	}
-	// A read may be asked again on another connection, if the one that has ended was used before.
-	// net/http may need several requests until it keeps one.
+	// A read may be retried on another connection, if the ended one was used before. net/http may
+	// need several requests until it keeps one.
 	for {
 		done := ask(t.Context(), r, "GET", "")
 		first := f.next()
@@ -209,8 +209,8 @@ func TestNothingIsAskedTwice(t *testing.T) {
 	}
 }
 
-// New requests go to the new leader, and the leader before it has some time to answer. If the same
-// server leads again, its requests go on.
+// New requests go to the new leader, and the previous leader has some time to answer. If the same
+// server leads again, its requests continue.
 func TestAnotherLeads(t *testing.T) {
 	r, f := newRelay(t)
 	r.within = ample
@@ -312,7 +312,7 @@ func TestStreamsLeaveSeats(t *testing.T) {
 	}
 	for _, res := range open {
 		res.Body.Close()
-		res.Body.Close() // gives back no more than one
+		res.Body.Close() // returns only one seat
 	}
 	if len(r.streams) > 0 || len(r.seats) > 0 {
 		t.Errorf("%d seats of streams and %d in all are taken", len(r.streams), len(r.seats))
@@ -325,7 +325,7 @@ func TestStreamsLeaveSeats(t *testing.T) {
 }
 
 // The number of connections to a server that does not answer is bounded, however many requests are
-// given up.
+// canceled.
 func TestConnectionsOfAbandonedRequestsAreBounded(t *testing.T) {
 	begun, end := make(chan struct{}, 3*dialsMax), make(chan struct{})
 	r := NewRelay(RelayOptions{Self: 1, Open: func(context.Context, uint64) (net.Conn, error) {

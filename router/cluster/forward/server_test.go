@@ -57,15 +57,15 @@ func dialTo(t testing.TB, addr net.Addr) net.Conn {
 	return c
 }
 
-// asks sends a command and wants an answer.
+// asks sends a command and expects an answer.
 func asks(t *testing.T, c net.Conn, say, want string) {
 	t.Helper()
 	go io.WriteString(c, say)
 	hear(t, c, want)
 }
 
-// Both protocols work through a follower. A client that disconnects, and the end of the server, are
-// noticed at the other side. The leader's limit of connections holds.
+// Both protocols work through a follower. A client that disconnects, and the end of the server,
+// reach the other side. The leader's limit of connections holds.
 func TestServerIsReachedThroughAFollower(t *testing.T) {
 	forBoth(t, func(t *testing.T, nodes []*node) {
 		w := serveAt(t, nodes, router.Config{Loops: 2, MaxConnections: 3})

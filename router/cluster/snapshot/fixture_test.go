@@ -55,7 +55,7 @@ func openJournal(t *testing.T, d wal.Disk) *journal {
 	return j
 }
 
-// record records jobs that live and were not recorded since a commit.
+// record records the live jobs that were not recorded since a commit.
 func (j *journal) record(_ uint16, ids []uint64, after uint64) {
 	j.change(func(b *record.Buffer) {
 		for _, id := range ids {
@@ -127,7 +127,7 @@ func jobsOf(t *testing.T, d wal.Disk) map[uint64]string {
 	return jobs
 }
 
-// same fails the test unless jobs are as wanted.
+// same fails the test unless the jobs are as wanted.
 func same(t *testing.T, got, want map[uint64]string) {
 	t.Helper()
 	if !maps.Equal(got, want) {

@@ -68,8 +68,7 @@ func TestServerThatDoesNotLeadDoesNotRefuse(t *testing.T) {
 	}
 }
 
-// A request that is none gets an answer, and changes nothing. An answer that is none is an error, and
-// no refusal.
+// An invalid request gets an answer, and changes nothing. An invalid answer is no Refusal.
 func TestRequestsAndAnswersThatAreNone(t *testing.T) {
 	n := newFakeNode()
 	addr := serveHTTP(t, &Handler{Cluster: 1, Node: n})

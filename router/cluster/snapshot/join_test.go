@@ -49,7 +49,7 @@ func isNode(t *testing.T, d *fakedisk.Disk, id uint64, jobs int) {
 }
 
 // A server joins. After a kill or a power cut at any operation of its disk, the next start continues
-// under the same ID, so the cluster never has a member that does not come.
+// under the same ID, so no other member is left behind in the cluster.
 func TestJoinEndsAnywhere(t *testing.T) {
 	l := newLeader(t, 20)
 	for at := 1; ; at++ {
@@ -74,7 +74,7 @@ func TestJoinEndsAnywhere(t *testing.T) {
 		}
 		d.CrashAt = 0
 		if state, _ := cluster.OpenState(d); state != nil {
-			// A start as a node, which removes what is left over.
+			// A start as a node, which removes leftover files.
 			_, err := exchange.Resume(d)
 			if err := errors.Join(err, Settle(d, state), state.Close()); err != nil {
 				t.Fatalf("operation %d: %v", at, err)
@@ -183,7 +183,7 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A problem that only an operator can remove ends a join.
+// A problem that only an operator can fix ends a join.
 func TestJoinIsRefused(t *testing.T) {
 	l := newLeader(t, 20)
 	o := l.options(t, fakedisk.New(2))
@@ -325,7 +325,7 @@ func TestExchange(t *testing.T) {
 				t.Fatal(err)
 			}
 			vote := cluster.Vote{Term: 1, For: 9}
-			if c.name == "a journal of a later term" { // the server has not voted in that
+			if c.name == "a journal of a later term" { // the server has not voted in that term
 				r.LastTerm, vote = 4, cluster.Vote{Term: 4}
 			}
 			err := Exchange(r, state, uint64(int64(r.LastIndex)+c.further), c.term)

@@ -34,7 +34,7 @@ type fakeNode struct {
 
 const leaderID = 7
 
-// newFakeNode leads a cluster of its own.
+// newFakeNode returns the leader of a cluster of one.
 func newFakeNode() *fakeNode {
 	return &fakeNode{
 		id: leaderID, leader: leaderID, term: 3, match: map[uint64]uint64{}, fetched: make(chan bool, 20),
@@ -88,7 +88,7 @@ func (n *fakeNode) set(f func()) {
 	f()
 }
 
-// A leader is a node that lets others join, at two addresses: for questions, and for journals.
+// A leader is a node that lets others join, at two addresses: for requests, and for journals.
 type leader struct {
 	node    *fakeNode
 	journal *journal
@@ -125,7 +125,7 @@ func newLeader(t *testing.T, jobs int) *leader {
 	return l
 }
 
-// serveHTTP serves on a port of this machine's.
+// serveHTTP serves on a local port.
 func serveHTTP(t *testing.T, h http.Handler) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,7 +138,7 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 	return l.Addr().String()
 }
 
-// dialTo connects to an address, whatever is asked for.
+// dialTo connects to an address, whatever the requested one is.
 func dialTo(addr string) Dial {
 	return func(ctx context.Context, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -146,13 +146,13 @@ func dialTo(addr string) Dial {
 	}
 }
 
-// dial connects to the address that is asked for.
+// dial connects to the requested address.
 func dial(ctx context.Context, addr string) (net.Conn, error) { return dialTo(addr)(ctx, "") }
 
-// errTooOften ends a try that would go on.
+// errTooOften ends an endless attempt to join.
 var errTooOften = errors.New("it has tried often enough")
 
-// options are the options of a server that joins at a leader, and tries a few times.
+// options returns the options of a server that joins at a leader, with a few tries.
 func (l *leader) options(t *testing.T, d wal.Disk) JoinOptions {
 	t.Helper()
 	id, err := NodeID(d)
@@ -170,7 +170,7 @@ func (l *leader) options(t *testing.T, d wal.Disk) JoinOptions {
 			if tries++; tries > 500 {
 				return errTooOften
 			}
-			time.Sleep(time.Millisecond) // the leader may not have heard of the last end
+			time.Sleep(time.Millisecond) // the leader may not have noticed the last end
 			return nil
 		},
 	}

@@ -25,7 +25,7 @@ func sendTo(w io.Writer, n *journal, o SendOptions) (Sent, error) {
 	return Send(context.Background(), w, p, o)
 }
 
-// stream is a node's journal as it is sent.
+// stream returns the bytes that are sent for a node's journal.
 func stream(t *testing.T, n *journal) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,7 +39,7 @@ func receive(b []byte, d wal.Disk, o ReceiveOptions) (*Received, error) {
 	return Receive(context.Background(), bytes.NewReader(b), d, o)
 }
 
-// names are the files of a disk.
+// names returns the files of a disk.
 func names(d *fakedisk.Disk) []string {
 	list, _ := d.List()
 	slices.Sort(list)
@@ -59,8 +59,8 @@ func move(t *testing.T, b []byte, d wal.Disk, o ReceiveOptions) *Received {
 	return r
 }
 
-// A journal moves to an empty directory, from there to another one, and to one with a journal of its
-// own. A note comes with it and is there once the journal is. Both sides tell their progress.
+// A journal moves to an empty directory, from there to another one, and to one with another journal.
+// Its note is installed with it. Both sides report their progress.
 func TestJournalMoves(t *testing.T) {
 	n := compacted(t)
 	if n.Stats().Oldest < 2 {
@@ -120,7 +120,7 @@ func TestJournalMoves(t *testing.T) {
 	if r, err = receive(b.Bytes(), other.disk, ReceiveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	other.put(40, 30_000) // its journal goes on meanwhile
+	other.put(40, 30_000) // its journal grows meanwhile
 	other.close()
 	kept := other.disk.(*fakedisk.Disk).Clone()
 	if _, err := exchange.Resume(kept); err != nil {
@@ -138,7 +138,7 @@ func TestJournalMoves(t *testing.T) {
 	}
 }
 
-// A stream that ends or is altered at any place leaves nothing.
+// A stream that ends or is altered at any place leaves no files.
 func TestBrokenAnywhere(t *testing.T) {
 	b := stream(t, compacted(t))
 	places := []int{0, 1, 8, 9, 10, 17, 25, 26, 27, len(b) - 1, len(b) - 16, len(b) - 20, len(b) - 25}
@@ -161,7 +161,7 @@ func TestBrokenAnywhere(t *testing.T) {
 	}
 }
 
-// Bytes that are no journal are refused, and leave nothing.
+// Bytes that are not a journal are refused, and leave no files.
 func TestStrangers(t *testing.T) {
 	hello := frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00")
 	segment := func(n byte) string { return frame(2, string([]byte{n, 0, 0, 0, 0, 0, 0, 0})) }
@@ -215,7 +215,7 @@ func TestReceiverEndsAnywhere(t *testing.T) {
 		d.CrashAt = at
 		r, err := receive(b, d, ReceiveOptions{})
 		if err == nil {
-			step = 1 // all that follows is of the exchange
+			step = 1 // all further operations belong to the exchange
 			err = r.install()
 		} else {
 			step = 3
@@ -247,7 +247,7 @@ func TestReceiverEndsAnywhere(t *testing.T) {
 	}
 }
 
-// A journal without room is refused, before it is written if its size is announced.
+// A journal is refused if the disk has no space, before it is written if its size is announced.
 func TestFullDisk(t *testing.T) {
 	b := stream(t, compacted(t))
 	for _, c := range []struct {
@@ -283,7 +283,7 @@ func TestFailingDisk(t *testing.T) {
 		d := fakedisk.New(2)
 		failed := false
 		d.Before = func(op, name string) error {
-			if op == what && (!failed || op == "read") { // a second try to read may do
+			if op == what && (!failed || op == "read") { // a second read may succeed
 				failed = true
 				return &fs.PathError{Op: op, Path: name, Err: syscall.EIO}
 			}
@@ -292,7 +292,7 @@ func TestFailingDisk(t *testing.T) {
 		_, err := receive(b, d, ReceiveOptions{})
 		var disk *DiskError
 		switch {
-		case what == "read": // it is found, as damage is
+		case what == "read": // it is reported as damage
 			if err == nil || !strings.Contains(err.Error(), "damaged") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -308,7 +308,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// The receiver hears why the sender gives up.
+// The receiver gets the sender's error.
 func TestSenderGivesUp(t *testing.T) {
 	n := compacted(t)
 	var b bytes.Buffer
@@ -323,8 +323,8 @@ func TestSenderGivesUp(t *testing.T) {
 	}
 }
 
-// The sender's journal goes on and is compacted while it is sent to two receivers. They have all jobs
-// from when the sending began.
+// The sender's journal grows and is compacted while it is sent to two receivers. They have all jobs
+// from before the transfer.
 func TestGoesOnMeanwhile(t *testing.T) {
 	n := compacted(t)
 	var streams [2]bytes.Buffer
@@ -360,7 +360,7 @@ func TestGoesOnMeanwhile(t *testing.T) {
 	}
 }
 
-// A journal that has grown to twice its bound is not held back any longer. The receiver is told.
+// A pin ends when the journal has grown to twice its bound. The receiver gets an error.
 func TestTooSlow(t *testing.T) {
 	n := openJournal(t, fakedisk.New(1))
 	n.put(40, 40_000)

@@ -57,7 +57,7 @@ func TestLeaderThatDoesNotServeYetSendsItsJournal(t *testing.T) {
 	fetched(t, l, fakedisk.New(1))
 }
 
-// Two servers get the journal at a time, and none gets it twice at once.
+// Two servers at a time get the journal, and none gets it twice at once.
 func TestTwoAtATime(t *testing.T) {
 	l := newLeader(t, 10)
 	var held []net.Conn
@@ -70,7 +70,7 @@ func TestTwoAtATime(t *testing.T) {
 	for _, id := range ids[:2] {
 		here, there := net.Pipe()
 		go l.source.Serve(there, id)
-		io.ReadFull(here, make([]byte, 1)) // it has begun, and goes no further
+		io.ReadFull(here, make([]byte, 1)) // the transfer has begun, and stops here
 		held = append(held, here)
 	}
 	if list := l.source.Sending(); len(list) != 2 || list[0].Begun.IsZero() {
@@ -105,7 +105,7 @@ func TestTwoAtATime(t *testing.T) {
 	}
 }
 
-// The source keeps what a server needs next until it has caught up. Then compaction goes on.
+// The source keeps the segments that a server needs next until it has caught up. Then it compacts.
 func TestWhatComesNextIsKept(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -129,7 +129,7 @@ func TestWhatComesNextIsKept(t *testing.T) {
 			}
 			l.node.set(func() { c.end(l) })
 			for pins() > 0 {
-				time.Sleep(time.Millisecond) // as often as the source looks
+				time.Sleep(time.Millisecond) // the interval of the source's checks
 			}
 		})
 	}

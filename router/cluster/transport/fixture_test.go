@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ample is how long a test waits for what must come.
+// ample bounds the wait for an event that must come.
 const ample = 60 * time.Second
 
 // A node is a transport with what it has received.
@@ -48,7 +48,7 @@ func (l *logged) String() string {
 
 const cluster = 0xc1
 
-// newNode starts server n of a cluster, with the name "n" and its number. change may alter it before.
+// newNode starts server n of a cluster, with the name "n" and its number. change may set options.
 func newNode(t testing.TB, n uint64, change func(*Transport)) *node {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func newNodeAt(t testing.TB, l net.Listener, n uint64, change func(*Transport)) 
 	return x
 }
 
-// as returns the node as a member.
+// as returns the Member of the node.
 func (x *node) as() Member {
 	self := x.Self()
 	return Member{self.Node, self.Name, x.Addr().String()}
@@ -120,7 +120,7 @@ func await(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// say sends until the message is accepted.
+// say sends a message until it is accepted.
 func (x *node) say(t *testing.T, to *node, text string) {
 	t.Helper()
 	await(t, "sending "+text, func() bool { return x.Send(to.Self().Node, []byte(text)) })
@@ -162,7 +162,7 @@ func talk(t *testing.T, from, to *node, text string) {
 	})
 }
 
-// status returns what a node knows of another.
+// status returns a node's status of another node.
 func (x *node) status(of *node) PeerStatus {
 	for _, s := range x.Status() {
 		if s.Node == of.Self().Node {

@@ -91,7 +91,7 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// A stingy reader records how much it was asked for at most, beyond what it had given.
+// A stingy reader records the largest read beyond its remaining bytes.
 type stingy struct {
 	r     io.Reader
 	given int

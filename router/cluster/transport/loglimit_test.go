@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// logAt returns a function that logs at a time to a limited log, which out returns.
+// logAt returns a function that logs to a limited log at a given time; out returns the log.
 func logAt(t *testing.T) (log func(at time.Time, level slog.Level, subject, msg string), out *bytes.Buffer, l *limiter) {
 	out = new(bytes.Buffer)
 	l = LimitLog(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))).Handler().(*limiter)

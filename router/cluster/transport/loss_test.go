@@ -11,7 +11,7 @@ import (
 )
 
 // A restart of a server is information, once for each error. A problem that lasts, or that only an
-// operator can remove, is a warning.
+// operator can fix, is a warning.
 func TestLossThatPassesIsNoWarning(t *testing.T) {
 	const info, warn = slog.LevelInfo, slog.LevelWarn
 	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}

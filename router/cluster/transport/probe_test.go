@@ -27,7 +27,7 @@ func TestGreetNamesTheServer(t *testing.T) {
 	}
 }
 
-// answering listens, and answers each line; with an empty answer it is silent.
+// answering listens, and answers each line; with an empty answer it does not reply.
 func answering(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,7 +76,7 @@ func TestOtherPortsAreNamed(t *testing.T) {
 	}
 }
 
-// A process may ask which other process has its identity, and nothing else.
+// A process may only ask whether another process has its identity.
 func TestOnlyAdminComesFromTheNodeItself(t *testing.T) {
 	forBoth(t, func(t *testing.T, a, _ *node) {
 		s, err := a.OpenAddr(t.Context(), a.Addr().String(), Admin)

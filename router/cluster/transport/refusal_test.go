@@ -204,8 +204,8 @@ func TestSilentCrowdDoesNotKeepServersOut(t *testing.T) {
 	hurried.wantLogged(t, "it did not identify itself within")
 }
 
-// The streams of a kind are bounded, and their seats are given back. A stream that was accepted does
-// not count as one without a greeting.
+// The streams of a kind are bounded, and their seats are returned. An accepted stream does not count
+// as a connection without a greeting.
 func TestStreamsTakeSeats(t *testing.T) {
 	a := newNode(t, 1, nil)
 	hold := make(chan struct{})

@@ -23,7 +23,7 @@ func optionsOf(ca *certtest.Authority, node string, r certtest.Request) SecureOp
 	return SecureOptions{Name: node, Cert: cert, Key: key, CA: ca.File}
 }
 
-// goodOptions are the options of a server with a valid certificate.
+// goodOptions returns the options of a server with a valid certificate.
 func goodOptions(ca *certtest.Authority, node string) SecureOptions {
 	return optionsOf(ca, node, certtest.ForNode(node))
 }
@@ -56,7 +56,7 @@ func mustSecure(t *testing.T, o SecureOptions) *Security {
 	return s
 }
 
-// with gives a node a security.
+// with sets the Security of a node.
 func with(s *Security) func(*Transport) { return func(x *Transport) { x.o.Security = s } }
 
 // forBoth runs a test over plaintext and over TLS, between nodes 1 and 2.
@@ -144,8 +144,8 @@ func wantTexts(t *testing.T, name string, err error, texts ...string) {
 	}
 }
 
-// Server n1 says what is wrong with the certificate or the authority of n2, and n2 says it too if it can
-// know. Both name the file and what to do.
+// Server n1 reports the problem with the certificate or authority of n2, and n2 does too if it can
+// know. Both name the file and the remedy.
 func TestWrongCertificatesAreExplained(t *testing.T) {
 	ca, other, twin := certtest.Named(t, "jobs"), certtest.Named(t, "other"), certtest.Named(t, "jobs")
 	n1 := mustSecure(t, goodOptions(ca, "n1")).current.Load()
@@ -154,8 +154,8 @@ func TestWrongCertificatesAreExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		o    SecureOptions
-		n1   []string // n1 says of n2
-		n2   []string // n2 says of itself, when n1 refuses it
+		n1   []string // error of n1 about n2
+		n2   []string // error of n2 about itself, when n1 refuses it
 	}{
 		{"all of another authority", goodOptions(other, "n2"),
 			[]string{`its certificate is signed by "CN=other", and --cluster-ca of this server is "CN=jobs": give all servers certificates and --cluster-ca of one authority`},
@@ -235,7 +235,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 	}
 }
 
-// A certificate ends with its authority's. After a Reload that fails the old files stay in use.
+// A certificate expires with its authority's. After a Reload that fails the old files stay in use.
 func TestExpiryIsThatOfTheFilesReadLast(t *testing.T) {
 	a := certtest.New(t)
 	r := certtest.ForNode("n1")
@@ -323,7 +323,7 @@ func TestPortsOfOthersNeedSecurity(t *testing.T) {
 	}
 }
 
-// If a signer's certificate is out of date, that one must be replaced.
+// If a signer's certificate has expired, it is the one to replace.
 func TestDatesOfTheSigner(t *testing.T) {
 	ca, other := certtest.Named(t, "jobs"), certtest.Named(t, "between")
 	o := goodOptions(ca, "n1")

@@ -52,8 +52,8 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	})
 }
 
-// A server knows how far the clock of another one is ahead, and the room on its disk, also when the
-// other is gone.
+// A server knows how far the clock of another one is ahead, and the free space on its disk, also
+// after the other has stopped.
 func TestClocksAndRoomAreTold(t *testing.T) {
 	const ahead = time.Hour
 	var room atomic.Int64
@@ -162,7 +162,7 @@ func TestStrangerOfTheClusterIsAnswered(t *testing.T) {
 	if s := b.status(a); s.IsMember || s.Name != "n1" {
 		t.Errorf("status %+v, want no member", s)
 	}
-	b.SetMembers([]Member{b.as()}) // it still does not know
+	b.SetMembers([]Member{b.as()}) // b still does not know a
 	talk(t, b, a, "still here")
 	if n := a.status(b).Connects; n != 1 {
 		t.Errorf("it was connected %d times, want once", n)
@@ -256,7 +256,7 @@ func TestOneDirectionFailsByItself(t *testing.T) {
 	talk(t, a, b, "again")
 }
 
-// Both sides give up a connection when the other side is silent, or reads nothing any more.
+// Both sides close a connection when the other side is silent, or no longer reads.
 func TestSilentEndIsGivenUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -10,8 +10,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A server of its own starts on a backup from any server, and on the directory of a server when the
-// cluster has lost its majority. Such a directory also begins a cluster again.
+// A server without a cluster starts on a backup from any server, and on the directory of a server
+// after the cluster has lost its majority. Such a directory can also start a new cluster.
 func TestMajorityIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -50,7 +50,7 @@ func TestMajorityIsLost(t *testing.T) {
 	awaitVoters(t, last, 2)
 }
 
-// expectJobs starts a server of its own on a directory, which has jobs 1 to n of 1000 bytes.
+// expectJobs starts a server without a cluster on a directory, with jobs 1 to n of 1000 bytes.
 func expectJobs(t *testing.T, dir string, n int) {
 	t.Helper()
 	alone := daemon.Serve(t, "-b", dir, "-s", "4194304")

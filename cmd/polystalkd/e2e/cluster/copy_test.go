@@ -20,7 +20,7 @@ func twinOf(t *testing.T, n *node) *node {
 	return twin
 }
 
-// wantTwin wants a process to end because another one at an address is the same server.
+// wantTwin expects a process to end because another one at an address is the same server.
 func wantTwin(t *testing.T, n *node, address string) {
 	t.Helper()
 	eventually(t, n.name+" ends", n.ended)
@@ -28,7 +28,7 @@ func wantTwin(t *testing.T, n *node, address string) {
 	n.wantLogged("flag -b: ", n.dir, "another process runs as that server at "+address, "delete")
 }
 
-// isAt reports whether a server is connected at its own address, as another one knows.
+// isAt reports whether another server is connected to a server at its own address.
 func isAt(ask, n *node) bool {
 	m := ask.member(n.name)
 	return m != nil && m.Address == n.cluster && m.Connected

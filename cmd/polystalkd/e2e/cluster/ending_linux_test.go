@@ -16,12 +16,12 @@ import (
 	"polystalk/codec/wiretest/certtest"
 )
 
-// endWithin is how long a server may take that has decided to end.
+// endWithin bounds the time of a server to end.
 const endWithin = 10 * time.Second
 
 const crowdSize = 100
 
-// A crowd is clients of a follower, which forwards them to the leader.
+// A crowd is a set of clients that a follower forwards to the leader.
 type crowd []net.Conn
 
 // newCrowd connects clients that use a tube.
@@ -51,7 +51,7 @@ func newCrowd(t *testing.T, follower *node, tube string) (k crowd) {
 	return k
 }
 
-// say sends a text and closes the side of each client that sends.
+// say sends a text from each client, and closes the sending side.
 func (k crowd) say(text string) {
 	for _, c := range k {
 		io.WriteString(c, text)
@@ -60,22 +60,22 @@ func (k crowd) say(text string) {
 }
 
 // freeze makes clients of a follower put a job each into a tube and close their side. All servers
-// stand still: the leader sees that once it continues.
+// are stopped: the leader reads this when it continues.
 func freeze(t *testing.T, l *node, others []*node) (tube string) {
 	t.Helper()
 	tube = fmt.Sprint("t", time.Now().UnixNano())
 	k := newCrowd(t, others[0], tube)
 	l.Freeze()
 	k.say("put 0 0 60 1\r\nx\r\n")
-	time.Sleep(300 * time.Millisecond) // for the follower to forward them: nothing tells when it has
+	time.Sleep(300 * time.Millisecond) // for the follower to forward them: no event shows when it has
 	for _, n := range others {
 		n.Freeze()
 	}
 	return tube
 }
 
-// holdPuts makes the leader hold a put of each client of a follower. The others stand still, so that
-// none is committed.
+// holdPuts makes the leader hold a put of each client of a follower. The other servers are stopped,
+// so that none is committed.
 func holdPuts(t *testing.T, l *node, others []*node) {
 	t.Helper()
 	tube := freeze(t, l, others)
@@ -88,7 +88,7 @@ func holdPuts(t *testing.T, l *node, others []*node) {
 	t.Logf("the leader holds the puts of %q clients", held)
 }
 
-// wantEnd wants a process to end in time with an exit code.
+// wantEnd expects a process to end in time with an exit code.
 func wantEnd(t *testing.T, n *node, since time.Time, code int) {
 	t.Helper()
 	n.EndsWith(code)
@@ -100,8 +100,8 @@ func wantEnd(t *testing.T, n *node, since time.Time, code int) {
 	}
 }
 
-// A server that has decided to end ends, and one that was deposed restarts, whatever its clients do:
-// clients of followers have closed their side and wait for an answer.
+// A server that must end does so, and a deposed one restarts, whatever the clients do: clients of
+// followers have closed their side and wait for an answer.
 func TestEveryEndComesInTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -42,7 +42,7 @@ func withDisks(t *testing.T, sizes ...int) []*node {
 	return all
 }
 
-// A full leader refuses changes only until it has handed over to a server with room. No
+// A full leader refuses changes only until it has handed over to a server with space. No
 // acknowledged job is lost, and every server accepts more.
 func TestFullLeaderHandsOver(t *testing.T) {
 	if testing.Short() {
@@ -118,7 +118,7 @@ func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all := withDisks(t, 0, 160<<20, 0) // filled in much more than the second in which a death is noticed
+	all := withDisks(t, 0, 160<<20, 0) // filling takes much longer than the second in which a death is detected
 	startAll(t, all)
 	all[2].Crash()
 	ids := all[0].fill()
@@ -136,8 +136,8 @@ func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
 	eventually(t, "a put is accepted", func() bool { return all[0].put("more") })
 }
 
-// A disk that the server's own journal fills has no room for the small one that the cluster has by
-// now. The log has a remedy, and that works.
+// A disk that is full with the server's own journal has no space for the small one that the cluster
+// has by now. The log has a remedy that works.
 func TestServerFullOfItsOwnJournalJoinsAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -15,14 +15,14 @@ import (
 	"polystalk/codec/wiretest/certtest"
 )
 
-// guide is where operators read what to do.
+// guide is the file of the operators' guide.
 const guide = "../../../../router/cluster/README.md"
 
 // A room runs the guide's commands: each machine is a node, with its own directories and addresses.
 type room struct {
 	t     *testing.T
 	nodes map[string]*node
-	bin   string // where polystalk is
+	bin   string // directory of polystalk
 	jobs  tally
 }
 
@@ -176,7 +176,7 @@ func (r *room) run(n *node, command string) {
 				r.t.Logf("%s: %s", line, last)
 			}
 		})
-		eventually(r.t, "this succeeds: "+line, func() bool { // there may be no leader for a moment
+		eventually(r.t, "this succeeds: "+line, func() bool { // for a moment there may be no leader
 			cmd := exec.Command("bash", "-c", line)
 			cmd.Env = daemon.CleanEnv("PATH=" + r.bin + ":" + os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
@@ -186,8 +186,8 @@ func (r *room) run(n *node, command string) {
 	}
 }
 
-// isDone reports whether a command that failed has changed the members all the same: its answer is
-// lost if the leader changes just then, and there is nothing left to change.
+// isDone reports whether a failed command has changed the members nevertheless: its answer is lost
+// if the leader changes at that moment.
 func (r *room) isDone(n *node, command string) bool {
 	words := strings.Fields(command)
 	if len(words) < 4 {

@@ -19,8 +19,8 @@ func awaitCopy(t *testing.T, leader *node, name, kind string) {
 	})
 }
 
-// lead makes another server lead. Of two the old leader may be elected again, if it restarts before
-// its vote has gone out.
+// lead makes another server lead. With two voters the old leader may be elected again, if it
+// restarts before it has sent its vote.
 func lead(t *testing.T, all []*node, to *node) {
 	t.Helper()
 	eventually(t, to.name+" leads", func() bool {
@@ -32,7 +32,7 @@ func lead(t *testing.T, all []*node, to *node) {
 	})
 }
 
-// two returns two servers with swift elections.
+// two returns two servers with a short election timeout.
 func two(t *testing.T) (first, second *node) {
 	first, second = newNode(t, "jobs1"), newNode(t, "jobs2")
 	first.timeout, second.timeout = swift, swift
@@ -46,7 +46,7 @@ func TestJoinIsKilled(t *testing.T) {
 		t.Skip("long")
 	}
 	first, second := two(t)
-	first.found("--cluster-catchup-rate", "1000000") // the whole takes many seconds
+	first.found("--cluster-catchup-rate", "1000000") // the transfer takes many seconds
 	first.work(1400, 10_000, false)
 	for i, segments := range []int{1, 2, 1} {
 		second.launch("--cluster-join", first.cluster)
@@ -72,7 +72,7 @@ func TestJoinIsKilled(t *testing.T) {
 		}
 	}
 	first.restart()
-	// It is no server of its own meanwhile.
+	// Meanwhile it cannot start without a cluster.
 	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", second.dir)
 	if got.Code != 10 || !strings.Contains(got.Stderr, "--cluster-join") {
 		t.Errorf("as a server of its own: exit code %d: %s", got.Code, got.Stderr)
@@ -89,7 +89,7 @@ func TestJoinIsKilled(t *testing.T) {
 	(&tally{1400, 1400}).wantReady(second)
 }
 
-// A server is refused as another member, with a remedy. Without a server to ask it asks again.
+// A server that poses as another member is refused with a remedy. If no server answers, it retries.
 func TestJoinIsRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -114,7 +114,7 @@ func TestJoinIsRefused(t *testing.T) {
 	if k := first.status(); k == nil || len(k.Members) != 1 {
 		t.Errorf("%+v", k)
 	}
-	own.found() // as the refusal says
+	own.found() // the remedy of the refusal
 	for _, at := range []string{first.queue, daemon.FreeAddress(t)} {
 		lost := newNode(t, "jobs2")
 		lost.launch("--cluster-join", at)
@@ -127,8 +127,8 @@ func TestJoinIsRefused(t *testing.T) {
 	}
 }
 
-// A server that was down until the others had dropped what it lacks gets the journal of the leader,
-// though it is killed meanwhile.
+// A server that was down until the others had dropped entries that it needs gets the leader's
+// journal, even if it is killed meanwhile.
 func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -141,7 +141,7 @@ func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	awaitCopy(t, first, "jobs2", "standby")
 	had := second.has("journal.*")
 	second.Crash()
-	gone := fmt.Sprintf("journal.%010d", had+1) // the last that the other has a part of
+	gone := fmt.Sprintf("journal.%010d", had+1) // the last segment that the other server has in part
 	eventually(t, "the leader has dropped what the other lacks", func() bool {
 		first.work(2000, 10_000, true)
 		return first.has("journal.*") > 0 && first.has(gone) == 0

@@ -26,7 +26,7 @@ func operate(t *testing.T, args ...string) daemon.Outcome {
 	return daemon.RunToEnd(t, daemon.CLI(t), daemon.CleanEnv(), args...)
 }
 
-// A node is one server with its processes, one after the other.
+// A node is one server. Its processes run one after the other.
 type node struct {
 	t       *testing.T
 	name    string
@@ -38,8 +38,7 @@ type node struct {
 }
 
 const (
-	// steady is the timeout of tests without unplanned elections: on a busy machine the same server
-	// leads all the same.
+	// steady is the timeout of tests without unplanned elections: a busy server still leads.
 	steady = "7s"
 	// swift is the timeout of tests that wait for elections. On a busy machine there may be more of
 	// them, so these tests accept any leader.
@@ -52,7 +51,7 @@ func newNode(t *testing.T, name string) *node {
 	return &node{t: t, name: name, dir: daemon.ShortDir(t), queue: daemon.FreeAddress(t), cluster: daemon.FreeAddress(t), timeout: steady}
 }
 
-// args returns the flags of its start, with more.
+// args returns the flags of its start, followed by more.
 func (n *node) args(more ...string) []string {
 	_, port, _ := net.SplitHostPort(n.queue)
 	return append([]string{
@@ -126,7 +125,7 @@ func (n *node) wantLogged(texts ...string) {
 	}
 }
 
-// status returns what it knows of its cluster; nil: it cannot be asked.
+// status returns its view of the cluster; nil: it does not answer.
 func (n *node) status() *admin.Cluster {
 	out := operate(n.t, "cluster", "status", "--dir", n.dir, "-o", "json")
 	k := new(admin.Cluster)
@@ -136,7 +135,7 @@ func (n *node) status() *admin.Cluster {
 	return k
 }
 
-// member returns what it knows of a member; nil: nothing.
+// member returns its view of a member; nil: it does not know the member.
 func (n *node) member(name string) *admin.ClusterMember {
 	if k := n.status(); k != nil {
 		if i := slices.IndexFunc(k.Members, func(m admin.ClusterMember) bool { return m.Name == name }); i >= 0 {
@@ -146,7 +145,7 @@ func (n *node) member(name string) *admin.ClusterMember {
 	return nil
 }
 
-// has returns the number of files in its directory with names like that.
+// has returns the number of files in its directory that match a pattern.
 func (n *node) has(pattern string) int {
 	list, err := filepath.Glob(filepath.Join(n.dir, pattern))
 	if err != nil {
@@ -155,7 +154,7 @@ func (n *node) has(pattern string) int {
 	return len(list)
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * daemon.Hang); !is(); time.Sleep(20 * time.Millisecond) {
@@ -165,8 +164,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// ask sends a text to a server of beanstalkd's protocol on a connection of its own, and returns the
-// answer; empty: there is none.
+// ask sends a text to a beanstalkd port on a new connection, and returns the answer, if any.
 func ask(address, text string) string {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -186,8 +184,8 @@ func (n *node) put(body string) bool {
 	return strings.HasPrefix(ask(n.queue, fmt.Sprintf("put 0 0 60 %d\r\n%s\r\n", len(body), body)), "INSERTED ")
 }
 
-// work puts jobs of a size in bytes, several small ones at a time, and deletes them if it is to. It returns their
-// IDs, at the first OUT_OF_MEMORY those so far.
+// work puts jobs of a size in bytes, several small ones at a time, and deletes them if told to. It
+// returns their IDs, at the first OUT_OF_MEMORY those so far.
 func (n *node) work(jobs, size int, remove bool) (ids []string) {
 	n.t.Helper()
 	c := daemon.Dial(n.t, n.queue)
@@ -254,8 +252,8 @@ func (r *lines) next() string {
 	}
 }
 
-// A tally counts jobs that were put. One that was not acknowledged, because the leader changed, may
-// be there or not.
+// A tally counts jobs that were put. A job without an acknowledgement, because the leader changed,
+// may exist.
 type tally struct{ acknowledged, tried int }
 
 // put puts a job until it is acknowledged.
@@ -265,7 +263,7 @@ func (k *tally) put(n *node, body string) {
 	k.acknowledged++
 }
 
-// wantReady wants all jobs to be ready at a server.
+// wantReady expects all jobs to be ready at a server.
 func (k *tally) wantReady(n *node) {
 	n.t.Helper()
 	got := ""

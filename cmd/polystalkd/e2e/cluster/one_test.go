@@ -12,8 +12,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A server that is alone in its cluster has all jobs after a kill, also those from before there was a
-// cluster. A start that does not fit its directory is refused with a remedy, and changes nothing.
+// A server that is alone in its cluster has all jobs after a kill, also jobs from before it had one.
+// A start that does not fit its directory is refused with a remedy, and changes nothing.
 func TestClusterOfOne(t *testing.T) {
 	n := newNode(t, "jobs1")
 	before := daemon.Serve(t, "-b", n.dir, "-s", "4194304")

@@ -23,8 +23,7 @@ func at(t *testing.T, server string, args ...string) daemon.Outcome {
 	return operate(t, append(args, "--server", server)...)
 }
 
-// works wants a command to succeed and to say something, sooner or later: another server may just
-// have begun to lead.
+// works waits until a command succeeds and prints a text: the leader may just have changed.
 func works(t *testing.T, says string, server string, args ...string) {
 	t.Helper()
 	var out daemon.Outcome
@@ -59,8 +58,8 @@ func withHTTP(t *testing.T, timeout string, flags ...string) (all []*node, urls 
 	return all, urls
 }
 
-// What operators ask a follower is answered by the leader, by HTTP and by the socket in the directory,
-// also once another server leads. A check is critical when no server does.
+// The leader answers operators' requests to a follower, over HTTP and over the socket in the
+// directory, also after another server leads. A check is critical when no server leads.
 func TestOperatorsAtAnyServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -96,8 +95,8 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 		return json.Unmarshal(b, &tube) == nil && tube.Jobs.Ready == 3 && by != "" && by != follower.name
 	})
 
-	// The events of the tubes go on at a server that follows until the one that leads has gone,
-	// and begin again once another one leads.
+	// The stream of tube events at a follower continues until the leader is gone, and can be opened
+	// again once another one leads.
 	events := func() (line func() string) {
 		res, err := http.Get(urls[follower] + "/api/v1/events?topics=tubes")
 		if err != nil {
@@ -125,7 +124,7 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 	leader(t, all)
 	eventually(t, "there are events again", func() bool { return events() != nil })
 	works(t, "", urls[follower], "check")
-	works(t, "3 ready", urls[l], "check", "--tube", "mail") // it follows now, unless it leads again
+	works(t, "3 ready", urls[l], "check", "--tube", "mail") // usually it is a follower now
 
 	for _, n := range all {
 		if n != follower {

@@ -13,8 +13,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// A leader stands still, another one leads and deletes a job. Whatever the first one is asked by HTTP
-// once it continues, it shows no such job and does not say that it leads.
+// A leader is stopped, another one leads and deletes a job. When the first one continues, no HTTP
+// answer of it shows the job or says that it leads.
 func TestResumedLeaderTellsNothingStale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -45,13 +45,13 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 			"/api/v1/jobs", "/api/v1/jobs/" + id, "/api/v1/jobs/" + id + "/body", "/api/v1/connections", "/api/v1/operations",
 			"/api/v1/events?topics=server,tubes",
 		} {
-			requests.Go(func() { // some wait in the backlog when the server goes on
+			requests.Go(func() { // some wait in the backlog when the server continues
 				res, err := client.Get(web[l] + path)
 				if err != nil {
 					return
 				}
 				defer res.Body.Close()
-				if strings.Contains(path, "/events") { // which has no end of its own
+				if strings.Contains(path, "/events") { // an endless answer
 					time.AfterFunc(time.Second, func() { res.Body.Close() })
 				}
 				body, _ := io.ReadAll(res.Body)

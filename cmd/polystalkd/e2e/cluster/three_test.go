@@ -84,7 +84,7 @@ func TestAnyServerTakesClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all := three(t, "5s") // a server that comes back is not elected by chance
+	all := three(t, "5s") // a server that returns is not elected by chance
 	var jobs tally
 	for i, n := range all {
 		jobs.put(n, fmt.Sprint("job", i))
@@ -99,7 +99,7 @@ func TestAnyServerTakesClients(t *testing.T) {
 		t.Errorf("a worker at another server hears %q", got)
 	}
 	l.Signal(syscall.SIGTERM)
-	l.Signal(syscall.SIGINT) // the same in the same moment
+	l.Signal(syscall.SIGINT) // the same at the same moment
 	l.EndsWith(0)
 	if l.LogHas("ending at once") {
 		t.Errorf("it did not hand over: %s", l.LogText())
@@ -123,8 +123,8 @@ func TestAnyServerTakesClients(t *testing.T) {
 	jobs.wantReady(l)
 }
 
-// Any server takes commands that change the leader and the members. A server that is needed for a
-// majority is not removed, and one that is down does not lead.
+// Any server takes commands that change the leader and the members. A server that a majority needs
+// is not removed, and one that is down cannot be made the leader.
 func TestOperatorsChangeTheCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -164,7 +164,7 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	awaitVoters(t, to, 3)
 }
 
-// remove removes a member by way of a server.
+// remove removes a member through a server.
 func remove(t *testing.T, one, at *node) {
 	t.Helper()
 	eventually(t, one.name+" is removed", func() bool {
@@ -172,7 +172,7 @@ func remove(t *testing.T, one, at *node) {
 	})
 }
 
-// wantRemoved wants a server to end because it was removed from its cluster, and to say what to do.
+// wantRemoved expects a server to end because it was removed from its cluster, and to log a remedy.
 func wantRemoved(t *testing.T, n *node) {
 	t.Helper()
 	eventually(t, n.name+" ends", n.ended)
@@ -180,8 +180,8 @@ func wantRemoved(t *testing.T, n *node) {
 	n.wantLogged("flag -b: ", n.name, "was removed from its cluster", "--cluster-join 127.0.0.1:", "recover-alone "+n.dir)
 }
 
-// A server that was down or frozen while it was removed hears of that from the others, and ends. A
-// member that hears nothing from the others goes on.
+// A server that was down or frozen while it was removed learns of that from the others, and ends. A
+// member that hears nothing from the others continues.
 func TestRemovedWhileDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -203,7 +203,7 @@ func TestRemovedWhileDown(t *testing.T) {
 	down.launch()
 	wantRemoved(t, down)
 
-	l.Crash() // of the two that are left, so that no server leads
+	l.Crash() // one of the last two, so that no server leads
 	last.WaitLog("no connection to another server of the cluster; trying again")
 	l.start()
 	eventually(t, "the two go on", func() bool { return last.put("after") })

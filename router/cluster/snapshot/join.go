@@ -151,7 +151,7 @@ func (j *joining) try(ctx context.Context) (*cluster.State, error) {
 	}
 	s, err := Install(j.Disk, r, cluster.Identity{Cluster: id, Node: j.Member.ID, Name: j.Member.Name})
 	if err == nil {
-		j.Log.Info("the journal is here", "segments", r.Segments, "bytes", r.Bytes, "last entry", r.LastIndex)
+		j.Log.Info("the journal was fetched", "segments", r.Segments, "bytes", r.Bytes, "last entry", r.LastIndex)
 	}
 	return s, err
 }
@@ -187,7 +187,7 @@ func (j *joining) ask(ctx context.Context) (*joinResponse, error) {
 		case a.Leader != "":
 			next = append([]string{"", a.Leader}, next[1:]...)
 		default:
-			failed = errors.Join(failed, fmt.Errorf("the server at %s knows of no leader", addr))
+			failed = errors.Join(failed, fmt.Errorf("the server at %s knows no leader", addr))
 		}
 	}
 	switch {

@@ -61,7 +61,7 @@ func TestArchiveThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a")
 	must(t, os.WriteFile(file, nil, 0o600))
 	twice := []tarEntry{{Name: "a", Source: file}, {Name: "a", Source: file}}
-	if err := writeTar(io.Discard, twice, date); err == nil || !strings.Contains(err.Error(), "a stands twice") {
+	if err := writeTar(io.Discard, twice, date); err == nil || !strings.Contains(err.Error(), "a occurs twice") {
 		t.Errorf("%v", err)
 	}
 	if err := writeTar(io.Discard, []tarEntry{{Name: "b", Source: file + "none"}}, date); err == nil || !strings.Contains(err.Error(), "archiving b") {

@@ -12,7 +12,7 @@ import (
 
 // A certificate is the TLS certificate of HTTP with its key, as last read from their files.
 type certificate struct {
-	cert, key, from string // the files, and the origin of the first
+	cert, key, from string // the files, and the origin of cert
 	current         atomic.Pointer[tls.Certificate]
 }
 

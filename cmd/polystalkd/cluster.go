@@ -68,7 +68,7 @@ func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error
 	}
 	dir.close()
 	if !done() {
-		select {} // the timer calls anew
+		select {} // the timer calls last, which restarts
 	}
 	return anew()
 }

@@ -65,7 +65,7 @@ func detach(c *config.Config) (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("the daemon: %w", err)
 	}
-	return fault.OK, nil // a signal ended it before it served
+	return fault.OK, nil // a signal ended the daemon before it served
 }
 
 // A parent is the process that waits until this daemon serves: see detach. It may be nil.

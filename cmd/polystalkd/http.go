@@ -210,7 +210,7 @@ func rules(c *config.Config) web.Rules {
 // prepareRules is a reloadable.
 func (o *operators) prepareRules(next *config.Config) (apply func(), err error) {
 	if apply, err = o.server.Prepare(rules(next)); err != nil {
-		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-origin"), err) // Validate has let it through
+		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-origin"), err) // Validate has not found it
 	}
 	return apply, err
 }
@@ -218,7 +218,7 @@ func (o *operators) prepareRules(next *config.Config) (apply func(), err error) 
 // prepareMetrics is a reloadable.
 func (o *operators) prepareMetrics(next *config.Config) (apply func(), err error) {
 	if apply, err = o.server.PrepareMetrics(next.HTTP.MetricsTubes, next.HTTP.MetricsMatch); err != nil {
-		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-metrics-match"), err) // Validate has let it through
+		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-metrics-match"), err) // Validate has not found it
 	}
 	return apply, err
 }

@@ -14,7 +14,7 @@ import (
 // A pidFile holds the process ID while the server runs.
 type pidFile struct {
 	path string
-	file *os.File // nil: the id is written
+	file *os.File // nil: the id has been written
 }
 
 // openPidFile creates the file of --pid-file; nil: none is wanted. An existing file keeps its

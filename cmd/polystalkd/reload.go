@@ -19,7 +19,7 @@ type reloader struct {
 	parts []reloadable
 
 	mu      sync.Mutex
-	running []config.Setting // what is in effect
+	running []config.Setting // settings in effect
 }
 
 // A reloadable is a part of the server that checks a valid configuration. It returns a function

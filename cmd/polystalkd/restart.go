@@ -26,7 +26,7 @@ const restartVariable = "POLYSTALKD_AGAIN"
 type inherited struct {
 	Sockets  *listen.Kept
 	StartDir string // the working directory of the first start, for relative paths
-	Short    int    // short runs in a row, with this one
+	Short    int    // number of short runs in a row, including this one
 }
 
 // began is the time of this start.
@@ -54,7 +54,7 @@ func readInherited() (*inherited, error) {
 }
 
 const (
-	shortRun = time.Minute // a longer run is followed by the next at once
+	shortRun = time.Minute // after a longer run the next one begins at once
 	pauseMin = 100 * time.Millisecond
 	pauseMax = 10 * time.Second
 )
@@ -133,7 +133,7 @@ func (o *opened) beginAnew(next *inherited, why string, stop <-chan os.Signal, l
 	var pause time.Duration
 	pause, next.Short = restartPause(o.last, time.Since(began))
 	level := slog.LevelInfo
-	if pause > 0 { // it has just restarted, so something is wrong
+	if pause > 0 { // it was started a short time ago, so something is wrong
 		level = slog.LevelWarn
 	}
 	log.Log(context.Background(), level, "restarting in the same process", "why", why, "next", "the same process reads its journal and follows: nothing that was acknowledged is lost", "in", pause)

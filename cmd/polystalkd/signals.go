@@ -54,7 +54,7 @@ type watch struct {
 	reloads *reloader
 	exit    func(error) // ends the process with the exit code for an error
 
-	asked string // the signal that asks to end once no job is left; empty: none
+	asked string // the signal that asks to end when no job is left; empty: none
 }
 
 // wait handles signals until one ends the server (nil), or a listener or the journal fails.

@@ -119,7 +119,7 @@ func buildManuals(ctx context.Context, src *Source, dir string) error {
 // A completion is the completion script for one shell.
 type completion struct {
 	Shell string
-	Path  string // where the shell looks for it, below the folder share
+	Path  string // path that the shell searches, below the folder share
 }
 
 // completions are the packaged completions.

@@ -20,10 +20,10 @@ type Stage struct {
 
 // An installedFile is a file that a package installs.
 type installedFile struct {
-	Path   string // where, absolute
-	Source string // what, on this machine
+	Path   string // absolute path on the target
+	Source string // file on this machine
 	Mode   os.FileMode
-	Config bool // what the administrator has changed is kept
+	Config bool // an upgrade keeps the administrator's changes
 }
 
 // vendored is the folder of third-party browser libraries with their licences.
@@ -169,13 +169,13 @@ func (s *Stage) Package(f Format, p Platform) []installedFile {
 	for _, c := range completions {
 		to := "/usr/share/" + c.Path
 		if f == formatRPM && c.Shell == "zsh" {
-			to = "/usr/share/zsh/site-functions/_polystalk" // Debian keeps that for the administrator
+			to = "/usr/share/zsh/site-functions/_polystalk" // Debian reserves that folder for the administrator
 		}
 		add(to, s.path("share", filepath.FromSlash(c.Path)), 0o644)
 	}
 	folder := "/usr/lib/systemd/system/"
 	if f == formatDeb {
-		folder = "/lib/systemd/system/" // where Debian's tools look for units
+		folder = "/lib/systemd/system/" // the folder in which Debian's tools look for units
 	}
 	for _, unit := range unitFiles {
 		add(folder+unit, s.root("cmd/polystalkd/systemd/"+unit), 0o644)

@@ -114,7 +114,7 @@ func imageConfig(src *Source) v1.Config {
 		Env: []string{
 			"PATH=/usr/bin",
 			"POLYSTALKD_BINLOG_DIR=" + journalDir,
-			"POLYSTALKD_HTTP=127.0.0.1:11380", // inside of the container only: tokens are needed to serve it outside
+			"POLYSTALKD_HTTP=127.0.0.1:11380", // only inside the container: serving it outside needs tokens
 		},
 		ExposedPorts: map[string]struct{}{"11300/tcp": {}, "11380/tcp": {}, "4730/tcp": {}},
 		Volumes:      map[string]struct{}{journalDir: {}},
@@ -123,7 +123,7 @@ func imageConfig(src *Source) v1.Config {
 		Healthcheck: &v1.HealthConfig{
 			Test:     []string{"CMD", "/usr/bin/polystalk", "health"},
 			Interval: 30 * time.Second, Timeout: 10 * time.Second, Retries: 3,
-			StartPeriod: 10 * time.Minute, // a large journal takes its time to be read
+			StartPeriod: 10 * time.Minute, // reading a large journal takes time
 		},
 	}
 }

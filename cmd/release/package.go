@@ -69,7 +69,7 @@ func packageInfo(stage *Stage, f Format, p Platform, date time.Time, work string
 	info.Umask = 0o022
 	if f == formatRPM {
 		summary, text, _ := strings.Cut(description, "\n")
-		info.Description, info.Release = text, "1" // RPM has no package without
+		info.Description, info.Release = text, "1" // RPM requires a release
 		info.RPM = nfpm.RPM{Summary: summary, BuildHost: "polystalk", Compression: "zstd", Packager: maintainer}
 		info.Depends = []string{"systemd"}
 	} else {

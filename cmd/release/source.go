@@ -16,8 +16,8 @@ import (
 // A Source is a folder of sources, as readSource found it.
 type Source struct {
 	Root     string // the folder with go.mod, absolute
-	Version  string // a semantic version, with +modified if the sources are
-	Stamp    string // version to link into the programs; empty: their own is Version
+	Version  string // a semantic version, with +modified for modified sources
+	Stamp    string // version to link into the programs; empty: the file's version
 	Revision string // of the commit; empty: there is no repository
 	Date     time.Time
 }

@@ -18,7 +18,7 @@ import (
 // A tarEntry is a file or a directory of an archive.
 type tarEntry struct {
 	Name   string // with slashes, relative
-	Source string // the file that is put there; empty: it is a directory
+	Source string // file with the content; empty: it is a directory
 	Mode   int64  // permissions
 	Owner  int    // user and group, by number; 0: root
 }

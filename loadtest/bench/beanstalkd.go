@@ -12,19 +12,19 @@ import (
 const (
 	jobTTR   = 3600 // seconds, longer than any run: no reservation expires
 	jobPri   = 1000
-	stopPri  = 1 << 31 // sorts jobs that end a consumer after all real ones
+	stopPri  = 1 << 31 // sorts stop jobs after all real ones
 	anchorIn = 7200    // seconds of delay of a job that only keeps a tube alive
-	bulk     = 256     // commands in flight in what is not measured
+	bulk     = 256     // commands in flight outside of measurements
 )
 
 // A bconn is a connection that speaks beanstalkd's protocol. It parses replies itself instead of
 // with the server's codec, so a mistake in the codec cannot hide itself.
 type bconn struct {
 	*link
-	depth    int    // commands in flight, at most
-	constant bool   // the server answers constants: what they say of jobs is not checked
+	depth    int    // maximum of commands in flight
+	constant bool   // the server answers constants: job ids and bodies are not checked
 	tube     string // the tube in use
-	rep      reply  // the last one read
+	rep      reply  // the last reply
 }
 
 // A reply is one answer of the server. line and body alias the read buffer and are valid

@@ -58,8 +58,8 @@ var beanstalkdWorkloads = map[string]spec{
 // once, because a closure for each turn would be garbage.
 type cycler struct {
 	*bconn
-	ids                        []uint64 // of the jobs of a turn
-	last, taken                uint64   // stamps of the last job put, and of the last one reserved
+	ids                        []uint64 // jobs of the current turn
+	last, taken                uint64   // stamps of the last job that was put, and of the last one reserved
 	put, reserve, remove       func(i int)
 	onPut, onReserve, onRemove func(i int, r *reply) error
 	onTake                     func(i int, r *reply) error // like onReserve, if the ids were not kept
@@ -159,7 +159,7 @@ func newBeansDrain(e *env) workload {
 		return a.takeAny, a.fill(unmeasured(), max(1, int(e.Load.Count)/e.Load.Conns))
 	})
 	return &steps{w.setup, func(ph *phase) error {
-		ph.count = 0 // the jobs are the bound
+		ph.count = 0 // the number of jobs is the limit
 		return w.run(ph)
 	}}
 }

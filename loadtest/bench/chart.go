@@ -45,7 +45,7 @@ func chart(sums []summary, targets []Target) []byte {
 	b := new(bytes.Buffer)
 	width := chartLabel + 2*chartPanel + chartGap + 50
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="11">`+"\n", width, height+28)
-	fmt.Fprintf(b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n") // dark pages would swallow the text
+	fmt.Fprintf(b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n") // text would be invisible on dark pages
 	text := func(x float64, y int, anchor, more, s string) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more, html.EscapeString(s))
 	}

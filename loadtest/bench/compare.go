@@ -25,12 +25,12 @@ type Run struct {
 	Ops       int64   `json:"ops"`
 	Seconds   float64 `json:"seconds"`
 	OpsRate   float64 `json:"ops_per_second"`
-	Unsent    int64   `json:"unsent"`               // arrivals due and never sent: the rate was too high for the server
+	Unsent    int64   `json:"unsent"`               // arrivals that were due but never sent, because the server was too slow
 	CPU       float64 `json:"server_cpu_us_per_op"` // user and system; 0: not known
 	Busy      float64 `json:"server_cores_busy"`    // server CPU over wall time
 	LoadCPU   float64 `json:"load_cpu_us_per_op"`
 	LoadBusy  float64 `json:"load_cores_busy"`
-	Latency   Latency `json:"latency"`          // of commands, or what the workload says
+	Latency   Latency `json:"latency"`          // of commands, unless the workload defines another
 	RSSBefore int64   `json:"rss_before_bytes"` // before the load connected
 	RSSAfter  int64   `json:"rss_after_bytes"`  // at the end of the measured phase
 	Memory    Memory  `json:"memory,omitzero"`
@@ -85,7 +85,7 @@ func (c *comparison) run(ctx context.Context) ([]Run, error) {
 		for _, l := range c.loads {
 			for i := range c.targets {
 				t := &c.targets[(i+round)%len(c.targets)]
-				skip := t.Constant && !c.protocol.workloads[l.Workload].is(constant) // it keeps no jobs
+				skip := t.Constant && !c.protocol.workloads[l.Workload].is(constant) // the floor keeps no jobs
 				if skip || l.Rounds > 0 && round >= l.Rounds || slices.Contains(l.Skip, t.Name) {
 					continue
 				}
@@ -122,7 +122,7 @@ func (c *comparison) one(ctx context.Context, l Load, t *Target) (_ *Run, err er
 		}
 	}
 	r, err := c.measure(ctx, p)
-	if ctx.Err() != nil { // load processes that were ended report that as their failure
+	if ctx.Err() != nil { // killed load processes report that as their failure
 		err = context.Cause(ctx)
 	}
 	return r, err
@@ -155,7 +155,7 @@ func (c *comparison) measure(ctx context.Context, p Plan) (r *Run, err error) {
 	var all []*process
 	defer func() {
 		for _, w := range all {
-			w.cmd.Process.Kill() // it has ended unless there is an error
+			w.cmd.Process.Kill() // without an error it has ended
 			w.cmd.Wait()
 		}
 	}()
@@ -213,7 +213,7 @@ func (c *comparison) startProcess(ctx context.Context, p Plan) (*process, error)
 	if err := c.spawner.Start(w.cmd, p.Load.LoadCPUs); err != nil {
 		return nil, err
 	}
-	w.enc.Encode(p) // if it has ended, next says why
+	w.enc.Encode(p) // if the process has ended, next returns the reason
 	return w, nil
 }
 

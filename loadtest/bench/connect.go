@@ -30,7 +30,7 @@ type connect struct {
 type visit struct {
 	fd    int // -1: none
 	begun int64
-	put   bool // use is answered
+	put   bool // use was answered
 }
 
 func newConnect(e *env) workload {

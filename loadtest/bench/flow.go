@@ -21,7 +21,7 @@ type flow struct {
 	producers []*bconn
 	consumers []*cycler
 	control   *bconn
-	ahead     int // batches that may be put and not yet reserved, in a closed loop
+	ahead     int // closed loop: batches that may be put and not yet reserved
 
 	tickets  chan struct{} // one for each batch that may be put now
 	reserved atomic.Int64  // jobs in this phase
@@ -70,7 +70,7 @@ func (w *flow) run(ph *phase) error {
 	}
 	w.reserved.Store(0)
 	if ph.count > 0 {
-		ph.count = max(1, ph.count/3) // the producers' part: each put is reserved and deleted
+		ph.count = max(1, ph.count/3) // only the producers' share: each put is also reserved and deleted
 	}
 	var consuming sync.WaitGroup
 	for i, a := range w.consumers {
@@ -93,7 +93,7 @@ func (w *flow) run(ph *phase) error {
 	if err := w.failure(); err != nil {
 		return err
 	}
-	if err := w.control.clean(w.tube); err != nil { // stop jobs that nobody needed
+	if err := w.control.clean(w.tube); err != nil { // unused stop jobs
 		return err
 	}
 	if w.sum.Load() != 0 {

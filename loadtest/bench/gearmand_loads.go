@@ -146,7 +146,7 @@ func (s *stock) take(ph *phase, n uint64) error {
 	}
 	s.marks = make([]atomic.Uint64, most*uint64(len(s.submitters))/64+1)
 	s.claims.Store(int64(n))
-	ph.count = 0 // the claims are the bound
+	ph.count = 0 // the claims are the limit
 	if err := ph.all(s.takers); err != nil {
 		return err
 	}
@@ -345,7 +345,7 @@ type client struct {
 	*gconn
 	function   []byte
 	next, step uint64
-	handles    [][]byte // of the jobs of one turn; empty: it is done
+	handles    [][]byte // jobs of one turn; an empty handle is done
 }
 
 func (a *client) turn(l *lane) error {

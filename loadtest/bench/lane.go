@@ -21,17 +21,17 @@ func Now() int64 { return int64(time.Since(epoch)) }
 // its stall.
 type lane struct {
 	rec      *Recorder
-	deadline int64 // no turn begins after it (Now)
-	budget   int64 // commands after which no turn begins; 0: no bound
+	deadline int64 // no turn begins after this time of Now
+	budget   int64 // no turn begins after this many commands; 0: no limit
 	done     int64 // commands answered
 
-	value, same int64 // latencies of this value that wait to be recorded
+	value, same int64 // number of latencies of this value to record later
 
 	alarm    *alarm  // nil: closed loop
 	start    int64   // when the first command is due
 	step     float64 // nanoseconds between two commands
 	sent     int64   // commands begun
-	overtime int64   // how much longer commands that were due in time are sent
+	overtime int64   // how long commands that were due in time are still sent after the deadline
 }
 
 // openLoop makes command k of l due at start + k*step.

@@ -86,7 +86,7 @@ func (m *milestones) add(at int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for int64(len(m.times)) < n/growthStep { // two lanes may arrive in the wrong order
+	for int64(len(m.times)) < n/growthStep { // two lanes may arrive in reverse order
 		m.times = append(m.times, at)
 	}
 }

@@ -36,14 +36,14 @@ var errDone = errors.New("nothing left to do")
 type traits uint16
 
 const (
-	once        traits = 1 << iota // run changes the server for good: no warm-up, no end but its jobs
-	onceCounted                    // the same, if there is a count
+	once        traits = 1 << iota // run changes the server permanently: no warm-up, and only its jobs end it
+	onceCounted                    // like once, if there is a count
 	alone                          // one process only
 	pairs                          // needs a producer and a consumer
-	workers                        // has worker connections besides -conns
+	workers                        // has worker connections in addition to -conns
 	unpaced                        // has no open loop
 	single                         // has one command in flight
-	stamped                        // needs bodies that hold a stamp
+	stamped                        // needs bodies with a stamp
 	constant                       // makes sense against a server that answers constants
 )
 
@@ -60,16 +60,16 @@ func (s spec) is(t traits) bool { return s.traits&t == t }
 // A Protocol is the protocol of a server, and how to drive the server.
 type Protocol struct {
 	name    string
-	addr    string         // where a server listens unless told otherwise
-	args    string         // of a command line that has no {port}
+	addr    string         // default address of a server
+	args    string         // default arguments of a command line without {port}
 	unit    string         // what an operation is, for reports
-	first   string         // workload unless told otherwise
-	ask     string         // a command for the version
-	version *regexp.Regexp // the version in its answer
+	first   string         // default workload
+	ask     string         // the command that asks for the version
+	version *regexp.Regexp // matches the version in the answer
 	// clean removes the jobs and functions of a run from a server that keeps running.
 	clean     func(ctx context.Context, e *env) error
 	workloads map[string]spec
-	bench     []string // loads by which polystalkd is judged
+	bench     []string // loads that judge polystalkd
 	goals     []string // assertions about them
 }
 
@@ -106,10 +106,10 @@ type Plan struct {
 	Load      Load
 	Addr      string // host:port
 	Process   int    // 0 … Load.Processes-1
-	Run       string // part of tube names, so that no two runs meet
+	Run       string // part of tube names, so that runs share no tube
 	ServerPID int    // 0: not known
 	Constant  bool   // the server answers constants: check kind and length only
-	Throwaway bool   // the server ends with the run: leave its jobs where they are
+	Throwaway bool   // the server ends with the run: do not remove its jobs
 	// Latencies receives the latencies instead of the report. Only callers of Drive set it.
 	Latencies *Recorder `json:"-"`
 }
@@ -235,7 +235,7 @@ type phase struct {
 	count    int64 // commands over all lanes; 0: until the deadline
 
 	lanes                     []*lane
-	excludedCPU, excludedWall time.Duration // do not count
+	excludedCPU, excludedWall time.Duration // not counted
 }
 
 // unmeasured returns a lane for work that is not part of a phase.

@@ -25,7 +25,7 @@ type Target struct {
 	Constant bool `json:"constant,omitempty"`
 
 	args []string // with {port} and {dir} still in place
-	addr string   // of a server that runs already and is left running
+	addr string   // address of a server that already runs and is not stopped
 	pid  int      // of that server; 0: not known
 }
 

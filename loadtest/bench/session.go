@@ -18,9 +18,9 @@ import (
 type session struct {
 	comparison
 	asserts []assertion
-	goals   []assertion // like asserts, but a miss is no failure
+	goals   []assertion // like asserts, but a miss does not fail the session
 	files   files
-	command string // the arguments, for people to repeat them
+	command string // the arguments, so that people can repeat the session
 }
 
 // Session runs the load tester with its command line. After a failure it still writes the table

@@ -14,7 +14,7 @@ import (
 type metric struct {
 	name     string
 	of       func(*Run) float64
-	absolute bool // means something without a baseline
+	absolute bool // meaningful without a baseline
 }
 
 var metrics = []metric{

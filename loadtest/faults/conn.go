@@ -73,7 +73,7 @@ func (c *conn) call() call { return call{c.sent, bench.Now()} }
 // A reply is an answer of beanstalkd's protocol.
 type reply struct {
 	word string // the first of the line
-	id   uint64 // the number behind it; 0: none
+	id   uint64 // the number after it; 0: none
 	body []byte // of RESERVED and OK; valid until the next read
 }
 

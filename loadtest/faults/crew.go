@@ -14,7 +14,7 @@ import (
 const (
 	tubes     = 6  // of beanstalkd's clients
 	functions = 2  // of Gearman's
-	depth     = 30 // commands in one write, at most
+	depth     = 30 // maximum of commands in one write
 )
 
 // tubeNames returns the tubes, followed by the functions.
@@ -35,7 +35,7 @@ func tubeNames() (all []string) {
 type crew struct {
 	h        *history
 	names    []string
-	stock    int64         // jobs above which producers of many put none
+	stock    int64         // number of jobs at which bulk producers pause
 	patience time.Duration // for an answer
 	seed     uint64
 	pause    pause

@@ -14,8 +14,8 @@ import (
 // nodes run and no connection is cut.
 type fault struct {
 	name  string
-	nodes int // that it needs
-	often int // how often it is drawn, relative to the others; 0: only if it is named
+	nodes int // minimum of nodes
+	often int // relative probability; 0: only if it is named
 	// play plays the fault. It returns the affected nodes for the log.
 	play func(r *run, c *cast) (what string)
 }

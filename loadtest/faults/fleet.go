@@ -21,10 +21,10 @@ import (
 // Relays make partitions, because the kernel's means need netfilter or netem, which not every
 // machine has. A node connects to a relay for each other node instead of to the node itself.
 type fleet struct {
-	dir      string // of everything
+	dir      string // has all files of the run
 	programs []string
 	args     []string // of all nodes
-	disk     string   // size of each node's own disk, of memory, as mount takes it; empty: none
+	disk     string   // size of each node's disk in memory, in mount's format; empty: none
 	cluster  bool
 	spawner  bench.Spawner
 	wires    map[wire]*relay.Relay
@@ -32,7 +32,7 @@ type fleet struct {
 	mu        sync.Mutex
 	nodes     []*node
 	made      int
-	accidents []string // ends of nodes that nobody ordered
+	accidents []string // unexpected ends of nodes
 }
 
 // A wire is the direction between two nodes, by number, of the connections that from opens to to.

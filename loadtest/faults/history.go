@@ -40,9 +40,9 @@ type history struct {
 	lives  map[token]*life
 	kicks  []kicks // by tube: kicks of a number of jobs
 	next   token
-	rest   bool // the run is over, and one client looks at what is left
+	rest   bool // the run is over, and one client looks at the remaining jobs
 	counts counts
-	live   int64 // jobs that must be there
+	live   int64 // jobs that must exist
 	rules  map[rule]int
 }
 
@@ -56,18 +56,18 @@ func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *
 type rule string
 
 const (
-	lost     rule = "lost"     // a put was acknowledged, no delete can have removed the job, and it is not there
+	lost     rule = "lost"     // an acknowledged job that no delete can have removed does not exist
 	late     rule = "late"     // RESERVED or DELETED invoked after DELETED was answered
-	back     rule = "back"     // a deleted job is there at the end of the run
-	unwanted rule = "unwanted" // a put was refused, and its job is there
-	altered  rule = "altered"  // a body has other bytes
+	back     rule = "back"     // a deleted job exists at the end of the run
+	unwanted rule = "unwanted" // the job of a refused put exists
+	altered  rule = "altered"  // a body has different bytes
 	changed  rule = "changed"  // another tube, priority or TTR, or a state that the job cannot have
 	idTwice  rule = "id twice" // two jobs have one id, or a job has two
-	overlap  rule = "overlap"  // no order of events lets every client hold the job when it did
-	disowned rule = "disowned" // NOT_FOUND for a client that holds the job for certain
-	early    rule = "early"    // a delayed job was handed out before its time
-	unburied rule = "unburied" // a buried job was handed out, and nobody had kicked it
-	stranger rule = "stranger" // a job that nobody put
+	overlap  rule = "overlap"  // no order of events explains all reservations of the job
+	disowned rule = "disowned" // NOT_FOUND for a client that certainly holds the job
+	early    rule = "early"    // a delayed job was reserved before its time
+	unburied rule = "unburied" // a buried job was reserved without a kick
+	stranger rule = "stranger" // a job without a put
 )
 
 // rules lists all rules in the order of reports.
@@ -116,8 +116,8 @@ type counts struct {
 
 // kicks are commands that may have made a waiting job ready.
 type kicks struct {
-	open  int   // not answered, for now or for ever
-	until int64 // when the last of the others was answered
+	open  int   // number without an answer, now or forever
+	until int64 // time of the last answer to the others
 }
 
 // since reports whether any kick may have taken effect at t or later.
@@ -151,7 +151,7 @@ func (h *history) putting(t token, p put, invoked int64) {
 	if p.foreign {
 		j.is |= isForeign
 	}
-	if p.delay > 0 { // it is delayed once it is there, whether that is answered or not
+	if p.delay > 0 { // the job is delayed even if the put is never answered
 		h.lives[t] = &life{delayed: call{invoked, invoked}, due: invoked + int64(p.delay)}
 	}
 }
@@ -327,10 +327,10 @@ func (h *history) look(t token, s sight, c call) {
 	if j.is&isForeign == 0 && s.pri != j.pri && (l == nil || !slices.Contains(l.otherPris, s.pri)) {
 		h.violated(changed, t, j.id, c, "its priority is %d", s.pri)
 	}
-	want := "" // the only state in which it can be
+	want := "" // the only possible state
 	switch {
 	case l == nil:
-		want = "ready" // nobody ever changed it
+		want = "ready" // no client ever changed it
 	case l.buried.answered != 0 && !h.kicked(j, l, l.buried.invoked):
 		want = "buried"
 	case c.answered < l.due-int64(h.slack) && !h.kicked(j, l, l.delayed.invoked):

@@ -8,8 +8,8 @@ import (
 // A holder is one connection to a server, as a history sees it. One goroutine uses it.
 type holder struct {
 	h     *history
-	alive int64   // when the last command was sent that was answered
-	held  []token // jobs that it reserved and has not given up
+	alive int64   // when the last answered command was sent
+	held  []token // jobs that it reserved and still holds
 }
 
 func (h *history) connect() *holder { return &holder{h: h} }
@@ -54,7 +54,7 @@ func (s *holder) reserved(id uint64, body []byte, c call) (t token, ok bool) {
 	}
 	l.certain(c)
 	if slices.ContainsFunc(l.holds, func(o hold) bool { return o.by == s }) {
-		s.drop(t, c.invoked) // the same connection has it again: its TTR was over
+		s.drop(t, c.invoked) // the same connection reserved it again, so its TTR was over
 		l = h.life(t)
 	}
 	n := hold{by: s, until: never}

@@ -20,8 +20,8 @@ const minBody = bench.StampLen
 
 // A job is the record of one put, kept for the whole run.
 type job struct {
-	id       uint64 // 0: never told
-	gone     int64  // when DELETED arrived; 0: it has not
+	id       uint64 // 0: unknown
+	gone     int64  // when DELETED arrived; 0: never
 	reserved int64  // when the latest RESERVED was invoked
 	hash     uint32
 	size     uint32
@@ -33,12 +33,12 @@ type job struct {
 type marks uint16
 
 const (
-	isPut          marks = 1 << iota // putting was told
-	isAcknowledged                   // the put
-	isRefused                        // the put
+	isPut          marks = 1 << iota // the put was reported
+	isAcknowledged                   // the put was acknowledged
+	isRefused                        // the put was refused
 	isForeign                        // of Gearman: the server chooses priority and TTR
-	isDoubtful                       // a delete was sent that may have removed it, or may yet
-	isSeen                           // it was there at the end
+	isDoubtful                       // an unanswered delete may have removed it, or may still do so
+	isSeen                           // it existed at the end
 )
 
 // mustBe reports whether the job must exist.
@@ -70,22 +70,22 @@ func (b *jobTable) byID(id uint64, t token) token {
 
 // A life holds further facts about a job, in addition to its record.
 type life struct {
-	holds []hold                // reservations that have not ended, as far as is told
-	ops   []porcupine.Operation // all reservations, and what proves or disproves them
+	holds []hold                // reservations without a reported end
+	ops   []porcupine.Operation // all reservations, and the answers that prove or disprove them
 	kicks kicks
 	// told is the arrival of the latest answer that decides the job's state. A command invoked
 	// before that proves nothing.
 	told      int64
-	buried    call // the answer to the bury that buried it; zero: it may be in any state
-	delayed   call // the same, delayed until due
+	buried    call // the answer to the bury; zero: the job may be in any state
+	delayed   call // the answer that delayed it until due
 	due       int64
-	otherPris []uint32 // it has one of these priorities, or the one of the record
+	otherPris []uint32 // possible priorities in addition to the record's
 }
 
 // A hold is a reservation that a client got.
 type hold struct {
 	by    *holder
-	until int64 // the TTR: beyond, the server may hand out the job again
+	until int64 // end of the TTR, after which the server may give the job to another client
 }
 
 // never is later than any other time.
@@ -115,11 +115,11 @@ type lockOp uint8
 
 const (
 	acquire lockOp = iota // RESERVED: it was free
-	expire                // the hold may end from here on: with its TTR, its connection, or another command
+	expire                // the hold may end from now on: by its TTR, its connection, or another command
 	release               // RELEASED or BURIED: it was held
 	touch                 // TOUCHED: it was held
-	remove                // DELETED: it was held by the client, or by nobody
-	kickJob               // KICKED: nobody held it
+	remove                // DELETED: the client held it, or it was free
+	kickJob               // KICKED: it was free
 )
 
 var lockNames = [...]string{"RESERVED", "end", "RELEASED or BURIED", "TOUCHED", "DELETED", "KICKED"}
@@ -161,7 +161,7 @@ func (l *life) observe(op lockOp, by *holder, c call) {
 // checkHolds checks that an order of all operations explains the reservations. It stops without a
 // result after a second.
 func (h *history) checkHolds(t token, l *life) {
-	for _, o := range l.holds { // nobody told their end
+	for _, o := range l.holds { // their end was not reported
 		l.observe(expire, o.by, call{min(o.by.alive, o.until), never})
 	}
 	if len(l.ops) > 2 && porcupine.CheckOperationsTimeout(lockModel, l.ops, time.Second) == porcupine.Illegal {

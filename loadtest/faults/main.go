@@ -40,14 +40,14 @@ type options struct {
 	nodes    int
 	rounds   int
 	puts     int64
-	only     []string // names of faults, each as often as it is to be drawn
+	only     []string // names of faults; repetition makes one more frequent
 	seed     uint64
 	dir      string // of journals and logs
 	disk     string
 
-	calm     time.Duration // between a server that serves again and the next fault, at most
-	patience time.Duration // after which a client without an answer tries another server
-	stock    int64         // jobs that wait, at most
+	calm     time.Duration // maximum time between recovery and the next fault
+	patience time.Duration // timeout after which a client tries another server
+	stock    int64         // maximum of waiting jobs
 }
 
 func main() {
@@ -154,8 +154,8 @@ type report struct {
 	counts         counts
 	rules          map[rule]int
 	violations     []string // the first of them
-	wrong          []string // replies that do not answer what was asked
-	accidents      []string // ends of nodes that nobody ordered
+	wrong          []string // replies that do not fit the command
+	accidents      []string // unexpected ends of nodes
 	dialed         int64
 }
 

@@ -30,7 +30,7 @@ type node struct {
 	program    string // that the next start runs
 	beanstalkd string // addresses
 	gearman    string
-	cluster    string // for the other nodes, which are made to go through the wires
+	cluster    string // address for the other nodes, which use it through the wires
 	member     bool   // its directory has the identity of a member of the cluster
 	// wrapper precedes the command line of the next start. It is a program that runs the server and
 	// keeps the process id.
@@ -40,7 +40,7 @@ type node struct {
 	log   *os.File
 
 	cmd   *exec.Cmd
-	told  *atomic.Bool  // the end of cmd was ordered
+	told  *atomic.Bool  // the end of cmd is expected
 	ended chan struct{} // closed while there is no process
 }
 

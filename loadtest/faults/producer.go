@@ -47,7 +47,7 @@ func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 			}
 			continue
 		} else if live > 2*w.stock {
-			w.sleep(10 * time.Millisecond) // the clients that measure pauses continue, slowly
+			w.sleep(10 * time.Millisecond) // the clients that measure pauses put slowly
 		}
 		tube := rng.IntN(tubes)
 		c.say("use %s\r\n", w.names[tube])
@@ -208,7 +208,7 @@ func (w *crew) grab(c *conn, rng *rand.Rand) error {
 			if err := c.send(); err != nil {
 				return err
 			}
-			m, _, err := c.readPacket() // without a wake-up in time it dials again
+			m, _, err := c.readPacket() // without a wake-up in time the client dials again
 			if err != nil {
 				return err
 			}

@@ -30,12 +30,12 @@ type run struct {
 	fleet   *fleet
 	h       *history
 	crew    *crew
-	program int   // counts the rolling restarts: which of the programs the nodes have run last
+	program int   // number of rolling restarts, which selects the program of the nodes
 	failed  error // the first error of the current fault: see check
 
 	mu     sync.Mutex
 	report *report
-	log    *os.File // what the history found, as it is found
+	log    *os.File // findings of the history as they come
 }
 
 // play plays the complete run. After an error it also returns the results so far.

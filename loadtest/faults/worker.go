@@ -32,10 +32,10 @@ func (w *crew) work(c *conn, rng *rand.Rand) error {
 	if err := w.watch(c, w.names[:tubes]); err != nil {
 		return err
 	}
-	for range 1000 { // the jobs that it keeps until their TTR ends are held no longer than this
+	for range 1000 { // bounds how long it keeps jobs until their TTR ends
 		n, wait := 1+rng.IntN(depth), 0
 		if rng.IntN(4) == 0 {
-			n, wait = 1, 1 // it waits in the server's queue
+			n, wait = 1, 1 // the reserve waits on the server
 		}
 		tasks, err := w.reserve(c, n, wait)
 		if err != nil {
@@ -136,7 +136,7 @@ func (w *crew) finish(c *conn, tasks []task) error {
 	err := c.send()
 	for _, t := range tasks {
 		if t.act == actExpire {
-			continue // its reservation ends with its TTR, or with the connection
+			continue // its reservation ends by its TTR, or with the connection
 		}
 		var r reply
 		if err == nil {
@@ -201,7 +201,7 @@ func (w *crew) kick(c *conn, rng *rand.Rand) error {
 		for i, j := range jobs {
 			r, err := c.read("kick-job", 0)
 			if err != nil {
-				w.keep(jobs[i:]...) // they are kicked again, whatever has happened to them
+				w.keep(jobs[i:]...) // kick them again later, whatever happened to them
 				return err
 			}
 			if r.word != "KICKED" && r.word != "NOT_FOUND" && r.word != "OUT_OF_MEMORY" {

@@ -200,7 +200,7 @@ type spell struct {
 type result struct {
 	scene         scene
 	without, with []spell
-	rss           int64 // the server's, most at the end of a scene
+	rss           int64 // the server's largest RSS at the end of a scene
 	told          []told
 }
 
@@ -258,8 +258,8 @@ func (r *result) round(ctx context.Context, s *server) error {
 	return err
 }
 
-// least returns the smallest known figure of all rounds, which is not zero: on a machine that others use too, that
-// round tells most about the server.
+// least returns the smallest figure of all rounds that is not zero. On a machine with other users,
+// the best round tells most about the server.
 func least[E any, N float64 | time.Duration](all []E, of func(E) N) (v N) {
 	for _, e := range all {
 		if f := of(e); f > 0 && (v == 0 || f < v) {

@@ -26,7 +26,7 @@ type scene struct {
 	name    string
 	play    func(a *actor) error
 	prepare func(a *actor) error // before it begins; nil: nothing
-	limit   time.Duration        // for what the scene is called after, on the machine of the goals; 0: none
+	limit   time.Duration        // for the action in the scene's name, on the goals' machine; 0: none
 	control bool                 // other scenes are compared with it
 	crowd   bool                 // its process has the lowest priority
 }

@@ -30,15 +30,15 @@ type App struct {
 	Out, Err io.Writer
 	Screens  Screens
 	Getenv   func(name string) string
-	Places   []string // where to look for a server if none is named; nil: client.Places
+	Places   []string // the servers to try if none is named; nil: client.Places
 
 	server, tokenFile string
 	wait              string // --timeout
 	timeout           time.Duration
 	verbose           bool
 
-	asked   string        // the name of the server that was found
-	out     *bufio.Writer // before Out
+	asked   string        // the name of the server in use
+	out     *bufio.Writer // buffers Out
 	printer client.Printer
 
 	path bool // --path: names of tubes are percent-encoded

@@ -14,11 +14,11 @@ const bookmarkSuffix = ".imported"
 
 // A mark is the position in a file that is being imported.
 type mark struct {
-	Lines uint64 `json:"lines"` // the jobs of the first lines that were put
+	Lines uint64 `json:"lines"` // number of first lines that were put
 	// Ended reports that the import knew what it had put when it ended. If false, the job of the
 	// next line may have been put.
 	Ended  bool   `json:"ended"`
-	Server string `json:"server"` // as --server has it
+	Server string `json:"server"` // as given to --server
 
 	// Size and Modified identify the file: another file with the same name has no bookmark yet.
 	Size     int64     `json:"size"`

@@ -19,7 +19,7 @@ import (
 // A bulk is an action on all selected jobs.
 type bulk struct {
 	action
-	tube     string // of --tube, as it was given
+	tube     string // the value of --tube
 	tubeName string // empty: all tubes
 	picked   selection
 	consent  consent
@@ -101,7 +101,7 @@ func (r *run) bulk(b *bulk, o admin.NewOperation) error {
 		return err
 	}
 	if dry.Problem != nil {
-		return client.ProblemError(dry.Problem) // it was cancelled before it had counted all
+		return client.ProblemError(dry.Problem) // the count was cancelled before its end
 	}
 	left := dry.Matched
 	for _, n := range dry.Skipped {
@@ -181,7 +181,7 @@ func (r *run) operate(o admin.NewOperation, what string) ([]byte, error) {
 	p := r.progress(what)
 	defer p.end()
 	var interrupted error
-	waiting := r.ctx // until the interrupt
+	waiting := r.ctx // ends with the interrupt
 	for {
 		var now admin.Operation
 		if err := a.Read(&now); err != nil {
@@ -245,7 +245,7 @@ func (a *App) confirm(ctx context.Context, c *consent, what string) error {
 	fmt.Fprintf(a.Err, "%s%s? [y/N] ", strings.ToUpper(what[:1]), program.Safe(what[1:]))
 	answer := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(a.In).ReadString('\n') // without an answer it is no
+		line, _ := bufio.NewReader(a.In).ReadString('\n') // no answer means no
 		answer <- line
 	}()
 	select {

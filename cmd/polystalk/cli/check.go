@@ -307,7 +307,7 @@ func (a *App) checked(err error) int {
 		}
 		line := err.Error()
 		if e, ok := errors.AsType[*client.Error](err); ok {
-			line = e.Line // without the request's id: the same trouble has the same line
+			line = e.Line // without the request's id, so the same error gives the same line
 		}
 		fmt.Fprintf(a.out, "POLYSTALK %s - %s\n", l, onePart(line))
 	}

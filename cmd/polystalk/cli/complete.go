@@ -108,7 +108,7 @@ func (a *App) completions(c *cobra.Command) {
 		"role": words(roles...), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
 	} {
 		if c.LocalFlags().Lookup(flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(flag, complete) // it fails for a flag that has one
+			_ = c.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that already has completions
 		}
 	}
 }

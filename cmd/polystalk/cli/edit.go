@@ -20,7 +20,7 @@ import (
 type edit struct {
 	pri        uint32
 	delay, ttr string
-	body       string // a file
+	body       string // path of a file
 	editor     bool
 }
 
@@ -157,7 +157,7 @@ func (r *run) editInEditor(arg string, c change, force bool) error {
 	if err != nil {
 		return fmt.Errorf("a folder for the body: %w", err)
 	}
-	keep := false // once it may be the only copy of the operator's text
+	keep := false // true once dir may have the only copy of the operator's text
 	defer func() {
 		if !keep {
 			os.RemoveAll(dir)

@@ -71,7 +71,7 @@ func (r *run) export(picked *selection, q client.Request, s *sink) error {
 		}
 		err = c.Walk(r.ctx, q, s.add, p.at)
 	} else {
-		var of uint64 // about how many; 0: not known
+		var of uint64 // approximate number of jobs; 0: unknown
 		if !client.Narrows(q.Query) && len(picked.states) == 0 {
 			counts, err := r.counts(q.Tube)
 			if err != nil {
@@ -149,7 +149,7 @@ func (s *sink) listed(job []byte) error {
 	var body bytes.Buffer
 	switch err := s.body(v.ID, &body); {
 	case client.ExitCode(err) == client.Nothing:
-		return nil // it was deleted meanwhile
+		return nil // the job was deleted meanwhile
 	case err != nil:
 		return err
 	}

@@ -64,7 +64,7 @@ server, as a server can have several names: give --skip 0 for another server.`,
 						return err
 					}
 				}
-				c.Detach() // else an interrupt would hide whether the current job was put
+				c.Detach() // otherwise an interrupt would hide whether the current job was put
 			}
 			in, err := r.open(r.args[0], "give the file that polystalk export has written, or - for standard input")
 			if err != nil {

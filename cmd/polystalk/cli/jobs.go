@@ -30,11 +30,11 @@ type action struct {
 
 	method, path string   // of the request for one job; the query force=true stands for --force
 	name         string   // in a bulk operation
-	verb, done   string   // the verb's name, and what the jobs are afterwards
-	states       []string // of the selected jobs, without --state
+	verb, done   string   // the verb's name, and its participle
+	states       []string // states selected without --state
 	force        string   // help of --force; empty: there is none
-	careful      bool     // it wants a confirmation
-	cannot       string   // what beanstalkd's protocol cannot do, if it cannot do it by id
+	careful      bool     // needs a confirmation
+	cannot       string   // what beanstalkd's protocol cannot do by id; empty: nothing
 }
 
 var actions = []action{
@@ -191,7 +191,7 @@ func (r *run) counts(tube string) (admin.Counts, error) {
 // doneDocument returns a document with the numbers of jobs that an action changed and did not
 // change.
 func doneDocument(action string, done, not uint64) []byte {
-	document, _ := json.Marshal(struct { // texts and numbers do not fail
+	document, _ := json.Marshal(struct { // strings and numbers cannot fail
 		Action string `json:"action"`
 		Done   uint64 `json:"done"`
 		Not    uint64 `json:"not_done"`

@@ -47,7 +47,7 @@ func put(ctx context.Context, s client.Server, tube string, j newJob) (uint64, e
 }
 
 func putDocument(id uint64) []byte {
-	b, _ := json.Marshal(admin.Put{ID: id}) // a number does not fail
+	b, _ := json.Marshal(admin.Put{ID: id}) // a number cannot fail
 	return b
 }
 
@@ -130,7 +130,7 @@ func (r *run) maxBody() (int64, error) {
 		Max int64 `json:"max_job_size_bytes"`
 	}
 	_, err := r.read("/server", "", &v)
-	if v.Max <= 0 { // a server that does not tell may take anything
+	if v.Max <= 0 { // a server that reports no limit may accept any size
 		v.Max = largeMax
 	}
 	return v.Max, err

@@ -39,7 +39,7 @@ like a supervisor that would restart the server.`,
 					return err
 				}
 				var h admin.Health
-				_ = a.Read(&h) // it was shown
+				_ = a.Read(&h) // it has already been shown
 				return client.Errorf(client.NotDone, "the server is not healthy (%s): see its log", h.State)
 			},
 		},

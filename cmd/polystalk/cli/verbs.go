@@ -16,11 +16,11 @@ import (
 
 // A verb is a command: its name and arguments, help, flags, and action.
 type verb struct {
-	use      string // the name, then a word for each argument: [X] may be left out, X... may be repeated
+	use      string // the name, then a word for each argument: [X] is optional, X... may be repeated
 	short    string
 	long     string
 	examples string   // one on each line
-	values   []string // that the first argument can have, for completion
+	values   []string // possible first arguments, for completion
 	flags    func(fs *pflag.FlagSet)
 
 	reads  bool   // it changes nothing
@@ -34,8 +34,8 @@ type verb struct {
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
 	view    client.View
-	do      func(r *run) error // it asks a server
-	local   func(r *run) error // it asks none
+	do      func(r *run) error // uses a server
+	local   func(r *run) error // uses no server
 	verbs   []verb             // a group of verbs
 }
 

@@ -23,7 +23,7 @@ type Beanstalk struct {
 	target Target
 	conn   net.Conn
 	in     *bufio.Reader
-	out    []byte // of send
+	out    []byte // buffer of send
 	wait   time.Duration
 	used   string      // the tube of the last "use"
 	stop   func() bool // separates the connection from the context of Dial
@@ -142,7 +142,7 @@ func (c *Beanstalk) receive(want string, most int64) (words []string, data []byt
 	if err != nil || size < 0 || size > most {
 		return nil, nil, fmt.Errorf("it announces %.20q bytes", words)
 	}
-	var b bytes.Buffer // it grows with what comes, not with what is announced
+	var b bytes.Buffer // grows with the data received, not with the announced size
 	for left := size + int64(len("\r\n")); left > 0; {
 		n, err := io.CopyN(&b, c.in, min(left, progress))
 		if err != nil {

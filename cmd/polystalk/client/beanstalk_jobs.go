@@ -163,7 +163,7 @@ func (c *Beanstalk) onJob(ctx context.Context, id uint64, when string, err error
 func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job []byte) error) (bool, error) {
 	id, job, err := c.first(tube, state, "full")
 	if err == notFound {
-		return id != 0, nil // a worker took it meanwhile, or there is none
+		return id != 0, nil // a worker took it meanwhile, or there was none
 	}
 	if err != nil {
 		return false, c.failure(ctx, tubeNamed+tube, err)

@@ -112,7 +112,7 @@ func (s stats) ofJob(id uint64) object {
 	tube := s.text("tube")
 	o := object{"id": strconv.FormatUint(id, 10), "tube": admin.ShownName(tube), "tube_path": admin.PathName(tube), "state": s.text("state"), "left_seconds": 0}
 	if o["state"] == "delayed" || o["state"] == "reserved" {
-		o["left_seconds"] = s.number("time-left") // in other states it is 0, or what was left at the bury
+		o["left_seconds"] = s.number("time-left") // in other states it is 0, or the time left at the bury
 	}
 	return s.numbers(o, jobNumbers)
 }

@@ -40,7 +40,7 @@ func (c *Beanstalk) operation(ctx context.Context, r *Request) (any, error) {
 	case len(states) != 1 || states[0] != "buried" && states[0] != "delayed":
 		return nil, Errorf(Usage, "kick: by beanstalkd's protocol, give --state buried or --state delayed")
 	}
-	name, _ := url.PathUnescape(*o.Select.TubePath) // it was made by the caller
+	name, _ := url.PathUnescape(*o.Select.TubePath) // the caller has escaped it
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (c *Beanstalk) tubes(ctx context.Context, r *Request) (any, error) {
 	matching := len(names)
 	slices.Sort(names)
 	if r.Limit > 0 && key == "" {
-		names = names[:min(len(names), r.Limit)] // the first ones are known without their statistics
+		names = names[:min(len(names), r.Limit)] // the order is known without statistics
 	}
 	all := make(map[string]stats, len(names))
 	err = c.askMany("OK", statsMax, "stats-tube", len(names), func(i int) any { return names[i] }, func(i int, data []byte) error {

@@ -39,7 +39,7 @@ type Server interface {
 // Options configures a Server.
 type Options struct {
 	Token   string        // empty: none
-	Timeout time.Duration // for each answer; a body has it for each 64 kB
+	Timeout time.Duration // of each answer, and of each 64 kB of a body
 	// AnsweredBy is called when another server has answered: the leader of the cluster. It may be
 	// nil.
 	AnsweredBy func(server string)
@@ -52,7 +52,7 @@ func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 	}
 	b, err := dialBeanstalk(ctx, t, o.Timeout)
 	if err != nil {
-		return nil, err // not a nil *Beanstalk, which would be a Server that is not nil
+		return nil, err // not a nil *Beanstalk, which would be a non-nil Server
 	}
 	return b, nil
 }
@@ -60,7 +60,7 @@ func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 // A Request is a request of polystalkd's API.
 type Request struct {
 	Method string
-	Path   string // below /api/v1, as openapi.json has it, such as /jobs/{id}/kick
+	Path   string // below /api/v1 in the form of openapi.json, such as /jobs/{id}/kick
 	Tube   string // for {tube}: its name, byte for byte
 	ID     uint64 // for {id}
 	Node   string // for {node}
@@ -68,10 +68,10 @@ type Request struct {
 	Limit  int // rows of a List; 0: all
 
 	JSON    any    // the content to send, or
-	Octets  []byte // the content as it is; nil: none
+	Octets  []byte // the content unchanged; nil: none
 	IfMatch string // the tag that the job must still have; empty: any
 
-	Probe bool // Path is at the top, not below /api/v1, and status 503 is an answer
+	Probe bool // Path is not below /api/v1, and status 503 is an answer
 }
 
 // An Answer is a server's answer.

@@ -8,10 +8,10 @@ import (
 // Exit codes. Where polystalkd has a code for the same cause, the number is the same.
 const (
 	OK          = 0
-	Damage      = 1   // a journal is damaged: something that was durable cannot be read
-	NotDone     = 1   // some of it was not done, or the server is not well
-	Nothing     = 2   // there is nothing with this name, or nothing matches
-	Refused     = 3   // the server wants a token, or another one
+	Damage      = 1   // a journal is damaged: durable data cannot be read
+	NotDone     = 1   // some of it was not done, or the server is not healthy
+	Nothing     = 2   // nothing has this name, or nothing matches
+	Refused     = 3   // the server needs a token, or another one
 	Unconfirmed = 4   // the operator did not confirm
 	Usage       = 5   // a command, flag or argument is wrong, or the server does not have the operation
 	Dir         = 10  // a directory cannot be used
@@ -33,8 +33,8 @@ const Codes = `Exit codes:
 // An Error ends the program with one line on standard error and an exit code.
 type Error struct {
 	Code    int
-	Line    string // what happened, and what to do
-	Request string // the request's id in the server's log; empty: it does not help
+	Line    string // the problem and its remedy
+	Request string // the request's id in the server's log; empty: not useful
 	Unsent  bool   // the request did not reach any server
 }
 

@@ -26,7 +26,7 @@ type httpServer struct {
 	target  Target
 	options Options
 	http    *http.Client
-	by      string // the server that answered last; empty: the one that is asked
+	by      string // the server that answered last; empty: the server in target
 }
 
 func newHTTP(t Target, o Options) *httpServer {

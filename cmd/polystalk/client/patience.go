@@ -53,7 +53,7 @@ type patientReader struct {
 	p    *Patience
 	r    io.Reader
 	bulk bool
-	n    int // bytes since the time was restarted
+	n    int // bytes since the timeout was restarted
 }
 
 func (r *patientReader) Read(b []byte) (int, error) {

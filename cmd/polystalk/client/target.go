@@ -18,7 +18,7 @@ type Target struct {
 
 	Network string // tcp or unix
 	Address string // HOST:PORT or a path
-	Name    string // as it is given to --server
+	Name    string // as given to --server
 }
 
 // The places in which an operator names the server.
@@ -81,7 +81,7 @@ func parseTarget(name string) (Target, error) {
 	}
 	t.Base = &url.URL{Scheme: u.Scheme, Host: t.Address, Path: strings.TrimRight(u.Path, "/")}
 	if u.Scheme == "https" && port == "443" {
-		t.Base.Host = u.Host // as the certificate and proxies have it
+		t.Base.Host = u.Host // as in the certificate and proxies
 	}
 	return t, nil
 }

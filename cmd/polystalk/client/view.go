@@ -17,7 +17,7 @@ import (
 type View struct {
 	Rows    string   // the member with the rows; empty: the document is the only row
 	Columns []Column // of -o table
-	Wide    []Column // the further ones of -o wide
+	Wide    []Column // additional ones of -o wide
 	Name    string   // the member that -o name shows
 	Empty   string   // the message about a table without rows
 }
@@ -25,7 +25,7 @@ type View struct {
 // A Column shows a member of each row.
 type Column struct {
 	Head string
-	Path string // names of members with dots between them; of several with | between, the first that is there
+	Path string // member names separated by dots; | separates alternatives, of which the first present one counts
 	As   kind
 }
 
@@ -34,8 +34,8 @@ type kind int
 
 // The kinds of members.
 const (
-	Text   kind = iota // as it is
-	Number             // as it is, at the right
+	Text   kind = iota // unchanged
+	Number             // unchanged, aligned to the right
 	Bytes              // 12.3 kB
 	Age                // a duration in seconds: 3m12s
 	Rate               // a number per second

@@ -14,7 +14,7 @@ import (
 // A Command is a subcommand of "polystalk journal".
 type Command struct {
 	Use, Short, Long string
-	Reads            bool // it writes no directory
+	Reads            bool // writes no directory
 	// New adds the flags to fs. It returns the function that runs the command with its arguments.
 	New func(fs *pflag.FlagSet) func(args []string, out io.Writer) error
 }

@@ -15,11 +15,11 @@ type replica struct {
 	core   *core.Core
 	replay *core.Replay
 	now    time.Time
-	paused map[string]pause // the last records; a pause may be over
+	paused map[string]pause // last pause of each tube; it may be over
 	view   record.Buffer    // for job
 
 	unfinished int // bodies with a missing part
-	unreadable int // records, or batches from one on
+	unreadable int // records, or rests of batches
 }
 
 // A pause is the pause of a tube, in Unix nanoseconds and nanoseconds.

@@ -15,9 +15,9 @@ import (
 // A rescue writes jobs to a new journal.
 type rescue struct {
 	r        *replica
-	highID   uint64 // the highest id of a job, even one that is gone: ids go on above it
-	imported uint64 // the number of the last of beanstalkd's files that the old journal had imported
-	jobs     int    // written
+	highID   uint64 // the highest id of any job, even a deleted one: new ids are higher
+	imported uint64 // number of the last beanstalkd file that the old journal imported
+	jobs     int    // written so far
 }
 
 const (

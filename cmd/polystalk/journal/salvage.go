@@ -80,7 +80,7 @@ func foreignLogs(s *source) (bool, error) {
 		return true, nil
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "importing")); err == nil {
-		return true, nil // the journal was never finished
+		return true, nil // the import was never finished
 	}
 	last := files[len(files)-1].Number
 	if s.survey.Globals.Imported < last && len(s.survey.Losses) == 0 {

@@ -17,7 +17,7 @@ import (
 // before it is complete.
 type target struct {
 	dir  string
-	made bool // by us
+	made bool // true if openTarget made dir
 	lock *binlog.DirLock
 }
 
@@ -87,7 +87,7 @@ func (t *target) sync() error {
 	}
 	err := wal.Dir(filepath.Dir(filepath.Clean(t.dir))).Sync()
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // an account may make directories where it may not read
+		return nil // an account may create directories where it may not read
 	}
 	return err
 }

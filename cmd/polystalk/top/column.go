@@ -21,15 +21,15 @@ import (
 // A column is a column of a view.
 type column struct {
 	client.Column
-	rank  int    // without room for all columns, those with the smallest ranks are shown
-	least int    // the smallest width of a cut text, or of a figure's column
-	sort  string // its name in --sort and for the server; empty: rows are not sorted by it
-	api   bool   // beanstalkd's protocol does not tell it
+	rank  int    // if not all columns fit, those with the smallest ranks are shown
+	least int    // minimum width of a cut text, or of a number's column
+	sort  string // its name in --sort and in requests; empty: not sortable
+	api   bool   // only the API reports it
 }
 
 // A view is a list of tubes or connections with its columns.
 type view struct {
-	name    string // of the rows, and of their member in documents
+	name    string // of the rows, and of the member that has them
 	columns []column
 	sort    string // the default order; with - in front the largest first
 	help    string // the possible orders

@@ -139,7 +139,7 @@ func (m model) sortBy(step int) (model, tea.Cmd) {
 	if i < 0 || i >= len(all) {
 		return m, nil
 	}
-	return m.sorted(all[i], down || by == "name") // of figures, the largest first
+	return m.sorted(all[i], down || by == "name") // numbers begin with the largest
 }
 
 // sorted changes the order.

@@ -14,7 +14,7 @@ type mode int
 
 const (
 	browsing  mode = iota
-	filtering      // keys are typed into the filter
+	filtering      // the operator types the filter
 	helping        // the next key ends the help
 )
 
@@ -24,7 +24,7 @@ type model struct {
 	read  func(context.Context, wanted) (*Sample, error)
 	name  string // of the server
 	every time.Duration
-	left  int // updates until it ends; negative: it goes on
+	left  int // updates until the end; negative: no end
 
 	view  *view
 	sorts map[*view]string
@@ -33,9 +33,9 @@ type model struct {
 	size  struct{ width, height int }
 
 	mode    mode
-	typed   string // into the filter
+	typed   string // text of the filter so far
 	paused  bool
-	message string // until the next key
+	message string // shown until the next key
 
 	sample  *Sample
 	failure error     // of the last update; nil: it succeeded
@@ -43,7 +43,7 @@ type model struct {
 	until   time.Time // the last update
 
 	reading bool // an update is running
-	hurry   bool // another update follows at once
+	hurry   bool // another update follows without a pause
 	turn    int  // of the newest wait; older ones have no effect
 }
 
@@ -116,7 +116,7 @@ func (m model) show(msg result) (model, tea.Cmd) {
 		m.sample, m.since = msg.sample, msg.at
 		m.from = max(min(m.from, m.last()), 0)
 	case client.ExitCode(msg.err) == client.Usage:
-		m.message, m.failure = msg.err.Error(), nil // the request was wrong: the figures are good
+		m.message, m.failure = msg.err.Error(), nil // only the request was wrong: the figures are good
 	}
 	if m.hurry {
 		return m.update()

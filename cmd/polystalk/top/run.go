@@ -74,7 +74,7 @@ func Screen(ctx context.Context, s *Source, o Options, in io.Reader, out io.Writ
 	// The caller handles signals, and ends ctx.
 	end, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
 	if m, ok := end.(model); ok && !m.reading {
-		s.Close() // else an update still uses the connection, until the program ends
+		s.Close() // otherwise an update uses the connection until the program ends
 	}
 	if ctx.Err() != nil || err == nil {
 		return nil

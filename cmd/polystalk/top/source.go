@@ -21,7 +21,7 @@ type Source struct {
 
 	server client.Server
 	before *reading
-	tubes  map[string]tubeReading // by path; only of a server that tells no rates
+	tubes  map[string]tubeReading // by path; only for a server that reports no rates
 }
 
 // A wanted describes what to read.
@@ -29,17 +29,17 @@ type wanted struct {
 	view  *view
 	match string // a pattern, or a part of a name; empty: all
 	sort  string
-	rows  int // how many rows are shown, from the first one
+	rows  int // number of rows to show, from the first one
 }
 
 // A Sample is the result of a read.
 type Sample struct {
 	of       wanted
 	server   admin.Server
-	flow     *flow // nil: not known yet
+	flow     *flow // nil: unknown
 	rows     []any // as client.Decode returns them
 	matching int   // rows that match, shown or not
-	whole    bool  // it is from the API: nothing is missing
+	whole    bool  // it comes from the API, so all figures are present
 	at       time.Time
 	took     time.Duration
 }

@@ -17,11 +17,11 @@ const everywhere = "0.0.0.0"
 // An Address is an address to listen on.
 type Address struct {
 	Given string // as the user wrote it
-	Host  string // for TCP; without brackets; empty: all there are
+	Host  string // for TCP; without brackets; empty: all addresses
 	Port  string // for TCP
 	Path  string // for a unix socket; then host and port are empty
 
-	V6Only bool // an address of IPv6 takes no clients of IPv4
+	V6Only bool // an IPv6 address accepts no IPv4 clients
 
 	// For messages: the origin of the address, the origin of its port (empty: the same),
 	// and an example.

@@ -7,8 +7,8 @@ type Check string
 
 // The zero value starts the server.
 const (
-	CheckOnly  Check = "only"  // say what is wrong
-	CheckPrint Check = "print" // and print what is in effect
+	CheckOnly  Check = "only"  // report faults
+	CheckPrint Check = "print" // and print the settings in effect
 )
 
 type check Check

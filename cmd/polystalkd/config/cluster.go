@@ -18,15 +18,15 @@ import (
 // clusterConfig has the settings of a server in a cluster.
 type clusterConfig struct {
 	Listen    string   // HOST:PORT for the other servers; empty: no cluster
-	Advertise string   // HOST:PORT by which other servers reach this one; Validate fills it
-	Node      string   // the server's name in the cluster; Validate fills it
+	Advertise string   // HOST:PORT at which other servers reach this one; set by Validate
+	Node      string   // the server's name in the cluster; set by Validate
 	New       bool     // the server starts a new cluster
-	Join      []string // HOST:PORT of other servers; none: the directory has them
+	Join      []string // HOST:PORT of other servers; empty: the directory has them
 	Standby   bool     // the server never votes
 
 	Timeout     time.Duration // how long the leader may be silent before an election
 	Wait        time.Duration // how long a new client waits for a leader
-	DiskTimeout time.Duration // how long a write or a flush may take before the disk counts as hung
+	DiskTimeout time.Duration // longest write or flush before the disk counts as hung
 	CatchUpRate int64         // bytes a second sent to a server that catches up; 0: no limit
 
 	Cert, Key, CA string // files of TLS; empty: no TLS
@@ -46,7 +46,7 @@ const (
 	clusterDiskTimeout = 10 * time.Second
 	clusterDiskMin     = time.Second
 	clusterDiskMax     = 10 * time.Minute
-	clusterAddress     = "10.0.0.1:11390" // as an example
+	clusterAddress     = "10.0.0.1:11390" // for examples
 )
 
 func (c *Config) clusterFlags(fs *pflag.FlagSet) {

@@ -18,7 +18,7 @@ import (
 // Limits and defaults. Sizes are bytes.
 const (
 	jobSizeDefault    = beanstalk.DefaultMaxJobSize
-	jobSizeMax        = beanstalk.MaxJobSizeLimit // a larger -z becomes this, with a warning
+	jobSizeMax        = beanstalk.MaxJobSizeLimit // the limit of -z: a larger value becomes this, with a warning
 	binlogSizeDefault = 10 << 20                  // as the reference
 
 	portDefault        = "11300" // as beanstalkd
@@ -33,14 +33,14 @@ type Config struct {
 	// Listen are beanstalkd's addresses as given: HOST or unix:PATH, none means
 	// 0.0.0.0. In place of gearmand: HOST:PORT or unix:PATH, none means none.
 	Listen []string
-	Port   string // a number or a service name; for every HOST, of Gearman in place of gearmand
+	Port   string // a number or a service name, for every HOST; of Gearman in place of gearmand
 	User   string // account to become after binding; empty: stay
 
 	MaxJobSize uint32        // bytes in a job's body
-	BinlogDir  string        // the journal's; empty: jobs are in memory only
+	BinlogDir  string        // journal's directory; empty: jobs are in memory only
 	BinlogSize int64         // bytes in a file of the journal; also in stats
-	FsyncEvery time.Duration // how long an acknowledged change may not be durable; 0: never
-	NoFsync    bool          // flushing is left to the kernel, however long that takes
+	FsyncEvery time.Duration // longest time until an acknowledged change is durable; 0: before the reply
+	NoFsync    bool          // the kernel decides when to flush
 
 	Loops          int // reactor loops; 0: one per core
 	Shards         int // power of two; 0: from Loops
@@ -59,8 +59,8 @@ type Config struct {
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
 	Addresses []Address         // Listen, parsed by Validate
-	Warnings  []string          // for the log, once there is one
-	spellings map[string]string // long name → -p, as the user has to write it
+	Warnings  []string          // for the log, once it is open
+	spellings map[string]string // long name → spelling for the user, such as -p
 	sources
 }
 
@@ -69,19 +69,19 @@ type sources struct {
 	File  string // of --config, absolute; empty: there is none
 	Check Check  // what --check-config asks for
 
-	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7", for what was set
+	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7"; only set flags
 	places  []filePlace       // the values that come from files
-	keys    *keyTable         // the flags as they were filled
+	keys    *keyTable         // the flags with their values
 	faults  fault.Faults      // found in the environment and in files, reported by Validate
 }
 
 // process has the settings of the operating system's process. Only the command line in place
 // of gearmand sets the fields after LogFile. The zero value of a field changes nothing.
 type process struct {
-	CheckArgs   bool                // end with success once everything is checked
+	CheckArgs   bool                // end with success after all checks
 	LogFile     string              // path, stderr or none; empty: stderr
-	Syslog      bool                // the log goes to syslog, and to LogFile only if that is set
-	PidFile     string              // path; empty: nowhere
+	Syslog      bool                // log to syslog; also to LogFile if that is set
+	PidFile     string              // path; empty: none
 	Daemon      bool                // run in the background once it serves
 	Descriptors uint64              // limit to set
 	Backlog     int                 // of Gearman's listeners

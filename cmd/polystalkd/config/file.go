@@ -34,7 +34,7 @@ func (c *Config) Explain(err error) error {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *fault.Fault) int { // err's own list, if it is one
+	slices.SortStableFunc(all, func(a, b *fault.Fault) int { // sorts the list in err itself, if there is one
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 	})
 	return err

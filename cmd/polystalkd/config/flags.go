@@ -89,7 +89,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log `LEVEL` and above: debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "write the log on stderr as `FORMAT`: text or json")
-	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the quotes: it takes no value
+	fs.CountVarP(&c.Verbose, "verbose", "V", "log more``; may be repeated") // the empty quotes mean no value
 	fs.StringVar(&c.File, "config", "", "read options from `FILE`, in TOML, then from FILE.d/*.toml;\nSIGHUP reads them again")
 	fs.Var((*check)(&c.Check), "check-config", "check the configuration and exit; `HOW` is only, or print to show\nthe settings in effect and their origins")
 	fs.Lookup("check-config").NoOptDefVal = string(CheckOnly)
@@ -257,7 +257,7 @@ func (c *Config) setFsync(s string) error {
 		return &badValue{"give a whole number of milliseconds", "50"}
 	}
 	c.FsyncEvery = time.Duration(n) * time.Millisecond
-	c.NoFsync = false // the last one counts, as in the reference
+	c.NoFsync = false // the last of -f and -F counts, as in the reference
 	return nil
 }
 

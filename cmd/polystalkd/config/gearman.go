@@ -12,16 +12,16 @@ import (
 
 // gearmanConfig has the settings of the Gearman protocol.
 type gearmanConfig struct {
-	Listen     []string // HOST:PORT each, none: Gearman is not spoken; in place of gearmand HOST, none: all
+	Listen     []string // HOST:PORT each, none: no Gearman; in place of gearmand HOST, none: all
 	Prefix     string   // of job handles; empty: "H:" and the host's name
-	Retries    int      // how often a job may lose its worker; 0 or less: any number of times
+	Retries    int      // how often a job may lose its worker; 0 or less: no limit
 	Wakeup     int      // how many sleeping workers one job wakes; 0: all
-	Exceptions bool     // the option is on for all clients
-	Failed     string   // failed background jobs are dropped or buried: drop or bury
+	Exceptions bool     // all clients get exceptions
+	Failed     string   // what happens to failed background jobs: drop or bury
 	Shutdown   string   // clients that may shut the server down: local, any or none
 	MaxBody    uint32   // of a packet, in bytes
-	MaxUnread  uint32   // of what is relayed to a client, in bytes; 0: twice MaxBody
-	Verbose    string   // the level of the log as gearmand names it; empty: from LogLevel
+	MaxUnread  uint32   // bytes relayed to a client that it has not read; 0: twice MaxBody
+	Verbose    string   // log level in gearmand's words; empty: from LogLevel
 
 	Addresses []Address // Listen, parsed by Validate
 }

@@ -157,7 +157,7 @@ func (g *gearmandFlags) keepAliveFlags(fs *pflag.FlagSet) {
 	k := &g.c.KeepAlive
 	for _, f := range []struct {
 		name, usage string
-		max         int // as the system has it
+		max         int // the system's maximum
 		set         func(n int)
 		get         func() int
 	}{

@@ -11,10 +11,10 @@ import (
 // An Option describes a flag for manuals and for the example of a file.
 type Option struct {
 	Name, Short string // without dashes; Short may be empty
-	Value       string // placeholder of its value, in brackets if it may be left out; empty: no value
+	Value       string // placeholder of its value, in brackets if optional; empty: no value
 	Text        string // its description, in one line
 	Variable    string // environment variable; empty: none
-	Line        string // its line in a file; empty: the flag is no key
+	Line        string // its line in a file; empty: the flag is not a key
 	Live        bool   // a reload changes it without a restart
 }
 

@@ -13,7 +13,7 @@ import (
 // A Setting is one key with its value in effect.
 type Setting struct {
 	Name   string
-	Value  any    // string, int64, bool or []string; nil: not set, without a default
+	Value  any    // string, int64, bool or []string; nil: not set and no default
 	Origin string // "flag -p", "file /etc/polystalkd.toml:7" and the like, or "default"
 
 	// Live reports that a reload applies a new value. Other settings need a restart.

@@ -25,7 +25,7 @@ const sizeMax = 1 << 20
 // A filePlace is a line of a file.
 type filePlace struct {
 	File string
-	Line int    // from 1 on; 0: the file as a whole
+	Line int    // from 1 on; 0: the whole file
 	Text string // the line, without the blanks around it
 }
 
@@ -132,7 +132,7 @@ func parseTOML(path string, text []byte) ([]fileKey, []fileProblem) {
 	var p unstable.Parser
 	p.Reset(text)
 	var found []fileKey
-	var begin []int // of each entry's line, and of the end of the last
+	var begin []int // offsets of each entry's line, and of the end of the last
 	for p.NextExpression() {
 		e := p.Expression()
 		name, first := "", -1
@@ -181,7 +181,7 @@ func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
 			continue
 		}
 		if len(m) == 0 {
-			continue // the parser has stopped in its middle and reported the reason
+			continue // the parser stopped within this entry and reported the reason
 		}
 		e.Value = m
 		for part := range strings.SplitSeq(e.Key, ".") {

@@ -13,12 +13,12 @@ import (
 // and service managers still tell the causes apart.
 const (
 	OK       = 0
-	Usage    = 5   // a flag, a variable or an argument that cannot be used
-	Journal  = 10  // the journal's directory cannot be taken, or the journal has failed
-	Removed  = 20  // the server was removed from its cluster, another process runs as it, or its directory lacks what it acknowledged: another start would end as this one
-	UserFind = 32  // looking the user up failed
+	Usage    = 5   // a flag, a variable or an argument is invalid
+	Journal  = 10  // the journal's directory cannot be used, or the journal has failed
+	Removed  = 20  // the server was removed from its cluster, another process runs as it, or its directory lacks acknowledged data: a restart would fail again
+	UserFind = 32  // looking up the user failed
 	NoUser   = 33  // there is no such user
-	UserSet  = 34  // becoming the user failed
+	UserSet  = 34  // switching to the user failed
 	System   = 111 // no socket, or the operating system refused something else
 )
 
@@ -31,7 +31,7 @@ type Fault struct {
 	Code int // for os.Exit
 	line string
 
-	InUse netip.AddrPort // the address that another program listens on, if that is the cause
+	InUse netip.AddrPort // the address in use by another program, if that is the cause
 
 	// File and Line are the place of the fault in a file, and Excerpt is that line. An empty File
 	// means no file; line 0 means the whole file.

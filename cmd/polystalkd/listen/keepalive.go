@@ -14,7 +14,7 @@ import (
 // gearmanTCP returns tcpConfig with the keep-alive timing of c.
 func gearmanTCP(c *config.Config) *net.ListenConfig {
 	lc := tcpConfig
-	lc.KeepAliveConfig = c.KeepAlive // where a listener's options are not its connections'
+	lc.KeepAliveConfig = c.KeepAlive // for systems on which connections do not inherit a listener's options
 	lc.Control = func(network, address string, raw syscall.RawConn) error {
 		err := tcpConfig.Control(network, address, raw)
 		if err == nil && c.KeepAlive.Enable {

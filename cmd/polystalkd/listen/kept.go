@@ -127,7 +127,7 @@ func (k *Kept) Sockets() (*Sockets, error) {
 		dir := os.NewFile(uintptr(f.Dir), f.Path)
 		made, err := os.Lstat(f.Path)
 		if st, ok := sysOf(made); err != nil || !ok || uint64(st.Dev) != f.Device || uint64(st.Ino) != f.Inode || !made.ModTime().Equal(f.Made) {
-			dir.Close() // another program's by now
+			dir.Close() // it now belongs to another program
 			continue
 		}
 		s.files = append(s.files, &socketFile{f.Path, made, dir})

@@ -134,7 +134,7 @@ func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
 		case err == nil:
 			ls = append(ls, l)
 			if port == 0 {
-				return ls, nil // the system's choice of a port belongs to one address
+				return ls, nil // the system chooses the port for this address only
 			}
 		case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT):
 			absent = err

@@ -19,9 +19,9 @@ const unixPathMax = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 const (
 	dirLockWait  = 2 * time.Second        // at start
-	exitLockWait = 100 * time.Millisecond // at exit, which has a second in all
+	exitLockWait = 100 * time.Millisecond // at exit, which takes up to a second
 	dirLockPause = 5 * time.Millisecond
-	probeWait    = time.Second // for a listening socket to take our probe
+	probeWait    = time.Second // for a listening socket to accept our probe
 )
 
 // A socketFile is the file of a unix socket that this process made.
@@ -42,7 +42,7 @@ type socketFile struct {
 // lock leaves no file.
 func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, error) {
 	if path[0] == '@' {
-		path = "./" + path // else net takes it for a name in Linux's abstract namespace
+		path = "./" + path // otherwise net reads it as a name in Linux's abstract namespace
 	}
 	if len(path) > unixPathMax {
 		return nil, nil, fmt.Errorf("the path has %d bytes, at most %d are possible: choose a shorter one", len(path), unixPathMax)
@@ -72,7 +72,7 @@ func bindUnix(path string, dir *os.File, owners []int) (*net.UnixListener, fs.Fi
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: choose a path that this user may create", fault.Cause(err))
 	}
-	l.SetUnlinkOnClose(false) // it would remove whatever has the path by then
+	l.SetUnlinkOnClose(false) // it would remove any file that has the path at that time
 	made, err := os.Lstat(path)
 	if err != nil {
 		l.Close()

@@ -9,8 +9,8 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// TestCertificateIsNotWaitedFor: a pipe that nobody writes to would hold up a reload, and
-// with it SIGTERM, for ever.
+// TestCertificateIsNotWaitedFor: a pipe without a writer must not block a reload, and with it
+// SIGTERM, forever.
 func TestCertificateIsNotWaitedFor(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	must(t, syscall.Mkfifo(pipe, 0o600))

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestEndComesWhateverIsWaitedFor, and the log names that; unless it is over before.
+// TestEndComesWhateverIsWaitedFor: the end comes in time, and the log names the part that was late.
 func TestEndComesWhateverIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
@@ -33,7 +33,7 @@ func TestEndComesWhateverIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestEndComesThoughTheLogCannotBeWritten, as on a disk that hangs.
+// TestEndComesThoughTheLogCannotBeWritten, for example on a hung disk.
 func TestEndComesThoughTheLogCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stuck := io.Pipe()
@@ -49,7 +49,7 @@ func TestEndComesThoughTheLogCannotBeWritten(t *testing.T) {
 	})
 }
 
-// TestSignalOfAnEarlierLifeIsNotLost: the next life would not see it.
+// TestSignalOfAnEarlierLifeIsNotLost: the next run would not see the signal.
 func TestSignalOfAnEarlierLifeIsNotLost(t *testing.T) {
 	for _, c := range []struct {
 		come []os.Signal

@@ -9,7 +9,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// TestClusterIsRefused: what cannot be a server of a cluster, and why.
+// TestClusterIsRefused: invalid settings of a cluster, and the messages.
 func TestClusterIsRefused(t *testing.T) {
 	const good = "-b /d --cluster-listen 127.0.0.1:1 --cluster-node n1"
 	for _, tt := range []struct {
@@ -62,7 +62,7 @@ func TestClusterIsRefused(t *testing.T) {
 	}
 }
 
-// TestClusterDefaults: what is not given comes from the machine, or from what is.
+// TestClusterDefaults: defaults come from the machine or from other settings.
 func TestClusterDefaults(t *testing.T) {
 	env := map[string]string{"POLYSTALKD_CLUSTER_JOIN": "a:1, b:2", "POLYSTALKD_CLUSTER_TIMEOUT": "2s"}
 	c := valid(t)(parse(strings.Fields("-b /d -f 0 --cluster-listen 10.0.0.1:5 --cluster-plaintext"), env))

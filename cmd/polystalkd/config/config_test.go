@@ -15,7 +15,7 @@ func parse(args []string, env map[string]string) (*Config, error) {
 	})
 }
 
-// valid returns what Parse returned, validated: valid(t)(parse(args, env)).
+// valid returns the validated result of Parse: valid(t)(parse(args, env)).
 func valid(t *testing.T) func(c *Config, err error) *Config {
 	return func(c *Config, err error) *Config {
 		t.Helper()
@@ -29,7 +29,7 @@ func valid(t *testing.T) func(c *Config, err error) *Config {
 	}
 }
 
-// TestVariablesOfOthers: a variable of that name is somebody's note, or a link of Kubernetes.
+// TestVariablesOfOthers: variables with our prefix that images or Kubernetes set.
 func TestVariablesOfOthers(t *testing.T) {
 	c := valid(t)(parse(nil, map[string]string{"POLYSTALKD_VERSION": "1.2.3", "POLYSTALKD_HELP": "true", "POLYSTALKD_PORT": "tcp://10.0.0.1:11300"}))
 	if c.Port != "11300" || len(c.Warnings) != 1 {

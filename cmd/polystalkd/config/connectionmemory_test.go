@@ -6,8 +6,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// TestConnectionMemory: the bound is never so small that one client can close the connection
-// of another that sends the largest body.
+// TestConnectionMemory: the bound is large enough that one client cannot make the server close the
+// connection of another that sends the largest body.
 func TestConnectionMemory(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -28,7 +28,7 @@ func TestConnectionMemory(t *testing.T) {
 		}
 	}
 	c := valid(t)(parse(nil, nil))
-	// By default it is a quarter of what the machine has, or its control groups allow.
+	// The default is a quarter of the machine's memory, or of the limit of its control groups.
 	have, err := memlimit.FromSystem()
 	must(t, err)
 	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCredentialsAreTakenLast: where nothing else names a file, and they are there.
+// TestCredentialsAreTakenLast: only if no option names a file, and if the credential exists.
 func TestCredentialsAreTakenLast(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"http-tokens", "http-tls-key"} {
@@ -42,7 +42,7 @@ func TestCredentialsAreTakenLast(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfACluster are taken where there is one.
+// TestCredentialsOfACluster are used only by a server of a cluster.
 func TestCredentialsOfACluster(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"cluster-cert", "cluster-key", "cluster-ca"} {
@@ -67,7 +67,7 @@ func TestCredentialsOfACluster(t *testing.T) {
 	}
 }
 
-// TestUnitLoadsCredentials: all that the server would take, from where the guide says.
+// TestUnitLoadsCredentials: the unit loads all credentials of the server, from the guide's paths.
 func TestUnitLoadsCredentials(t *testing.T) {
 	unit, err := os.ReadFile("../systemd/polystalkd.service")
 	must(t, err)

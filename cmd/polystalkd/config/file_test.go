@@ -16,7 +16,7 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// A commandLine is one of the two that the program has.
+// A commandLine is one of the program's two command lines.
 type commandLine struct {
 	name  string
 	parse func(args []string, env map[string]string) (*Config, error)
@@ -55,7 +55,7 @@ func confFile(t *testing.T, text string, more ...string) string {
 	return path
 }
 
-// faultsOf reads a configuration to the end, and returns what is wrong with it.
+// faultsOf reads and validates a configuration, and returns its faults.
 func faultsOf(t *testing.T, l *commandLine, env map[string]string, args ...string) fault.Faults {
 	t.Helper()
 	c, err := l.parse(args, env)
@@ -65,7 +65,7 @@ func faultsOf(t *testing.T, l *commandLine, env map[string]string, args ...strin
 	return fault.All(err)
 }
 
-// TestEveryErrorOfFilesIsToldAtOnce: with file, line, what stands there and a remedy.
+// TestEveryErrorOfFilesIsToldAtOnce: each with file, line, text and remedy.
 func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -109,7 +109,7 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 					t.Errorf("%v: no excerpt", got[i])
 				}
 			}
-			// In the order in which they stand there: the files by name, the first before its directory.
+			// Faults have reading order: the files by name, the first one before its directory.
 			inOrder := slices.IsSortedFunc(got, func(a, b *fault.Fault) int {
 				return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
 			})
@@ -120,7 +120,7 @@ func TestEveryErrorOfFilesIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestFilesAndVariablesAreToldTogether, and what cannot be read.
+// TestFilesAndVariablesAreToldTogether: faults of both, and of unreadable files.
 func TestFilesAndVariablesAreToldTogether(t *testing.T) {
 	path := confFile(t, "loops = 'x'\n")
 	must(t, os.WriteFile(path+".d", nil, 0o600))
@@ -152,7 +152,7 @@ func TestFilesInPlaceOfGearmand(t *testing.T) {
 	}
 }
 
-// choices are two values for a key, as pflag takes them. The first is not its default.
+// choices returns two values for a key in pflag's form. The first is not its default.
 func choices(f *pflag.Flag) (one, two string) {
 	switch f.Name {
 	case "log-level":
@@ -197,7 +197,7 @@ func choices(f *pflag.Flag) (one, two string) {
 	return "1", "2"
 }
 
-// inFile is a key with a value as a file has it.
+// inFile returns a key with a value as a line of a file.
 func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	t.Helper()
 	var v any = text
@@ -214,8 +214,8 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	return line + "\n"
 }
 
-// TestPrecedenceOfEveryKey: a later file before an earlier one, the environment before
-// files, the command line before all, whatever the flag.
+// TestPrecedenceOfEveryKey: a later file precedes an earlier one, the environment precedes files,
+// and the command line precedes all, for every flag.
 func TestPrecedenceOfEveryKey(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -291,7 +291,7 @@ func TestPrecedenceOfEveryKey(t *testing.T) {
 	}
 }
 
-// TestOppositesGoByThePlace: of -f and -F the stronger place counts.
+// TestOppositesGoByThePlace: of -f and -F, the one from the source with precedence counts.
 func TestOppositesGoByThePlace(t *testing.T) {
 	for _, tt := range []struct {
 		file, dir string
@@ -315,7 +315,7 @@ func TestOppositesGoByThePlace(t *testing.T) {
 	}
 }
 
-// stripped are the lines of a printed configuration without their comments.
+// stripped returns the lines of a printed configuration without comments.
 func stripped(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, " # ")
@@ -324,7 +324,7 @@ func stripped(text string) (lines []string) {
 	return lines
 }
 
-// TestPrintedConfigurationPrintsTheSame when it is read.
+// TestPrintedConfigurationPrintsTheSame: a printed configuration, read again, prints the same.
 func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 	print := func(l *commandLine, env map[string]string, args ...string) (string, *Config) {
 		t.Helper()
@@ -362,14 +362,14 @@ func TestPrintedConfigurationPrintsTheSame(t *testing.T) {
 	}
 }
 
-// judged is by what operators' requests are judged, and what they are shown.
+// judged returns the settings that apply to operators' requests.
 func judged(c *Config) []any {
 	h := &c.HTTP
 	return []any{h.Hosts, h.Origins, h.ProxyNetworks, h.Prefix, h.Bodies, h.HistoryTubes, h.MetricsTubes, h.MetricsMatch}
 }
 
-// TestOriginsAreThoseOfTheFileAsItIs: the origin of a value that is the same is its new line.
-// A setting that waits for a restart keeps the origin of the value in effect.
+// TestOriginsAreThoseOfTheFileAsItIs: an unchanged value gets its new line as its origin. A setting
+// that waits for a restart keeps the origin of the value in effect.
 func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
 	read := func(text string) *Config {
 		return valid(t)(parse([]string{"-l", "::1", "--config", confFile(t, text)}, nil))
@@ -383,8 +383,8 @@ func TestOriginsAreThoseOfTheFileAsItIs(t *testing.T) {
 	}
 }
 
-// TestLiveKeysAreThoseOfRouterSettings: what changes of them is what the server can be
-// given anew, or what operators' requests are judged by; the log has the rest.
+// TestLiveKeysAreThoseOfRouterSettings: a live key changes the settings that the router can apply
+// at run time, the rules of operators' requests, or the log.
 func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 	log := []string{"log-level", "verbose", "log-format"}
 	for _, l := range commandLines {

@@ -99,7 +99,7 @@ func journalOf(c *Config) any {
 	return fmt.Sprint(c.BinlogDir, " ", c.FsyncEvery, " ", c.NoFsync, " ", c.BinlogSize)
 }
 
-// TestGearmandFlagsWithoutEffect: each says in the log why.
+// TestGearmandFlagsWithoutEffect: the log says why each has no effect.
 func TestGearmandFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
 		"-t 8":                      "flag -t has no effect: there is one event loop per core",
@@ -117,8 +117,8 @@ func TestGearmandFlagsWithoutEffect(t *testing.T) {
 	}
 }
 
-// TestNormalLevelInGearmandsWords: what the command verbose answers without gearmand's
-// command line.
+// TestNormalLevelInGearmandsWords: the reply to the command verbose without gearmand's command
+// line.
 func TestNormalLevelInGearmandsWords(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "INFO", "--log-level warn": "WARNING", "--log-level error": "ERROR", "--log-level error -VV": "INFO", "-V": "DEBUG",
@@ -131,7 +131,7 @@ func TestNormalLevelInGearmandsWords(t *testing.T) {
 	}
 }
 
-// TestDaemonsPathsAreAbsolute: it leaves the working directory.
+// TestDaemonsPathsAreAbsolute, because a daemon leaves the working directory.
 func TestDaemonsPathsAreAbsolute(t *testing.T) {
 	dir, err := os.Getwd()
 	must(t, err)

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// inCode finds what a README says as code: flags stand there so.
+// inCode finds the code in a README, which has the flags.
 var inCode = regexp.MustCompile("`[^`\n]+`")
 
-// wordsInCode are the words that a README says as code, without what comes after a "=".
+// wordsInCode returns the words of a README's code, without the part after a "=".
 func wordsInCode(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../" + file)
@@ -27,8 +27,8 @@ func wordsInCode(t *testing.T, file string) map[string]bool {
 	return words
 }
 
-// TestReadmesNameEveryFlag: what --help lists is explained, in README.md or, in place
-// of gearmand, in GEARMAND.md.
+// TestReadmesNameEveryFlag: README.md or, in place of gearmand, GEARMAND.md explains every flag of
+// --help.
 func TestReadmesNameEveryFlag(t *testing.T) {
 	ours := newFlagSet(newConfig())
 	for file, fs := range map[string]*pflag.FlagSet{"README.md": ours, "GEARMAND.md": newGearmandFlags(newConfig()).all} {
@@ -44,7 +44,7 @@ func TestReadmesNameEveryFlag(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesNoOtherFlag: what README.md has in its tables of flags is there.
+// TestReadmeNamesNoOtherFlag: the flags in the tables of README.md exist.
 func TestReadmeNamesNoOtherFlag(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	must(t, err)

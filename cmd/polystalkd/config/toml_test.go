@@ -18,7 +18,7 @@ func writeFile(t testing.TB, path, text string) string {
 	return path
 }
 
-// TestProblemsHaveALineEach, all that can be told at once.
+// TestProblemsHaveALineEach: all problems are reported at once.
 func TestProblemsHaveALineEach(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
@@ -83,7 +83,7 @@ func TestEntriesHaveValuesAndPlaces(t *testing.T) {
 	}
 }
 
-// TestFilesThatCannotBeRead: nobody waits for one, and the message has its name.
+// TestFilesThatCannotBeRead: reading never blocks, and the message names the file.
 func TestFilesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -126,7 +126,7 @@ func TestFilesAreListedByName(t *testing.T) {
 	}
 }
 
-// FuzzParse: no panic, and every entry and problem stands on a line of the file.
+// FuzzParse: no panic, and every entry and problem has a line of the file.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"a = 1\n", "a.b = 1\n[x]\n", "a = \"\"\"\nx\"\"\"\nb = {c = 1}\n", "a = [1,\n2]\na=", "[[x]]\n", "\"\" = 1", "=", "a = 1__0", "a = 1\r", "a = 1\na.b = 2"} {
 		f.Add([]byte(s))
@@ -147,7 +147,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestLinesReadBack, whatever is in a text.
+// TestLinesReadBack: a written line has the same value when it is read, for any text.
 func TestLinesReadBack(t *testing.T) {
 	for _, v := range []any{"", "a", `a"b'c\d`, "a\nb\tc\x01\x7f", "é \u2028", "'''", int64(-5), true, []any{"a", "b#"}, []any{`"`, "'"}} {
 		written := v

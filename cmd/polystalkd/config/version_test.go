@@ -7,8 +7,7 @@ import (
 	"polystalk/cmd/internal/program"
 )
 
-// TestVersionsOfRepliesAreSemantic: a version has one "+" at most, and ours stands behind
-// it.
+// TestVersionsOfRepliesAreSemantic: a version has at most one "+", and ours follows it.
 func TestVersionsOfRepliesAreSemantic(t *testing.T) {
 	defer func(was string) { program.Version = was }(program.Version)
 	program.Version = "0.2.0-rc.1+modified"

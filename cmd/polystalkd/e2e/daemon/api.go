@@ -22,9 +22,8 @@ func NewAPI(socket string) *API {
 	}}}
 }
 
-// Do sends in as JSON and decodes the reply into out, unless they are nil. A status other
-// than 2xx is an error unless may lists it. etag, if not empty, is the state that a change
-// applies to.
+// Do sends in as JSON and decodes the reply into out, unless they are nil. A status other than 2xx
+// is an error unless it is in may. If etag is not empty, the change applies only to that state.
 func (a *API) Do(method, path, etag string, in, out any, may ...int) (status int, header http.Header, err error) {
 	var body bytes.Buffer
 	if in != nil {

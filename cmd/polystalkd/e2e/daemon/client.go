@@ -11,7 +11,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// Client opens a connection that is closed with the test.
+// Client opens a connection and closes it at the end of the test.
 func Client(t *testing.T, s *conversation.Server) *conversation.Client {
 	t.Helper()
 	return client(t, s.Address)
@@ -25,7 +25,7 @@ func client(t *testing.T, addr string) *conversation.Client {
 	return c
 }
 
-// split returns what to dial for an address as the server's log names it.
+// split returns network and address of an address in the server's log.
 func split(addr string) (network, address string) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path
@@ -52,7 +52,7 @@ func MustAsk(t *testing.T, c *conversation.Client, format string, args ...any) s
 	return string(got)
 }
 
-// Feed writes in the background, and sends how it ended.
+// Feed writes in the background, and sends the result.
 func Feed(c *conversation.Client, parts ...[]byte) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -67,7 +67,7 @@ func Feed(c *conversation.Client, parts ...[]byte) <-chan error {
 	return done
 }
 
-// ResetClient closes a connection, and discards what is under way.
+// ResetClient closes a connection and discards data in flight.
 func ResetClient(c *conversation.Client) {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -75,7 +75,7 @@ func ResetClient(c *conversation.Client) {
 	c.Close()
 }
 
-// Dial connects to one of the server's addresses as its log names them.
+// Dial connects to an address from the server's log.
 func Dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	network, address := split(addr)
@@ -86,7 +86,7 @@ func Dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// Says sends a packet or a line, and wants exactly this answer.
+// Says sends a packet or a line, and expects exactly this answer.
 func Says(t *testing.T, conn net.Conn, text, want string) {
 	t.Helper()
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -95,7 +95,7 @@ func Says(t *testing.T, conn net.Conn, text, want string) {
 	Hears(t, conn, want)
 }
 
-// Hears wants exactly this from the server.
+// Hears expects exactly this text from the server.
 func Hears(t *testing.T, conn io.Reader, want string) {
 	t.Helper()
 	got := make([]byte, len(want))

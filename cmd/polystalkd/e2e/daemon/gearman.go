@@ -25,7 +25,7 @@ type GearmanConn struct {
 	R *bufio.Reader // what the server sends
 }
 
-// StartGearman starts the daemon with a port for Gearman.
+// StartGearman starts the daemon with a Gearman port.
 func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear string) {
 	t.Helper()
 	gear = FreeAddress(t)
@@ -33,7 +33,7 @@ func StartGearman(t *testing.T, args ...string) (s *conversation.Server, gear st
 	return Start(t, args...), gear
 }
 
-// DialGearman opens a connection that is closed with the test.
+// DialGearman opens a connection and closes it at the end of the test.
 func DialGearman(t *testing.T, address string) *GearmanConn {
 	t.Helper()
 	n, err := net.Dial("tcp", address)
@@ -44,7 +44,7 @@ func DialGearman(t *testing.T, address string) *GearmanConn {
 	return c
 }
 
-// Send writes a packet, or several. The error is ErrCut.
+// Send writes one or several packets. An error is errCut.
 func (c *GearmanConn) Send(b []byte) error {
 	if _, err := c.Write(b); err != nil {
 		return errCut
@@ -52,7 +52,7 @@ func (c *GearmanConn) Send(b []byte) error {
 	return nil
 }
 
-// Reply reads a packet. The error is ErrCut unless time is up.
+// Reply reads a packet. An error other than a timeout is errCut.
 func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
 	head := make([]byte, gearman.HeaderSize)
 	_, err := io.ReadFull(c.R, head)
@@ -77,14 +77,14 @@ func (c *GearmanConn) Reply() (gearman.Type, [][]byte, error) {
 // errCut is the error of a connection that ends.
 var errCut = errors.New("the connection was killed")
 
-// Ask sends text and wants this packet next.
+// Ask sends text and expects this packet next.
 func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body string) {
 	t.Helper()
 	must(t, c.Send([]byte(text)))
 	c.Hear(t, kind, body)
 }
 
-// Hear wants this packet next.
+// Hear expects this packet next.
 func (c *GearmanConn) Hear(t *testing.T, kind gearman.Type, body string) {
 	t.Helper()
 	Hears(t, c.R, Response(kind, body))
@@ -107,7 +107,7 @@ func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (
 	return number
 }
 
-// List asks for a list, and returns its lines without the last.
+// List asks for a list, and returns its lines without the last one.
 func (c *GearmanConn) List(t *testing.T, command string) (lines []string) {
 	t.Helper()
 	must(t, c.Send([]byte(command+"\n")))
@@ -121,7 +121,7 @@ func (c *GearmanConn) List(t *testing.T, command string) (lines []string) {
 	}
 }
 
-// Ends wants the server to close the connection without another byte.
+// Ends expects the server to close the connection without another byte.
 func (c *GearmanConn) Ends(t *testing.T, after string) {
 	t.Helper()
 	if b, err := io.ReadAll(c.R); err != nil || len(b) > 0 {
@@ -129,12 +129,12 @@ func (c *GearmanConn) Ends(t *testing.T, after string) {
 	}
 }
 
-// Request is a packet of a client or a worker.
+// Request returns a packet of a client or a worker.
 func Request(t gearman.Type, args ...string) string {
 	return string(gearman.AppendRequest(nil, t, inBytes(args)...))
 }
 
-// Response is a packet of a server.
+// Response returns a packet of a server.
 func Response(t gearman.Type, args ...string) string {
 	return string(gearman.AppendReply(nil, t, inBytes(args)...))
 }
@@ -153,12 +153,12 @@ func GearmandWith(t *testing.T, args ...string) (s *Server, gear string) {
 	return s, s.Gearman()[0]
 }
 
-// GearmandCommand is polystalkd in place of gearmand, on one address of this machine.
+// GearmandCommand returns polystalkd in place of gearmand, on one address of this machine.
 func GearmandCommand(args ...string) *exec.Cmd {
 	return Command(append([]string{"gearmand", "-L", "127.0.0.1", "-p", "0", "--job-handle-prefix", "H:x", "--config-file", os.DevNull}, args...)...)
 }
 
-// Gearman returns the addresses for Gearman of a server that serves.
+// Gearman returns the Gearman addresses of a running server.
 func (s *Server) Gearman() (list []string) {
 	s.t.Helper()
 	line := s.WaitLog("serving Gearman")

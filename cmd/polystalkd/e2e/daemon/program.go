@@ -1,5 +1,5 @@
-// Package daemon runs the polystalkd of these sources for tests that see it from outside, and
-// talks to it: over its sockets, by signals, through its log and its exit code.
+// Package daemon runs the polystalkd of these sources for black-box tests, and talks to it through
+// sockets, signals, its log and its exit code.
 package daemon
 
 import (
@@ -24,8 +24,8 @@ import (
 // Binary is the path of the polystalkd under test. Main sets it.
 var Binary string
 
-// Hang bounds each wait for the program: a test that meets it has failed. ClientTime bounds
-// a script of a client library.
+// Hang bounds each wait for the program: a test that reaches it has failed. ClientTime bounds a
+// script of a client library.
 const (
 	Hang       = 20 * time.Second
 	ClientTime = time.Minute
@@ -53,7 +53,7 @@ func CLI(t testing.TB) string {
 	return path
 }
 
-// Program returns the program that the protocol tests play with: Binary, or $POLYSTALKD_BIN.
+// Program returns the program of the protocol tests: Binary, or $POLYSTALKD_BIN.
 func Program(t *testing.T) string {
 	t.Helper()
 	if program := os.Getenv("POLYSTALKD_BIN"); program != "" {
@@ -72,7 +72,7 @@ func Reference(t *testing.T) (program, version string) {
 	return program, version
 }
 
-// Tool finds a program that a test needs, or skips the test.
+// Tool finds a required program, or skips the test.
 func Tool(t *testing.T, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -90,8 +90,8 @@ func CleanEnv(extra ...string) []string {
 	return append(env, extra...)
 }
 
-// noteSources looks at the sources of the program once a test has begun: go test notices
-// that, and answers from its cache only while they are the same.
+// noteSources reads the program's sources once a test has begun. go test records that, and uses its
+// cache only while they are unchanged.
 var noteSources = sync.OnceFunc(func() {
 	for _, folder := range []string{"cmd", "codec", "router", "shard"} {
 		_ = filepath.WalkDir(filepath.Join("..", "..", "..", "..", folder), func(name string, d fs.DirEntry, err error) error {
@@ -103,7 +103,7 @@ var noteSources = sync.OnceFunc(func() {
 	}
 })
 
-// An Outcome is how a run that ended by itself ended.
+// An Outcome is the result of a run that ended by itself.
 type Outcome struct {
 	Code           int
 	Stdout, Stderr string
@@ -128,7 +128,7 @@ func RunToEnd(t *testing.T, program string, env []string, args ...string) Outcom
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Amount returns how much of something a test does: n, or what the environment says.
+// Amount returns how many repetitions a test does: n, or the value in the environment.
 func Amount(t *testing.T, name string, n int) int {
 	t.Helper()
 	v := os.Getenv(name)
@@ -157,8 +157,8 @@ func PublicDir(t *testing.T) string {
 	return dir
 }
 
-// FreeAddress returns an address of this machine without a listener, which the kernel does
-// not choose for others.
+// FreeAddress returns an address of this machine without a listener. The kernel does not give its
+// port to other programs.
 func FreeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := conversation.FreePort()

@@ -20,8 +20,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// A Server is a polystalkd with its log. Start is for tests that need clients of the protocol
-// and no log.
+// A Server is a polystalkd with its log. Start is for tests that need protocol clients and no log.
 type Server struct {
 	t      *testing.T
 	Cmd    *exec.Cmd
@@ -36,7 +35,7 @@ type Server struct {
 	Done chan struct{} // closed when the process is gone
 }
 
-// Command returns polystalkd with a log of JSON and no variables that would configure it.
+// Command returns polystalkd with a JSON log and without variables that would configure it.
 func Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(Binary, append(args, "--log-format", "json")...)
 	cmd.Env = CleanEnv()
@@ -94,7 +93,7 @@ func Launch(t *testing.T, cmd *exec.Cmd) *Server {
 	return s
 }
 
-// Serves waits for the start line and reads it; false: the process ended first.
+// Serves waits for the start line and reads it. It returns false if the process ended first.
 func (s *Server) Serves() bool {
 	s.t.Helper()
 	line := s.WaitLog("serving")
@@ -109,14 +108,14 @@ func (s *Server) Serves() bool {
 	return true
 }
 
-// LogText is the log so far.
+// LogText returns the log so far.
 func (s *Server) LogText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
 }
 
-// LogHas reports whether the log has the text by now.
+// LogHas reports whether the log contains the text.
 func (s *Server) LogHas(msg string) bool { return strings.Contains(s.LogText(), msg) }
 
 // WaitLog waits for a line with that msg and returns it, or nil if the log ended without one.
@@ -140,7 +139,7 @@ func (s *Server) WaitLog(msg string) map[string]any {
 	}
 }
 
-// Client opens a connection that is closed with the test.
+// Client opens a connection and closes it at the end of the test.
 func (s *Server) Client() *conversation.Client {
 	s.t.Helper()
 	return client(s.t, s.Listen[0])
@@ -152,8 +151,8 @@ func (s *Server) Signal(sig os.Signal) {
 	must(s.t, s.Cmd.Process.Signal(sig))
 }
 
-// Freeze stops the process by SIGSTOP. Where /proc tells, it waits until every thread has
-// stopped: threads continue for a moment after the signal.
+// Freeze stops the process with SIGSTOP. Threads continue for a moment after the signal; if there
+// is a /proc, Freeze waits until all have stopped.
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.Signal(syscall.SIGSTOP)
@@ -171,7 +170,7 @@ func (s *Server) Freeze() {
 	}
 }
 
-// Crash ends the process at once, as kill -9 does.
+// Crash ends the process at once, like kill -9.
 func (s *Server) Crash() {
 	s.Cmd.Process.Kill()
 	<-s.Done
@@ -188,7 +187,7 @@ func (s *Server) End() int {
 	return s.Cmd.ProcessState.ExitCode()
 }
 
-// EndsWith wants the process to end by itself with this code.
+// EndsWith expects the process to end by itself with this code.
 func (s *Server) EndsWith(code int) {
 	s.t.Helper()
 	if got := s.End(); got != code {
@@ -196,7 +195,7 @@ func (s *Server) EndsWith(code int) {
 	}
 }
 
-// Start runs Program for the length of the test.
+// Start runs Program until the end of the test.
 func Start(t *testing.T, args ...string) *conversation.Server {
 	t.Helper()
 	noteSources()
@@ -206,7 +205,7 @@ func Start(t *testing.T, args ...string) *conversation.Server {
 	return s
 }
 
-// Kill ends a server as a crash of the process does.
+// Kill ends a server like a crash of the process.
 func Kill(s *conversation.Server) { s.Kill() }
 
 // AwaitStat waits until the server's stats show a value.
@@ -217,10 +216,10 @@ func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
 	must(t, d.Await(key, strconv.FormatUint(value, 10)))
 }
 
-// ShardCounts are the numbers of shards that every protocol test is run with.
+// ShardCounts are the numbers of shards for which every protocol test runs.
 var ShardCounts = []int{1, 4, 16}
 
-// ShardArgs are the arguments for a server with n shards; $POLYSTALKD_BIN gets none.
+// ShardArgs returns the arguments for a server with n shards; $POLYSTALKD_BIN gets none.
 func ShardArgs(n int) []string {
 	if os.Getenv("POLYSTALKD_BIN") != "" {
 		return nil
@@ -235,8 +234,7 @@ var (
 	Commands = flag.Int("commands", 150, "commands of a random session")
 )
 
-// Memory returns the resident size of a process in bytes, or 0 where the system does not
-// tell.
+// Memory returns the resident size of a process in bytes; 0: unknown.
 func Memory(s *conversation.Server) int {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	kB := 0
@@ -246,7 +244,7 @@ func Memory(s *conversation.Server) int {
 	return kB << 10
 }
 
-// Bounded fails if the server has grown by more than most bytes since it had was.
+// Bounded fails if the server's memory has grown by more than most bytes since it was was.
 func Bounded(t *testing.T, s *conversation.Server, was, most int) {
 	t.Helper()
 	if now := Memory(s); now > was+most {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// NotifySocket is what a service manager listens on.
+// NotifySocket returns the socket on which a service manager listens.
 func NotifySocket(t *testing.T) *net.UnixConn {
 	t.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(ShortDir(t), "n")})
@@ -27,7 +27,7 @@ func ReadState(t *testing.T, conn *net.UnixConn) string {
 	return string(buf[:n])
 }
 
-// FileOf is a copy of a socket's descriptor, for the length of the test.
+// FileOf returns a copy of a socket's descriptor until the end of the test.
 func FileOf(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 	t.Helper()
 	f, err := l.File()

@@ -13,8 +13,8 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// legacy fills a directory as beanstalkd does, kills it, and returns what it
-// showed of its jobs, and the highest id it gave out.
+// legacy fills a directory with beanstalkd and kills it. It returns the jobs as beanstalkd showed
+// them, and the highest id.
 func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, high uint64) {
 	t.Helper()
 	program, _ := daemon.Reference(t)
@@ -56,7 +56,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 	r := put("a-tube", 3, 0, 60, "released with delay")
 	reserve(r)
 	daemon.Expect(t, c, fmt.Sprintf("release %d 4 7000\r\n", r), "RELEASED\r\n")
-	// Old jobs that its compaction moves.
+	// Old jobs, which beanstalkd's compaction moves.
 	for i := range 30 {
 		put(strings.Repeat("m", 200), i, 0, 1000, strings.Repeat("moved", 40))
 	}
@@ -74,7 +74,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 	if fields(daemon.MustAsk(t, c, "stats\r\n"))["binlog-records-migrated"] == "0" {
 		t.Fatal("nothing was moved: the directory is not what it is meant to be")
 	}
-	// Reserved at the end: it comes back ready.
+	// A job that is reserved at the end comes back ready.
 	for id, j := range jobs {
 		if j.stats["tube"] == strings.Repeat("m", 200) && id%2 == 0 {
 			daemon.MustAsk(t, other, "reserve-job %d\r\n", id)
@@ -84,8 +84,8 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 	return jobs, gone
 }
 
-// expectImported compares with what beanstalkd showed. What it does not write
-// down cannot come back: how often a job was reserved since its last record.
+// expectImported compares the jobs with beanstalkd's. It ignores what beanstalkd does not write:
+// the number of reserves since a job's last record.
 func expectImported(t *testing.T, c *conversation.Client, jobs map[uint64]*sighting, high uint64) {
 	t.Helper()
 	found := see(t, c, upTo(high+100))
@@ -99,7 +99,7 @@ func expectImported(t *testing.T, c *conversation.Client, jobs map[uint64]*sight
 	sameJobs(t, found, want)
 }
 
-// lowest is the number of the first of beanstalkd's files.
+// lowest returns the number of beanstalkd's first file.
 func lowest(t *testing.T, files map[string]string) int {
 	t.Helper()
 	low := 1 << 30
@@ -119,8 +119,8 @@ const (
 	startOver = "were being taken over when the server ended: starting again"
 )
 
-// TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are taken over, once,
-// whatever happens afterwards; its files stay as they are.
+// TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are imported exactly once,
+// whatever happens afterwards. Its files stay unchanged.
 func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 	for _, shards := range []string{"1", "16"} {
 		t.Run("shards="+shards, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 				t.Error("beanstalkd's files are not as they were")
 			}
 
-			// What beanstalkd has written since cannot be brought together with it.
+			// The journal cannot be merged with what beanstalkd has written since.
 			later := filepath.Join(dir, "binlog.1000000")
 			if err := os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400); err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			// Without its files, all is in the journal.
+			// The journal has everything, even without beanstalkd's files.
 			for name := range files {
 				if err := os.Remove(filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
@@ -178,7 +178,7 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 	}
 }
 
-// TestKilledWhileTakingOver: a journal that is not whole is made anew.
+// TestKilledWhileTakingOver: an incomplete journal is made again.
 func TestKilledWhileTakingOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -215,8 +215,8 @@ func TestKilledWhileTakingOver(t *testing.T) {
 		t.Error("no crash came in the middle")
 	}
 
-	// As a crash leaves it: the mark, and some of the jobs. Without beanstalkd's
-	// files that is not all there was.
+	// The state after a crash: the mark, and some of the jobs. Without beanstalkd's files the other
+	// jobs are lost.
 	if err := os.WriteFile(filepath.Join(dir, "importing"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestKilledWhileTakingOver(t *testing.T) {
 	}
 }
 
-// TestCountersAfterRestart: what stats says of the past is beanstalkd's.
+// TestCountersAfterRestart: counters in stats have beanstalkd's values.
 func TestCountersAfterRestart(t *testing.T) {
 	program, _ := daemon.Reference(t)
 	var after [2][2]map[string]string
@@ -278,7 +278,7 @@ func TestCountersAfterRestart(t *testing.T) {
 	}
 }
 
-// startOther runs a program that is not necessarily ours.
+// startOther runs a program, which may be another server.
 func startOther(t *testing.T, args []string) *conversation.Server {
 	t.Helper()
 	s, err := conversation.StartServer(args[0], args[1:]...)

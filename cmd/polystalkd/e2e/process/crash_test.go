@@ -15,10 +15,10 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// The fault harness (make faults) has the kill rounds with a judge of whole histories. These are
-// the smoke tests of a crash.
+// The fault harness (make faults) has kill rounds that judge whole histories. These are the smoke
+// tests of a crash.
 
-// A traffic is what clients were told between two kills.
+// A traffic records what the server told clients between two kills.
 type traffic struct {
 	mu      sync.Mutex
 	put     map[string]bool // bodies of jobs that must be there
@@ -26,7 +26,7 @@ type traffic struct {
 	given   map[string]bool // bodies that a worker received; their puts may be unanswered
 }
 
-// run puts jobs and deletes every second one, until the server is gone.
+// run puts jobs and deletes every second one, until the server has ended.
 func (r *traffic) run(c *conversation.Client, prefix string) {
 	for i := 0; ; i++ {
 		body := fmt.Sprintf("%s %d", prefix, i)
@@ -74,10 +74,9 @@ func (r *traffic) work(c, producer *conversation.Client, prefix string) {
 	}
 }
 
-// TestKillKeepsWhatWasAcknowledged ends the server under load, with each policy of syncing: by
-// kill -9, and once by SIGTERM. Jobs in each state come back as they were, and so does the pause.
-// What was acknowledged is there, nothing deleted is back, and each job that a worker reserved is
-// in the journal.
+// TestKillKeepsWhatWasAcknowledged ends the server under load, with each sync policy: by kill -9,
+// and once by SIGTERM. Jobs in each state and the pause survive. Acknowledged jobs exist, deleted
+// jobs do not, and each job that a worker reserved is in the journal.
 func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -132,7 +131,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// check compares the bodies that are there with what clients were told.
+// check compares the remaining bodies with what clients were told.
 func (r *traffic) check(t *testing.T, c *conversation.Client) {
 	t.Helper()
 	there := make(map[string]bool)
@@ -153,9 +152,9 @@ func (r *traffic) check(t *testing.T, c *conversation.Client) {
 	}
 }
 
-// TestKillAmidOperations kills the server while an operation runs on many jobs. Each job is as it
-// was or as the operation makes it, and of an operation that was answered all is kept. The same
-// operation once more does the rest, and touches no other job.
+// TestKillAmidOperations kills the server during an operation on many jobs. Each job has its old or
+// its new state, and all effects of an answered operation survive. Repeating the operation does the
+// rest, and changes no other job.
 func TestKillAmidOperations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -202,7 +201,7 @@ func TestKillAmidOperations(t *testing.T) {
 	}
 }
 
-// startAPI serves HTTP at a unix socket as well.
+// startAPI also serves HTTP on a unix socket.
 func startAPI(t *testing.T, dir string) (*daemon.Server, *daemon.API) {
 	t.Helper()
 	socket := filepath.Join(dir, "http")
@@ -213,8 +212,8 @@ func startAPI(t *testing.T, dir string) (*daemon.Server, *daemon.API) {
 	return s, daemon.NewAPI(socket)
 }
 
-// operate asks for an operation and waits for its end. An error is no answer, or a refusal. A
-// tube that is gone has nothing left to do.
+// operate starts an operation and waits for its end. An error means no answer or a refusal. For a
+// tube that does not exist nothing is left to do.
 func operate(api *daemon.API, method, path, body string) error {
 	var in, out any
 	if body != "" {
@@ -234,8 +233,8 @@ func operate(api *daemon.API, method, path, body string) error {
 	}
 }
 
-// count returns how many jobs of the tube "from" are ready, and how many jobs are as becomes
-// says: a tube and a state.
+// count returns how many jobs of the tube "from" are ready, and how many jobs have the tube and
+// state in becomes.
 func count(t *testing.T, s *daemon.Server, becomes string) (was, is int) {
 	t.Helper()
 	c := s.Client()

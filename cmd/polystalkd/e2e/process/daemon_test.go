@@ -22,13 +22,13 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// A detached is a gearmand that is a daemon.
+// A detached is a gearmand that runs as a daemon.
 type detached struct {
 	pid          int
 	dir, address string // its files are below dir
 }
 
-// detach has polystalkd detach in dir, and ends it with the test.
+// detach starts polystalkd as a daemon in dir, and ends it at the end of the test.
 func detach(t *testing.T, dir string, args ...string) (d detached, stderr string) {
 	t.Helper()
 	port := freePort(t)
@@ -58,7 +58,7 @@ func (d *detached) end(t *testing.T) {
 	}, "process %d goes on", d.pid)
 }
 
-// TestDaemonServesWhenItsParentEnds, and is a daemon in all respects.
+// TestDaemonServesWhenItsParentEnds, and has all properties of a daemon.
 func TestDaemonServesWhenItsParentEnds(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
@@ -85,7 +85,7 @@ func TestDaemonServesWhenItsParentEnds(t *testing.T) {
 		t.Errorf("no journal in the directory that was given: %v", err)
 	}
 
-	// Without a file for the log its stderr is nobody's.
+	// Without a log file its stderr is closed.
 	d, stderr = detach(t, dir)
 	if !strings.Contains(stderr, "the log ends here") {
 		t.Errorf("stderr: %s", stderr)
@@ -93,8 +93,8 @@ func TestDaemonServesWhenItsParentEnds(t *testing.T) {
 	d.end(t)
 }
 
-// TestDaemonsStartErrorsAreSeen: by exit code and on stderr, though they come after it has
-// detached, and in the log file.
+// TestDaemonsStartErrorsAreSeen: by exit code, on stderr and in the log file, although they occur
+// after the daemon has detached.
 func TestDaemonsStartErrorsAreSeen(t *testing.T) {
 	dir := t.TempDir()
 	damaged, log := filepath.Join(dir, "damaged"), filepath.Join(dir, "log")
@@ -112,7 +112,7 @@ func TestDaemonsStartErrorsAreSeen(t *testing.T) {
 }
 
 // TestPidFileOfAnotherStays: the file belongs to the server that has the port, or to a second
-// server that took the path over. A file that nobody uses is taken over, whatever is in it.
+// server that replaced it. A file without a running server is replaced, whatever it contains.
 func TestPidFileOfAnotherStays(t *testing.T) {
 	path, dir := filepath.Join(t.TempDir(), "pid"), t.TempDir()
 	write(t, path, "12345678901234567890\n")
@@ -127,7 +127,8 @@ func TestPidFileOfAnotherStays(t *testing.T) {
 	holds(t, path, "1\n")
 }
 
-// startGearmand starts polystalkd in place of gearmand with a log file. stderr gets the rest.
+// startGearmand starts polystalkd in place of gearmand with a log file. stderr gets the other
+// output.
 func startGearmand(t *testing.T, stderr io.Writer, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := daemon.GearmandCommand(args...)
@@ -137,7 +138,7 @@ func startGearmand(t *testing.T, stderr io.Writer, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestGearmandAsAUser: what it writes while it runs belongs to the account.
+// TestGearmandAsAUser: files that it writes while it runs belong to the account.
 func TestGearmandAsAUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("becoming another user takes root")
@@ -165,7 +166,7 @@ func TestGearmandAsAUser(t *testing.T) {
 	}
 }
 
-// TestLogFileIsOpenedAgain. Where it cannot be, the old one goes on; no link is followed.
+// TestLogFileIsOpenedAgain. If that fails, the old file stays in use; links are not followed.
 func TestLogFileIsOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, "of yesterday\n")
@@ -198,8 +199,8 @@ func TestLogFileIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestNoLinkIsFollowed: the owner of the directory of the pid file or of the log could have
-// root write into any file there is. A pipe without a reader is not waited for.
+// TestNoLinkIsFollowed: otherwise the owner of the directory of the PID file or of the log could
+// make root write to any file. A pipe without a reader does not block.
 func TestNoLinkIsFollowed(t *testing.T) {
 	for flag, what := range map[string]string{"-P": "the process id", "-l": "the log"} {
 		for says, occupy := range map[string]func(victim, path string) error{
@@ -221,15 +222,15 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			}
 		}
 	}
-	// Links on the way are the machine's own, as /var/run mostly is.
+	// Links in the path to the directory belong to the machine, such as /var/run.
 	dir := t.TempDir()
 	must(t, os.Symlink(dir, filepath.Join(dir, "d")))
 	daemon.GearmandWith(t, "--pid-file", filepath.Join(dir, "d", "pid"), "--log-file", "stderr")
 	readPid(t, filepath.Join(dir, "pid"))
 }
 
-// TestLogOnAPipe: what a container or a supervisor reads, under each of its names, a named
-// pipe that somebody reads, and nothing.
+// TestLogOnAPipe: a pipe of a container or a supervisor under each of its names, a named pipe with
+// a reader, and no log.
 func TestLogOnAPipe(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	must(t, syscall.Mkfifo(fifo, 0o600))

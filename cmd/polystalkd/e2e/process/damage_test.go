@@ -14,11 +14,11 @@ import (
 )
 
 // These are faults of beanstalkd's log that ours must not have. TestDiskErrorsEndTheServer and
-// TestTimerSyncsTheLastBurst have three others, and the simulators of package shard/wal the rest.
+// TestTimerSyncsTheLastBurst cover three others, and the simulators of package shard/wal the rest.
 
-// TestBodiesUpToTheLimitSurvive: beanstalkd refuses its own jobs of 65534 and 65535 bytes at the
-// restart, and all that follows them. A smaller limit for new jobs makes no difference. The log
-// says how many jobs are there and where they are kept.
+// TestBodiesUpToTheLimitSurvive: after a restart beanstalkd refuses its own jobs of 65534 and 65535
+// bytes, and all jobs that follow them. A smaller limit for new jobs makes no difference. The log
+// shows how many jobs exist and where they are kept.
 func TestBodiesUpToTheLimitSurvive(t *testing.T) {
 	dir := t.TempDir()
 	s := startKept(t, dir)
@@ -38,7 +38,7 @@ func TestBodiesUpToTheLimitSurvive(t *testing.T) {
 	}
 }
 
-// kept is a directory with jobs in three batches at least, after a kill.
+// kept returns a directory with jobs in at least three batches, after a kill.
 func kept(t *testing.T) (dir string, jobs map[uint64]*sighting) {
 	t.Helper()
 	dir = t.TempDir()
@@ -52,8 +52,7 @@ func kept(t *testing.T) (dir string, jobs map[uint64]*sighting) {
 	return dir, jobs
 }
 
-// refuses starts the daemon and wants it to say what is wrong with a file, and
-// to change nothing.
+// refuses starts the daemon. It must report what is wrong with a file, and change nothing.
 func refuses(t *testing.T, dir, file string, says ...string) {
 	t.Helper()
 	before := contents(t, dir, "")
@@ -114,12 +113,12 @@ func TestDamageIsNotServed(t *testing.T) {
 	sameJobs(t, see(t, daemon.Client(t, s), upTo(300)), jobs)
 }
 
-// TestTornEndIsCutOff: the last write of a killed machine may be there by half.
-// It was not acknowledged; the rest is, and a note says so.
+// TestTornEndIsCutOff: half of the last write may survive a crash of the machine. It was not
+// acknowledged, so it is cut off and reported in the log; everything else survives.
 func TestTornEndIsCutOff(t *testing.T) {
 	dir, jobs := kept(t)
 	files := segments(t, dir)
-	// The last segment with anything in it.
+	// The last segment that is not empty.
 	slices.Reverse(files)
 	for _, file := range files {
 		b, err := os.ReadFile(file)

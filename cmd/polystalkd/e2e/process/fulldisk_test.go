@@ -14,7 +14,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// fill puts jobs until there is no space for them, and returns their ids.
+// fill puts jobs until the disk is full, and returns their ids.
 func fill(t *testing.T, c *conversation.Client, size int) (ids []uint64) {
 	t.Helper()
 	put := fmt.Sprintf("put 5 0 1000 %d\r\n%s\r\n", size, strings.Repeat("f", size))
@@ -33,7 +33,7 @@ func fill(t *testing.T, c *conversation.Client, size int) (ids []uint64) {
 	return nil
 }
 
-// accepted puts until one is taken again.
+// accepted puts jobs until the server accepts one.
 func accepted(t *testing.T, c *conversation.Client) (id uint64) {
 	t.Helper()
 	for end := time.Now().Add(daemon.Hang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -50,8 +50,8 @@ func accepted(t *testing.T, c *conversation.Client) (id uint64) {
 	return 0
 }
 
-// TestFullDisk: what needs space is refused before it changes anything, what
-// gives space is done, and with space everything goes on.
+// TestFullDisk: commands that need space are refused before they change anything, commands that
+// free space work, and with free space all commands work again.
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 			args := append([]string{"-s", "300000"}, policy...)
 			s := startLogged(t, dir, args...)
 			c := s.Client()
-			// Jobs in each state, from before.
+			// Jobs in each state from before the disk was full.
 			for id := uint64(1); id <= 4; id++ {
 				daemon.Expect(t, c, "put 5 0 1000 4\r\nlive\r\n", fmt.Sprintf("INSERTED %d\r\n", id))
 			}
@@ -94,13 +94,13 @@ func TestFullDisk(t *testing.T) {
 			if st := fields(daemon.MustAsk(t, c, "stats-tube default\r\n")); st["pause"] != "0" {
 				t.Error("the tube is paused nevertheless")
 			}
-			// It is still reserved, and ours.
+			// The job is still reserved by this connection.
 			daemon.Expect(t, c, "touch 1\r\n", "TOUCHED\r\n")
 			daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
 			daemon.Expect(t, c, fmt.Sprintf("reserve-job %d\r\n", ids[0]), fmt.Sprintf("RESERVED %d 3000\r\n%s\r\n", ids[0], strings.Repeat("f", 3000)))
 			daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", ids[0]), "DELETED\r\n")
 
-			// Space from outside.
+			// Another program frees space.
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestFullDisk(t *testing.T) {
 			daemon.Expect(t, c, "kick-job 2\r\n", "KICKED\r\n")
 			ids = append(ids, fill(t, c, 3000)...)
 
-			// A restart while it is full.
+			// A restart with a full disk.
 			before = see(t, c, upTo(ids[len(ids)-1]))
 			c.Close()
 			s.Crash()
@@ -116,7 +116,7 @@ func TestFullDisk(t *testing.T) {
 			c = s.Client()
 			sameJobs(t, see(t, c, upTo(ids[len(ids)-1]+100)), before)
 
-			// Space by deleting: every job can be.
+			// Deletes free space: every job can be deleted.
 			for _, id := range ids[1:] {
 				daemon.Expect(t, c, fmt.Sprintf("delete %d\r\n", id), "DELETED\r\n")
 			}

@@ -25,7 +25,7 @@ func created(id string) string { return daemon.Response(gearman.JobCreated, "H:x
 
 func assigned(id string) string { return daemon.Response(gearman.JobAssign, "H:x:"+id, "f", "x") }
 
-// TestGearmandUnderItsName: the name of the program alone makes it gearmand.
+// TestGearmandUnderItsName: the program's name alone selects gearmand's command line.
 func TestGearmandUnderItsName(t *testing.T) {
 	link, port := filepath.Join(t.TempDir(), "gearmand"), freePort(t)
 	must(t, os.Symlink(daemon.Binary, link))
@@ -42,7 +42,7 @@ func TestGearmandUnderItsName(t *testing.T) {
 	if line := logged(t, s, "serving Gearman"); line["speaks"] != "gearmand 2.0.0" {
 		t.Errorf("the log says: %v", line)
 	}
-	// Nothing is said of the protocol that nobody listens for.
+	// A protocol without a listener is not mentioned.
 	if line := logged(t, s, "serving"); line["listen"] != nil || line["speaks"] != nil || line["pid"] == nil {
 		t.Errorf("the log says: %v", line)
 	}
@@ -68,8 +68,8 @@ func TestGearmandBridgesToBeanstalkd(t *testing.T) {
 	}
 }
 
-// TestGearmandGoesWhenItsJobsAreDone: SIGUSR1, at once without a job. Open connections are
-// served on, and may even submit.
+// TestGearmandGoesWhenItsJobsAreDone: after SIGUSR1, at once if there is no job. Open connections
+// are still served, and may even submit.
 func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 	idle, _ := daemon.GearmandWith(t)
 	ends(t, idle, syscall.SIGUSR1)
@@ -93,8 +93,8 @@ func TestGearmandGoesWhenItsJobsAreDone(t *testing.T) {
 	s.EndsWith(0)
 }
 
-// TestGearmandLosesNothingWhenItGoes: no job is acknowledged between the last look for jobs
-// and the end. A client that always has one, or is about to submit it, meets that moment.
+// TestGearmandLosesNothingWhenItGoes: no job is acknowledged between the last check for jobs and
+// the end. A client that always has a job, or is about to submit one, tests that moment.
 func TestGearmandLosesNothingWhenItGoes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -128,8 +128,8 @@ func TestGearmandsJournalKeepsBackgroundJobs(t *testing.T) {
 	daemon.Says(t, daemon.Dial(t, gear), grab, assigned("1"))
 }
 
-// TestGearmandLimitsDescriptors: the limit shows in the number of connections. gearmand takes
-// -f 4, which its own tests give, and could not serve then.
+// TestGearmandLimitsDescriptors: the limit shows in the number of connections. gearmand accepts -f
+// 4, as in its own tests, but could not serve with it.
 func TestGearmandLimitsDescriptors(t *testing.T) {
 	s, _ := daemon.GearmandWith(t, "-f", "100", "--max-connections", "5000")
 	line := logged(t, s, "the limit of descriptors allows fewer connections than --max-connections; raise it (ulimit -n, LimitNOFILE)")
@@ -145,7 +145,7 @@ func TestGearmandLimitsDescriptors(t *testing.T) {
 	}
 }
 
-// TestJournalHasItsDescriptors: segments are opened and compacted while clients have all other
+// TestJournalHasItsDescriptors: segments are opened and compacted while clients use all other
 // descriptors.
 func TestJournalHasItsDescriptors(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "-f", "128", "--journal", t.TempDir(), "--journal-size", "1", "--beanstalk-listen", "127.0.0.1:0")
@@ -168,8 +168,8 @@ func TestJournalHasItsDescriptors(t *testing.T) {
 	daemon.Says(t, conn, put, "INSERTED 61\r\n")
 }
 
-// TestNoRequestOfHTTPIsObeyed: a web page can have its visitor's browser post to any port of
-// the visitor's machine, with whatever lines for a body.
+// TestNoRequestOfHTTPIsObeyed: a web page can make its visitor's browser post any lines to any port
+// of the visitor's machine.
 func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
 	s, gear := daemon.GearmandWith(t, "--beanstalk-listen", "127.0.0.1:0")
 	client := http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -195,8 +195,8 @@ func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
 	}
 }
 
-// TestShutdownSaysWhoSentIt: by the loopback interface, by another address of this machine,
-// and by a unix socket of the service manager's.
+// TestShutdownSaysWhoSentIt: through the loopback interface, another address of this machine, and a
+// unix socket of the service manager.
 func TestShutdownSaysWhoSentIt(t *testing.T) {
 	own := "127.0.0.1"
 	addrs, _ := net.InterfaceAddrs()

@@ -23,9 +23,9 @@ import (
 	"polystalk/cmd/polystalkd/fault"
 )
 
-// TestOptionsOfHTTPWithoutHTTP: options that protect HTTP warn when HTTP is not served. A
-// check reads their files all the same, since the service manager may pass the sockets. The
-// service manager's credentials cause no warning.
+// TestOptionsOfHTTPWithoutHTTP: options that protect HTTP cause a warning when HTTP is not served.
+// A check still reads their files, since the service manager may pass sockets. The service
+// manager's credentials cause no warning.
 func TestOptionsOfHTTPWithoutHTTP(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "http-tokens")
@@ -42,7 +42,7 @@ func TestOptionsOfHTTPWithoutHTTP(t *testing.T) {
 	}
 }
 
-// TestHTTPIsServedOnTCPAndUnixSockets, before the journal is read, on both command lines.
+// TestHTTPIsServedOnTCPAndUnixSockets, even before the journal is read, on both command lines.
 func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "h")
 	unix := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -89,8 +89,8 @@ func writeCertificate(t *testing.T, cert, key string, number int64) {
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
 }
 
-// TestFilesOfHTTPAreReadAgain: tokens and certificates, with the configuration and all or
-// nothing; without one by themselves. They are the service manager's credentials here.
+// TestFilesOfHTTPAreReadAgain: tokens and certificates are read with the configuration, all or
+// nothing; without one, each by itself. Here they are credentials of the service manager.
 func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, tokens := filepath.Join(dir, "http-tls-cert"), filepath.Join(dir, "http-tls-key"), filepath.Join(dir, "http-tokens")
@@ -143,7 +143,7 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestConfigShowsWhatIsInEffect: each setting once, with where it was set, and no secret.
+// TestConfigShowsWhatIsInEffect: each setting once, with its origin, and no secret.
 func TestConfigShowsWhatIsInEffect(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	write(t, file, tokenLine("read", "secret"))
@@ -176,8 +176,8 @@ func TestConfigShowsWhatIsInEffect(t *testing.T) {
 	}
 }
 
-// TestReloadByHTTP: what is wrong is in the answer, with file and line, and changes nothing.
-// The log's level changes by HTTP too.
+// TestReloadByHTTP: the answer has all faults with file and line, and a fault changes nothing. The
+// log level changes by HTTP too.
 func TestReloadByHTTP(t *testing.T) {
 	dir := t.TempDir()
 	tokens, conf := filepath.Join(dir, "tokens"), filepath.Join(dir, "conf.toml")

@@ -12,8 +12,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// startTraced runs the daemon under strace, which makes calls fail as inject
-// says; with -D strace is the bystander, and the daemon our child.
+// startTraced runs the daemon under strace, which makes the calls in inject fail. With -D strace is
+// a separate process, and the daemon is our child.
 func startTraced(t *testing.T, dir, inject string, args ...string) *daemon.Server {
 	t.Helper()
 	calls, _, _ := strings.Cut(inject, ":")
@@ -30,8 +30,8 @@ func strace(t *testing.T, options []string, dir string, args []string) *daemon.S
 	return daemon.Launch(t, cmd)
 }
 
-// TestDiskErrorsEndTheServer: an error of a write or a sync is never passed over. A client that
-// waits gets no reply, the exit code tells, and a restart shows all that was acknowledged.
+// TestDiskErrorsEndTheServer: a failed write or sync is never ignored. A waiting client gets no
+// reply, the exit code shows the failure, and a restart has everything that was acknowledged.
 func TestDiskErrorsEndTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -99,7 +99,7 @@ func TestDiskErrorsEndTheServer(t *testing.T) {
 	}
 }
 
-// TestTimerSyncsTheLastBurst: with -f a change is synced though none follows.
+// TestTimerSyncsTheLastBurst: with -f a change is synced even if no other follows.
 func TestTimerSyncsTheLastBurst(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
 	s := strace(t, []string{"-o", calls, "-e", "trace=fdatasync"}, t.TempDir(), []string{"-s", "1000000", "-f", "10", "--loops", "1"})

@@ -16,20 +16,19 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// startKept runs the daemon with a journal in dir until the test's end, or
-// until it is killed.
+// startKept runs the daemon with a journal in dir until the end of the test or a kill.
 func startKept(t *testing.T, dir string, args ...string) *conversation.Server {
 	t.Helper()
 	return daemon.Start(t, append([]string{"-b", dir, "--log-level", "error"}, args...)...)
 }
 
-// startLogged is startKept with the log at hand.
+// startLogged is like startKept, and gives access to the log.
 func startLogged(t *testing.T, dir string, args ...string) *daemon.Server {
 	t.Helper()
 	return daemon.Serve(t, append([]string{"-b", dir}, args...)...)
 }
 
-// fields are the values of a reply in YAML, without quotes.
+// fields returns the values of a reply in YAML, without quotes.
 func fields(reply string) map[string]string {
 	m := make(map[string]string)
 	for line := range strings.SplitSeq(reply, "\n") {
@@ -40,14 +39,14 @@ func fields(reply string) map[string]string {
 	return m
 }
 
-// A sighting is a job as a server shows it.
+// A sighting is a server's description of a job.
 type sighting struct {
 	stats map[string]string
 	body  string
 	at    time.Time // about when
 }
 
-// n is a value of stats-job.
+// n returns a value of stats-job.
 func (s *sighting) n(key string) int {
 	n, err := strconv.Atoi(s.stats[key])
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *sighting) n(key string) int {
 	return n
 }
 
-// shape is what of a job must not change by itself: all of stats-job but what
-// depends on the moment and the place.
+// shape returns the properties of a job that must not change by themselves: stats-job without
+// values that depend on the time or the file.
 func (s *sighting) shape() string {
 	var b strings.Builder
 	for _, key := range []string{"tube", "state", "pri", "delay", "ttr", "reserves", "timeouts", "releases", "buries", "kicks"} {
@@ -67,7 +66,7 @@ func (s *sighting) shape() string {
 	return b.String()
 }
 
-// see looks at jobs; those that are not there are left out.
+// see returns the jobs that exist.
 func see(t *testing.T, c *conversation.Client, ids []uint64) map[uint64]*sighting {
 	t.Helper()
 	found := make(map[uint64]*sighting)
@@ -102,7 +101,7 @@ func see(t *testing.T, c *conversation.Client, ids []uint64) map[uint64]*sightin
 	return found
 }
 
-// upTo is 1 to n.
+// upTo returns the ids 1 to n.
 func upTo(n uint64) (ids []uint64) {
 	for id := range n {
 		ids = append(ids, id+1)
@@ -110,7 +109,7 @@ func upTo(n uint64) (ids []uint64) {
 	return ids
 }
 
-// sameJobs compares two looks at the same jobs. No job became due in between.
+// sameJobs compares two sightings of the same jobs. No job may become due in between.
 func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 	t.Helper()
 	for id, w := range want {
@@ -139,7 +138,7 @@ func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 	}
 }
 
-// segments are the journal's files in dir.
+// segments returns the journal's files in dir.
 func segments(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "journal.*"))
@@ -167,8 +166,7 @@ func contents(t *testing.T, dir, prefix string) map[string]string {
 	return m
 }
 
-// putN puts n jobs in one go and wants each acknowledged; it returns the last
-// id.
+// putN puts n jobs in one write and expects each to be acknowledged. It returns the last id.
 func putN(t *testing.T, c *conversation.Client, n int, command string) (last uint64) {
 	t.Helper()
 	fed := daemon.Feed(c, bytes.Repeat([]byte(command), n))
@@ -187,7 +185,7 @@ func putN(t *testing.T, c *conversation.Client, n int, command string) (last uin
 	return last
 }
 
-// hearOut reads what a server still says before it closes.
+// hearOut reads the remaining output of a server until it closes.
 func hearOut(c *conversation.Client) string {
 	c.SetReadDeadline(time.Now().Add(daemon.Hang))
 	var all bytes.Buffer

@@ -27,7 +27,7 @@ func listenUnix(t *testing.T) (l *net.UnixListener, path string) {
 	return l, path
 }
 
-// leaveSocket makes a unix socket at path that nobody listens on.
+// leaveSocket makes a unix socket at path without a listener.
 func leaveSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
@@ -36,7 +36,7 @@ func leaveSocket(t *testing.T, path string) {
 	l.Close()
 }
 
-// TestUnixPathOfSomethingElseIsRefused: what is at the path stays the same file.
+// TestUnixPathOfSomethingElseIsRefused: the file at the path stays the same.
 func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
 	dir := daemon.ShortDir(t)
 	for says, occupy := range map[string]func(path string){
@@ -70,8 +70,8 @@ func TestUnixPathOfSomethingElseIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnixSocketsComeAndGo: a socket that was left behind is replaced. The server removes its
-// own file when it ends or fails to start, and no file of another.
+// TestUnixSocketsComeAndGo: a dead socket is replaced. The server removes its own file when it ends
+// or fails to start, and no other file.
 func TestUnixSocketsComeAndGo(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "s")
 	gone := func(want bool) {
@@ -107,8 +107,8 @@ func TestUnixSocketsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestOneOfManyStartsGetsTheUnixSocket: one of several servers that start at once on the same
-// dead socket gets it, and no other takes the path away from it.
+// TestOneOfManyStartsGetsTheUnixSocket: when several servers start at once on a dead socket, one
+// gets it, and no other takes the path away from it.
 func TestOneOfManyStartsGetsTheUnixSocket(t *testing.T) {
 	path := filepath.Join(daemon.ShortDir(t), "s")
 	for range 5 {
@@ -130,8 +130,8 @@ func TestOneOfManyStartsGetsTheUnixSocket(t *testing.T) {
 	}
 }
 
-// TestLockedDirectoryIsNamed: a directory that somebody else locks ends the start instead of
-// hanging it.
+// TestLockedDirectoryIsNamed: a directory that another process locks ends the start instead of
+// blocking it.
 func TestLockedDirectoryIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -193,7 +193,7 @@ func TestBecomingAUserWithoutTheRightFails(t *testing.T) {
 	logs(t, s, "-u", "root", "start as root")
 }
 
-// TestSeveralAddresses: each is served, and opened once though it is given twice.
+// TestSeveralAddresses: each is served; one that is given twice is opened once.
 func TestSeveralAddresses(t *testing.T) {
 	path := "unix:" + filepath.Join(daemon.ShortDir(t), "s")
 	s := daemon.Await(t, daemon.Command("-p", freePort(t), "-l", path, "-l", "localhost", "-l", path))
@@ -204,7 +204,7 @@ func TestSeveralAddresses(t *testing.T) {
 	logs(t, s, "was given twice; it is opened once")
 }
 
-// TestOurOwnListenerInTheWay: there is no other server that could be stopped.
+// TestOurOwnListenerInTheWay: there is no other server to stop.
 func TestOurOwnListenerInTheWay(t *testing.T) {
 	p := freePort(t)
 	for _, tt := range []struct{ args, says string }{

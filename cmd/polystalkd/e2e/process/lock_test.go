@@ -17,7 +17,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestOneServerForADirectory: a second server, ours or beanstalkd, leaves with 10 and changes
+// TestOneServerForADirectory: a second server, ours or beanstalkd, exits with 10 and changes
 // nothing.
 func TestOneServerForADirectory(t *testing.T) {
 	program, _ := daemon.Reference(t)
@@ -56,7 +56,7 @@ func TestOneServerForADirectory(t *testing.T) {
 }
 
 // TestLockedToTheEnd: a signal during a long start ends the server while it reads and writes the
-// journal. The directory stays locked until the process is dead.
+// journal. The directory stays locked until the process has ended.
 func TestLockedToTheEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -65,7 +65,7 @@ func TestLockedToTheEnd(t *testing.T) {
 	first := startKept(t, dir)
 	daemon.Expect(t, daemon.Client(t, first), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
 	daemon.Kill(first)
-	// The start takes long at its first flush, the end at removing the socket.
+	// The first flush of the start is slow, and so is the removal of the socket at the end.
 	s := strace(t, []string{
 		"-o", os.DevNull, "-e", "trace=fdatasync,unlinkat",
 		"-e", "inject=fdatasync:delay_enter=4000000", "-e", "inject=unlinkat:delay_enter=3000000",
@@ -83,7 +83,7 @@ func TestLockedToTheEnd(t *testing.T) {
 	for lockedBy(t, dir) == pid {
 		time.Sleep(time.Millisecond)
 	}
-	// The kernel gives the lock back a moment before it calls the process dead.
+	// The kernel releases the lock a moment before it reports the end of the process.
 	for end := time.Now().Add(time.Second); alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the directory is free while the server goes on")
@@ -108,7 +108,7 @@ func lockedBy(t *testing.T, dir string) int {
 	return 0
 }
 
-// alive reports whether a process runs, and is no zombie.
+// alive reports whether a process runs and is not a zombie.
 func alive(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, after, _ := strings.Cut(string(b), ") ")

@@ -1,5 +1,5 @@
-// Package process tests polystalkd as a process: its command lines, files, signals, sockets
-// and what it tells the service manager.
+// Package process tests polystalkd as a process: its command lines, files, signals, sockets and
+// messages to the service manager.
 package process
 
 import (
@@ -27,14 +27,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// write writes a file, below directories that are made for it.
+// write writes a file, and makes its directories.
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// holds wants a file to have exactly this text.
+// holds expects a file to have exactly this text.
 func holds(t *testing.T, path, want string) {
 	t.Helper()
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -52,7 +52,7 @@ func readPid(t *testing.T, path string) int {
 	return pid
 }
 
-// confFile is a new file of a configuration.
+// confFile returns a new configuration file.
 func confFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "p.toml")
@@ -66,7 +66,7 @@ func run(t *testing.T, env []string, args ...string) daemon.Outcome {
 	return daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(env...), args...)
 }
 
-// wants checks an exit code, and that stderr holds some words.
+// wants checks an exit code, and that stderr contains some words.
 func wants(t *testing.T, got daemon.Outcome, code int, words ...string) {
 	t.Helper()
 	if got.Code != code {
@@ -87,7 +87,7 @@ func serve(t *testing.T, env []string, args ...string) *daemon.Server {
 	return daemon.Await(t, cmd)
 }
 
-// notified is serve below a service manager.
+// notified is like serve under a service manager.
 func notified(t *testing.T, env []string, args ...string) (*daemon.Server, *net.UnixConn) {
 	t.Helper()
 	notify := daemon.NotifySocket(t)
@@ -96,7 +96,7 @@ func notified(t *testing.T, env []string, args ...string) (*daemon.Server, *net.
 	return s, notify
 }
 
-// state wants this message to the service manager next.
+// state expects this message to the service manager next.
 func state(t *testing.T, notify *net.UnixConn, want string) {
 	t.Helper()
 	if got := daemon.ReadState(t, notify); got != want {
@@ -114,7 +114,7 @@ func logged(t *testing.T, s *daemon.Server, msg string) map[string]any {
 	return line
 }
 
-// logs waits until the log holds each text.
+// logs waits until the log contains each text.
 func logs(t *testing.T, s *daemon.Server, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -122,7 +122,7 @@ func logs(t *testing.T, s *daemon.Server, texts ...string) {
 	}
 }
 
-// await polls for something that only looking shows.
+// await polls until done returns true.
 func await(t *testing.T, done func() bool, format string, args ...any) {
 	t.Helper()
 	for end := time.Now().Add(daemon.Hang); !done(); time.Sleep(2 * time.Millisecond) {
@@ -132,7 +132,7 @@ func await(t *testing.T, done func() bool, format string, args ...any) {
 	}
 }
 
-// awaitFile returns once the file holds that text.
+// awaitFile waits until the file has that text.
 func awaitFile(t *testing.T, path, text string) {
 	t.Helper()
 	await(t, func() bool {
@@ -141,14 +141,14 @@ func awaitFile(t *testing.T, path, text string) {
 	}, "%s does not come to hold %q", path, text)
 }
 
-// ends wants the server to end well at a signal.
+// ends expects a graceful end of the server after a signal.
 func ends(t *testing.T, s *daemon.Server, sig os.Signal) {
 	t.Helper()
 	s.Signal(sig)
 	s.EndsWith(0)
 }
 
-// answers wants beanstalkd's protocol on each address.
+// answers expects beanstalkd's protocol on each address.
 func answers(t *testing.T, addresses ...string) {
 	t.Helper()
 	for _, addr := range addresses {
@@ -156,7 +156,7 @@ func answers(t *testing.T, addresses ...string) {
 	}
 }
 
-// stat wants a value in the stats.
+// stat expects a value in the stats.
 func stat(t *testing.T, s *daemon.Server, key, want string) {
 	t.Helper()
 	if got := daemon.Stats(t, s.Listen[0])[key]; got != want {
@@ -172,7 +172,7 @@ func listenTCP(t *testing.T) *net.TCPListener {
 	return l
 }
 
-// takenPort is a port of this machine with a listener.
+// takenPort returns a port of this machine with a listener.
 func takenPort(t *testing.T) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(listenTCP(t).Addr().String())
@@ -185,13 +185,13 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// httpOf is the address where a server says that it serves HTTP.
+// httpOf returns the HTTP address in a server's log.
 func httpOf(t *testing.T, s *daemon.Server) string {
 	t.Helper()
 	return logged(t, s, "serving HTTP")["listen"].(string)
 }
 
-// askHTTP sends a request; a token if it is not empty. The client keeps no connection.
+// askHTTP sends a request, with a token unless it is empty. The client keeps no connection.
 func askHTTP(t *testing.T, transport *http.Transport, method, url, token, body string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -211,14 +211,14 @@ func askHTTP(t *testing.T, transport *http.Transport, method, url, token, body s
 	return resp, string(b)
 }
 
-// getHTTP is askHTTP for a page.
+// getHTTP is like askHTTP for a page.
 func getHTTP(t *testing.T, url, token string) (status int, body string) {
 	t.Helper()
 	resp, body := askHTTP(t, new(http.Transport), "GET", url, token, "")
 	return resp.StatusCode, body
 }
 
-// tokenLine is a line of a file of tokens.
+// tokenLine returns a line of a token file.
 func tokenLine(role, token string) string {
 	return fmt.Sprintf("a %s sha256:%x\n", role, sha256.Sum256([]byte(token)))
 }

@@ -13,8 +13,8 @@ import (
 	"polystalk/codec/binlog"
 )
 
-// A refusal is a start that must fail, with the reference's exit code where the reference
-// knows the flag.
+// A refusal is a start that must fail, with the reference's exit code if the reference has the
+// flag.
 type refusal struct {
 	name string // by which other tests know it
 	args string // with spaces between them; '' is an empty one
@@ -176,7 +176,7 @@ func TestExitCodesOfTheInstalledReference(t *testing.T) {
 	}
 }
 
-// TestCheckArgsFindsFaults: all that a start would, except what only opening shows.
+// TestCheckArgsFindsFaults: all faults of a start, except those that only opening shows.
 func TestCheckArgsFindsFaults(t *testing.T) {
 	shows := map[string]bool{ // by their names in refusals
 		"port taken": true, "unknown host": true, "not our address": true, "one address of two": true, "unix path too long": true,
@@ -193,8 +193,8 @@ func TestCheckArgsFindsFaults(t *testing.T) {
 	wants(t, run(t, nil, "--check-args", "-b", confFile(t, "")), fault.Journal, "not a directory")
 }
 
-// TestChecksChangeNothing: with a port taken, a directory in use and files to be made, the
-// arguments are good, and nothing is touched. Warnings are no fault.
+// TestChecksChangeNothing: with a used port, a locked directory and missing files, the arguments
+// are good, and nothing changes. Warnings are not faults.
 func TestChecksChangeNothing(t *testing.T) {
 	port, dir := takenPort(t), t.TempDir()
 	for _, args := range []string{

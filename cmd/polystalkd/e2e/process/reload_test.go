@@ -19,7 +19,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// TestErrorsOfTwoFilesEndTheStart: all of them, each with its line, and the code of the first.
+// TestErrorsOfTwoFilesEndTheStart: all faults with their lines, and the code of the first one.
 func TestErrorsOfTwoFilesEndTheStart(t *testing.T) {
 	path := confFile(t, "port = 0\nmax-jobs-size = 5\n")
 	write(t, path+".d/10.toml", "\nlog-level = \"loud\"\n")
@@ -33,13 +33,13 @@ func TestErrorsOfTwoFilesEndTheStart(t *testing.T) {
 	if got := run(t, []string{"POLYSTALKD_CONFIG=" + path}); got.Stderr != want {
 		t.Errorf("by variable: %+v", got)
 	}
-	// What only the system refuses names the line too.
+	// A fault that only the system finds also has a line.
 	path = confFile(t, "\nuser = \"no-such-user\"\nport = 0\n")
 	wants(t, run(t, nil, "--config", path), fault.NoUser, "file "+path+":2: there is no user", "\n    user = \"no-such-user\"\n")
 }
 
-// TestCheckConfigGoesFurther than --check-args: it says all at once, and looks names up. Its
-// code is 0 or 5, in place of gearmand as well.
+// TestCheckConfigGoesFurther than --check-args: it reports everything at once, and looks up names.
+// Its code is 0 or 5, in place of gearmand as well.
 func TestCheckConfigGoesFurther(t *testing.T) {
 	path := confFile(t, "user = \"no-such-user\"\nbinlog-dir = \"/no/such/dir\"\nlisten = [\"no-such-host.invalid\"]\nshards = 6\n")
 	if got := run(t, nil, "--check-config", "--config", path); got.Code != fault.Usage || strings.Count(got.Stderr, "polystalkd: file "+path) != 4 {
@@ -55,7 +55,7 @@ func TestCheckConfigGoesFurther(t *testing.T) {
 	}
 }
 
-// TestSettingsReachTheServer: files count less than variables, and these less than flags.
+// TestSettingsReachTheServer: flags precede variables, and variables precede files.
 func TestSettingsReachTheServer(t *testing.T) {
 	path := confFile(t, "listen = [\"127.0.0.1\"]\nport = 0\nlog-level = \"error\"\nmax-job-size = 10\nshards = 16\nloops = 2\n")
 	write(t, path+".d/x.toml", "max-job-size = 4096\n")
@@ -78,7 +78,7 @@ func TestSettingsReachTheServer(t *testing.T) {
 	}
 }
 
-// silent is a server that logs only errors, not that it serves.
+// silent returns a server that logs only errors, so no start line.
 func silent(t *testing.T) *daemon.Server {
 	t.Helper()
 	notify := daemon.NotifySocket(t)
@@ -89,7 +89,7 @@ func silent(t *testing.T) *daemon.Server {
 	return s
 }
 
-// TestStartLineNamesTheSettings: what an operator asks first, whatever it was set by.
+// TestStartLineNamesTheSettings: the most important settings, from any source.
 func TestStartLineNamesTheSettings(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ args, want string }{
@@ -118,7 +118,7 @@ func TestStartLineNamesTheSettings(t *testing.T) {
 	}
 }
 
-// reload has the server read its files again, and waits until it has.
+// reload makes the server read its files again, and waits for the end of the reload.
 func reload(t *testing.T, s *daemon.Server, notify *net.UnixConn) {
 	t.Helper()
 	s.Signal(syscall.SIGHUP)
@@ -130,8 +130,8 @@ func reload(t *testing.T, s *daemon.Server, notify *net.UnixConn) {
 	state(t, notify, "READY=1")
 }
 
-// TestBrokenFileChangesNothing: also not what is right in it. The log has file, line and
-// remedy of everything.
+// TestBrokenFileChangesNothing: valid settings in it do not apply either. The log has file, line
+// and remedy of every fault.
 func TestBrokenFileChangesNothing(t *testing.T) {
 	path := confFile(t, "max-job-size = 1000\n")
 	s, notify := notified(t, nil, "--config", path)
@@ -149,15 +149,15 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	must(t, os.Remove(path))
 	reload(t, s, notify)
 	logs(t, s, "no such file")
-	// The connection that was there is served on, and a file that is right again is read.
+	// The old connection is still served, and a corrected file is read.
 	write(t, path, "max-job-size = 7\n")
 	write(t, path+".d/a.toml", "")
 	reload(t, s, notify)
 	daemon.Says(t, conn, "put 0 0 9 8\r\n12345678\r\n", "JOB_TOO_BIG\r\n")
 }
 
-// TestFilesThatTheUserMayNotReadChangeNothing: a server that starts as root and becomes
-// another user reads the files as that user later.
+// TestFilesThatTheUserMayNotReadChangeNothing: a server that starts as root and switches to another
+// user reads the files as that user later.
 func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
 	path := confFile(t, "max-job-size = 10\n")
 	dir, args := path+".d", []string{"--config", path}
@@ -175,8 +175,8 @@ func TestFilesThatTheUserMayNotReadChangeNothing(t *testing.T) {
 	stat(t, s, "max-job-size", "10")
 }
 
-// TestReloadAppliesWhatItCan, and says of the rest that it needs a restart. What the server
-// has made of the machine meanwhile is no change.
+// TestReloadAppliesWhatItCan, and logs the settings that need a restart. Defaults that depend on
+// the machine count as unchanged.
 func TestReloadAppliesWhatItCan(t *testing.T) {
 	path := confFile(t, "")
 	s, notify := notified(t, nil, "--config", path, "--gearman-wakeup", "3", "-b", t.TempDir())
@@ -189,16 +189,16 @@ func TestReloadAppliesWhatItCan(t *testing.T) {
 	if log := s.LogText(); strings.Count(log, "needs a restart") != 2 || strings.Contains(log, `"setting applied"`) {
 		t.Error("the log says more, or at a level that was left")
 	}
-	// What needed a restart needs it still; what was applied is not told again. The values
-	// that are gone have their defaults again.
+	// Settings that needed a restart still need it; applied ones are not logged again. Removed
+	// values get their defaults.
 	write(t, path, "shards = 1024\nlog-level = \"info\"\n")
 	reload(t, s, notify)
 	logs(t, s, `"key":"max-job-size","from":"5","to":"65535","origin":"default"`, `"applied":2,"need-restart":1`)
 	stat(t, s, "max-job-size", "65535")
 }
 
-// TestReloadInPlaceOfGearmand: the log is opened again, and the file is read again, wherever
-// the daemon is by then.
+// TestReloadInPlaceOfGearmand: the log is opened again and the file is read again, whatever the
+// daemon's working directory is.
 func TestReloadInPlaceOfGearmand(t *testing.T) {
 	dir := t.TempDir()
 	conf, log := filepath.Join(dir, "g.toml"), filepath.Join(dir, "log")
@@ -211,8 +211,8 @@ func TestReloadInPlaceOfGearmand(t *testing.T) {
 	daemon.Says(t, daemon.Dial(t, d.address), "verbose\n", "OK DEBUG\n")
 }
 
-// TestReloadsLoseNoConnection: two hundred of them, each with other settings, while clients
-// of both protocols put, reserve and delete.
+// TestReloadsLoseNoConnection: two hundred reloads, each with other settings, while clients of both
+// protocols put, reserve and delete.
 func TestReloadsLoseNoConnection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

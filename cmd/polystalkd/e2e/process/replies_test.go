@@ -10,7 +10,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestLeavingGetsAllAnswers: a client that says quit, or shuts down its sending side, right after
+// TestLeavingGetsAllAnswers: a client that sends quit, or shuts down its sending side, right after
 // puts gets a reply to each.
 func TestLeavingGetsAllAnswers(t *testing.T) {
 	s := startKept(t, t.TempDir(), "-s", "1000000")
@@ -39,8 +39,8 @@ func TestLeavingGetsAllAnswers(t *testing.T) {
 	daemon.AwaitStat(t, s, "current-jobs-ready", 2*n)
 	daemon.AwaitStat(t, s, "current-connections", 0)
 
-	// A client shuts down its side while a reserve waits: the commands behind that run in the same
-	// turn as the end, and their replies keep the order.
+	// A client shuts down its sending side while a reserve waits: the commands after the reserve
+	// run in the same turn as the end, and the replies keep their order.
 	for range 20 {
 		waits := daemon.Client(t, s)
 		daemon.Expect(t, waits, "watch empty\r\n", "WATCHING 2\r\n")
@@ -59,8 +59,8 @@ func TestLeavingGetsAllAnswers(t *testing.T) {
 	}
 }
 
-// TestPutsWithoutReading: a client sends 100,000 puts before it reads the first
-// reply. What waits for it is bounded, and nothing is lost.
+// TestPutsWithoutReading: a client sends 100,000 puts before it reads the first reply. The server's
+// memory for it is bounded, and nothing is lost.
 func TestPutsWithoutReading(t *testing.T) {
 	dir := t.TempDir()
 	s := startKept(t, dir, "-s", "2000000")
@@ -69,8 +69,7 @@ func TestPutsWithoutReading(t *testing.T) {
 	was := daemon.Memory(s)
 	const n = 100_000
 	fed := daemon.Feed(c, bytes.Repeat([]byte("put 0 0 100 3\r\nabc\r\n"), n))
-	// The server reads on while the replies fit its way back; the rest stays in
-	// the sockets.
+	// The server reads while there is room for the replies; the rest stays in the sockets.
 	daemon.AwaitStat(t, s, "current-connections", 1)
 	seen := uint64(0)
 	for i := range uint64(n) {

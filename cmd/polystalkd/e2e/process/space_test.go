@@ -13,8 +13,8 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestBodiesThatFitOnlyOneAtATime: of bodies that arrive together one is taken, each is answered,
-// and the command behind each is not harmed.
+// TestBodiesThatFitOnlyOneAtATime: of bodies that arrive together one is accepted. Each gets a
+// reply, and the command after each is not affected.
 func TestBodiesThatFitOnlyOneAtATime(t *testing.T) {
 	dir := daemon.SmallDisk(t, 40<<20)
 	s := startKept(t, dir, "-s", "1048576", "-z", "1000000000")

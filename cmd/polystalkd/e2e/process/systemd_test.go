@@ -17,8 +17,8 @@ import (
 // A listener has a descriptor that can be passed on.
 type listener interface{ File() (*os.File, error) }
 
-// activated is polystalkd with descriptors passed down as a service manager does it: from 3
-// on, with the process's own id in LISTEN_PID.
+// activated returns polystalkd with descriptors passed as a service manager does: from 3 on, with
+// the process's own id in LISTEN_PID.
 func activated(t *testing.T, files []listener, args ...string) *exec.Cmd {
 	cmd := daemon.Command(args...)
 	cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)
@@ -46,7 +46,7 @@ func TestInheritedSocketsAreServed(t *testing.T) {
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("the service manager's socket file was removed: %v", err)
 	}
-	// Those of another process are left alone.
+	// Descriptors for another process are ignored.
 	if s := serve(t, []string{"LISTEN_FDS=1", "LISTEN_PID=1"}); len(s.Listen) != 1 || !strings.HasPrefix(s.Listen[0], "127.0.0.1:") {
 		t.Errorf("listening on %q", s.Listen)
 	}
@@ -57,8 +57,8 @@ func TestInheritedSocketsAreServed(t *testing.T) {
 	}
 }
 
-// TestNamedSocketsSpeakWhatTheyAreNamed: on both command lines, and a name that means nothing
-// leaves a socket to the protocol that the command line is about.
+// TestNamedSocketsSpeakWhatTheyAreNamed: on both command lines. A socket with an unknown name has
+// the protocol of the command line.
 func TestNamedSocketsSpeakWhatTheyAreNamed(t *testing.T) {
 	for _, tt := range []struct{ args, unnamed, ignored string }{
 		{"-p 1 --gearman-listen 192.0.2.1:1 --http 192.0.2.1:1 --http-anonymous none", "beanstalkd", "-p --gearman-listen --http"},
@@ -112,7 +112,7 @@ func TestInheritedDescriptorThatIsNoListenerIsRefused(t *testing.T) {
 	}
 }
 
-// TestServiceManagerHears: ready, the watchdog's signs of life, stopping.
+// TestServiceManagerHears: ready, notifications of the watchdog, stopping.
 func TestServiceManagerHears(t *testing.T) {
 	s, notify := notified(t, []string{"WATCHDOG_USEC=100000"})
 	for range 5 {

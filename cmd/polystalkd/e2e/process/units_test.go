@@ -18,7 +18,7 @@ import (
 
 const unitsDir = "../../systemd"
 
-// unit is the text of one of our units.
+// unit returns the text of one of our units.
 func unit(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(unitsDir, name))
@@ -36,7 +36,7 @@ func values(unit, key string) (all []string) {
 	return all
 }
 
-// units are the names of those that systemd reads.
+// units returns the names of the units that systemd reads.
 func units(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -53,9 +53,9 @@ func units(t *testing.T) []string {
 	return names
 }
 
-// TestUnitsBelongTogether: each socket unit names a protocol and leads to the service; the
-// service names no address of its own, so that there is one path for clients; and nothing
-// has systemd remove the directory of the sockets when the service stops.
+// TestUnitsBelongTogether: each socket unit names a protocol and starts the service. The service
+// names no address itself, so there is one path for clients. No unit makes systemd remove the
+// directory of the sockets when the service stops.
 func TestUnitsBelongTogether(t *testing.T) {
 	service := unit(t, "polystalkd.service")
 	for name, want := range map[string]struct{ spoken, at string }{
@@ -86,7 +86,7 @@ func TestUnitsBelongTogether(t *testing.T) {
 	if got := values(service, "RuntimeDirectory"); got != nil {
 		t.Errorf("RuntimeDirectory is %q", got)
 	}
-	// A server that was removed from its cluster would be started again and again.
+	// Otherwise a server that was removed from its cluster would be restarted again and again.
 	if got := values(service, "RestartPreventExitStatus"); !slices.Equal(got, []string{strconv.Itoa(fault.Removed)}) {
 		t.Errorf("the unit does not start the server again after %q, want %d", got, fault.Removed)
 	}
@@ -95,8 +95,8 @@ func TestUnitsBelongTogether(t *testing.T) {
 	}
 }
 
-// startLine is the program's arguments in the service unit, with the file that it names; the
-// journal's directory is there.
+// startLine returns the program's arguments in the service unit, with the file that it names. The
+// journal's directory exists.
 func startLine(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../polystalkd.toml")
@@ -110,7 +110,7 @@ func startLine(t *testing.T) []string {
 	return args[1:]
 }
 
-// TestSystemdFindsNoFaultInUnits, and little that the service could do to its machine.
+// TestSystemdFindsNoFaultInUnits, and the service has few rights on its machine.
 func TestSystemdFindsNoFaultInUnits(t *testing.T) {
 	analyze := daemon.Tool(t, "systemd-analyze", "systemd")
 	dir := t.TempDir()
@@ -150,8 +150,8 @@ func TestSystemdFindsNoFaultInUnits(t *testing.T) {
 	}
 }
 
-// TestSystemCallsAreWithinTheFilter: what a server asks the kernel for at work is what the
-// service unit lets it. The filter itself works only where systemd is process 1.
+// TestSystemCallsAreWithinTheFilter: the service unit allows all system calls of a working server.
+// The filter itself works only where systemd is process 1.
 func TestSystemCallsAreWithinTheFilter(t *testing.T) {
 	analyze := daemon.Tool(t, "systemd-analyze", "systemd")
 	strace := daemon.Tool(t, "strace", "strace")

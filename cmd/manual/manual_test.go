@@ -95,7 +95,7 @@ func TestPageHasEveryCommand(t *testing.T) {
 	}
 }
 
-// TestFormattersFindNoFault: mandoc's lint has no complaint.
+// TestFormattersFindNoFault: mandoc's lint reports nothing.
 func TestFormattersFindNoFault(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {
@@ -111,7 +111,7 @@ func TestFormattersFindNoFault(t *testing.T) {
 	}
 }
 
-// TestTextMeansNothingToTheFormatter: requests, escapes and quotes in texts are shown.
+// TestTextMeansNothingToTheFormatter: requests, escapes and quotes in texts are shown as text.
 func TestTextMeansNothingToTheFormatter(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// TestLogFormatChanges: also of loggers that were derived before.
+// TestLogFormatChanges, also for loggers that were derived before.
 func TestLogFormatChanges(t *testing.T) {
 	var b strings.Builder
 	l, err := openLog(&config.Config{LogLevel: "warn", LogFormat: "text"}, nil, &b)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestNothingHiddenOfAConfigurationIsShown: neither of its name nor of a line that is wrong.
+// TestNothingHiddenOfAConfigurationIsShown: neither in its name nor in a faulty line.
 func TestNothingHiddenOfAConfigurationIsShown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "\x1b[2J.toml")
 	must(t, os.WriteFile(file, []byte("x = \"\x1b[2J\u202e\"\n"), 0o600))

@@ -16,7 +16,7 @@ import (
 	"polystalk/cmd/polystalkd/listen"
 )
 
-// child has the test's program be a process that lives several times.
+// child makes the test program a process that executes itself several times.
 const child = "AGAIN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lives is how often the child lives.
+// lives is the number of the child's runs.
 const lives = 3
 
-// live accepts one connection at each socket in each run, sends the process id, and executes
-// itself again. The last run removes the file of its unix socket.
+// live accepts one connection on each socket in each run, sends the process ID, and executes itself
+// again. The last run removes the file of its unix socket.
 func live(dir string) error {
 	last, err := readInherited()
 	if err != nil {
@@ -141,7 +141,7 @@ func TestSocketsOutliveTheProgram(t *testing.T) {
 	}
 }
 
-// TestPausesGrow: a process that cannot get on starts more and more seldom, but not never.
+// TestPausesGrow: a process that cannot run restarts less and less often, but does not stop.
 func TestPausesGrow(t *testing.T) {
 	if p, _ := restartPause(nil, time.Millisecond); p != 0 {
 		t.Errorf("the first time it waits for %v", p)
@@ -163,7 +163,7 @@ func TestPausesGrow(t *testing.T) {
 	}
 }
 
-// TestForeignVariableIsRefused: somebody may have set the variable.
+// TestForeignVariableIsRefused: a user may have set the variable.
 func TestForeignVariableIsRefused(t *testing.T) {
 	t.Setenv(restartVariable, "yes")
 	if _, err := readInherited(); err == nil || !strings.Contains(err.Error(), "leave it out") {

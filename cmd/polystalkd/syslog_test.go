@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// TestSyslogTellsSeverities: as the daemon gets them, 8 for each facility and one for
-// each severity.
+// TestSyslogTellsSeverities in the daemon's format: 8 for each facility and one for each severity.
 func TestSyslogTellsSeverities(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
 	must(t, err)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestWatchdogStarvesWithTheServer: nothing is said while it does not get on, and the log
-// says why; nobody is told when no interval is asked for.
+// TestWatchdogStarvesWithTheServer: nothing is sent while the server makes no progress, and the log
+// has the reason. Without an interval nothing is sent at all.
 func TestWatchdogStarvesWithTheServer(t *testing.T) {
 	dir, err := os.MkdirTemp("", "ps") // short enough for a unix socket's path
 	must(t, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/spdx/tools-golang/json"
 )
 
-// TestBillIsComplete: what go list knows of the sources is what the bill has, linked into
-// the programs.
+// TestBillIsComplete: the bill has the modules that go list reports, linked into the programs.
 func TestBillIsComplete(t *testing.T) {
 	m := first(t)
 	f, err := os.Open(m.the(t, "*.spdx.json"))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sent are sources that send browsers what has these licences.
+// sent returns sources with browser libraries under these licences.
 func sent(t *testing.T, licences string) *Source {
 	t.Helper()
 	src := &Source{Root: t.TempDir(), Version: "1.2.3", Date: time.Unix(1700000000, 0).UTC()}

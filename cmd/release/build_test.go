@@ -22,7 +22,7 @@ func TestPlatforms(t *testing.T) {
 	}
 }
 
-// TestProgramOfAnotherCommit is found out: this test's own program tells none.
+// TestProgramOfAnotherCommit is detected: this test's own program has no commit.
 func TestProgramOfAnotherCommit(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)

@@ -23,7 +23,7 @@ func TestVersionsSortAsTheyCome(t *testing.T) {
 	}
 }
 
-// TestChangelogSaysOfWhat a package is.
+// TestChangelogSaysOfWhat sources a package is made.
 func TestChangelogSaysOfWhat(t *testing.T) {
 	src := &Source{Version: "1.2.3-rc.1", Revision: strings.Repeat("ab", 20), Date: time.Unix(1700000000, 0).UTC()}
 	got := string((&Stage{src: src}).changelog())
@@ -37,8 +37,7 @@ func TestChangelogSaysOfWhat(t *testing.T) {
 	}
 }
 
-// TestConfigurationNeedsItsLine: an example that has changed is not passed on without a
-// journal.
+// TestConfigurationNeedsItsLine: a changed example is not packaged without a journal.
 func TestConfigurationNeedsItsLine(t *testing.T) {
 	root := t.TempDir()
 	s := &Stage{src: &Source{Root: root}}
@@ -58,7 +57,7 @@ func TestConfigurationNeedsItsLine(t *testing.T) {
 	}
 }
 
-// TestWorkWithoutLicence is not given to others.
+// TestWorkWithoutLicence is not distributed.
 func TestWorkWithoutLicence(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"README", "license_test.go", "mylicense"} {

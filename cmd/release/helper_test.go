@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// The tests make releases for this machine's processor alone: make release-check makes all.
+// The tests make releases only for this machine's processor; make release-check makes all.
 var here = []Platform{{OS: "linux", Arch: hostPlatform.Arch}}
 
-// scratch is a folder for what several tests use.
+// scratch is a folder that several tests share.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func tool(t *testing.T, name, pkg string) string {
 	return path
 }
 
-// output runs a program to its end, and returns what it prints on both.
+// output runs a program to its end, and returns its output on both streams.
 func output(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(program, args...).CombinedOutput()
@@ -50,8 +50,7 @@ func output(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// copyTree writes the sources as they are here to a folder of their own, as the one commit
-// of a repository, which is the same each time.
+// copyTree copies the sources to a new repository with one commit, which is the same each time.
 func copyTree(t *testing.T, to string) {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -93,7 +92,7 @@ func copyTree(t *testing.T, to string) {
 	}
 }
 
-// git runs it with an author and a date of its own.
+// runGit runs git with its own author and date.
 func runGit(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "tag.gpgSign=false", "-c", "commit.gpgSign=false", "-c", "core.autocrlf=false"}, args...)...)
@@ -115,13 +114,13 @@ func writeFile(t *testing.T, dir, name, text string) {
 	}
 }
 
-// A made is a release that was made.
+// A made is a finished release.
 type made struct {
 	root, out string
 	src       *Source
 }
 
-// make makes one in folders of that name.
+// makeRelease makes a release in folders with that name.
 func makeRelease(t *testing.T, name string) made {
 	t.Helper()
 	m := made{root: filepath.Join(scratch, name, "sources"), out: filepath.Join(scratch, name, "out")}
@@ -139,7 +138,7 @@ var (
 	firstMade made
 )
 
-// first is the release that most tests look at.
+// first returns the release that most tests use.
 func first(t *testing.T) made {
 	t.Helper()
 	firstOnce.Do(func() { firstMade = makeRelease(t, "first") })
@@ -159,7 +158,7 @@ func (m made) the(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// filesIn are the names and contents of a folder.
+// filesIn returns the names and contents of a folder's files.
 func filesIn(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := make(map[string][]byte)

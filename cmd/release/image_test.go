@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// layoutOf is the image of a release as a folder.
+// layoutOf returns a release's image as a folder.
 func layoutOf(t *testing.T, m made) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func blob(t *testing.T, layout, digest string, into any) {
 	must(t, err)
 }
 
-// a manifest is what is looked at of one, and of an index.
+// A manifest has the tested parts of a manifest or an index.
 type manifest struct {
 	Manifests []struct {
 		Digest      string
@@ -41,8 +41,7 @@ type manifest struct {
 	Layers []struct{ Digest string }
 }
 
-// health is the command of the image's health check. Tools of OCI pass over it; Docker does
-// not.
+// health returns the command of the image's health check. OCI tools ignore it; Docker does not.
 func health(t *testing.T, m made) []string {
 	t.Helper()
 	layout := layoutOf(t, m)
@@ -99,8 +98,8 @@ func TestImageIsInspected(t *testing.T) {
 	}
 }
 
-// TestImageServes: its programs run where nothing else is, as its user, and its health
-// check finds the server well, and then gone.
+// TestImageServes: its programs run without other files, as its user, and its health check finds a
+// healthy server, and later none.
 func TestImageServes(t *testing.T) {
 	skopeo, umoci := tool(t, "skopeo", "skopeo"), tool(t, "umoci", "umoci")
 	if os.Getuid() != 0 {
@@ -111,7 +110,7 @@ func TestImageServes(t *testing.T) {
 	if !slices.Equal(check, []string{"CMD", "/usr/bin/polystalk", "health"}) {
 		t.Errorf("the health check is %q", check)
 	}
-	// umoci wants one platform; skopeo takes this machine's.
+	// umoci needs one platform; skopeo selects this machine's.
 	dir := t.TempDir()
 	output(t, skopeo, "copy", "oci:"+layoutOf(t, m)+":"+m.src.Version, "oci:"+dir+"/one:x")
 	output(t, umoci, "unpack", "--image", dir+"/one:x", dir+"/bundle")

@@ -18,7 +18,7 @@ type machine struct {
 	root string
 }
 
-// newMachine has a shell, and systemd seems to run.
+// newMachine returns a machine with a shell, on which systemd seems to run.
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	tool(t, "dpkg", "dpkg")
@@ -50,7 +50,7 @@ func (m *machine) write(name, text string) {
 	must(m.t, os.WriteFile(m.path(name), []byte(text), 0o644))
 }
 
-// read is a file's text; of one that is not there it is empty.
+// read returns a file's text; a missing file is empty.
 func (m *machine) read(name string) string {
 	m.t.Helper()
 	text, err := os.ReadFile(m.path(name))
@@ -60,7 +60,7 @@ func (m *machine) read(name string) string {
 	return string(text)
 }
 
-// dpkg runs it, and returns what the scripts called.
+// dpkg runs dpkg, and returns the commands that the scripts called.
 func (m *machine) dpkg(args ...string) []string {
 	m.t.Helper()
 	os.Remove(m.path("called"))
@@ -72,7 +72,7 @@ func (m *machine) dpkg(args ...string) []string {
 	return lines(m.read("called"))
 }
 
-// serve starts the server that is installed, as the service unit does, but for the sockets.
+// serve starts the installed server like the service unit, but without its sockets.
 func (m *machine) serve() *server {
 	m.t.Helper()
 	conf := m.path("etc/polystalkd/polystalkd.toml")
@@ -80,7 +80,7 @@ func (m *machine) serve() *server {
 		"-b", m.path("var/lib/polystalkd"), "-l", "127.0.0.1", "-p", "0"))
 }
 
-// newer is the package of a later version, of sources that were modified.
+// newer returns a package of a later version, from modified sources.
 func newer(t *testing.T, m made) string {
 	t.Helper()
 	root := filepath.Join(scratch, "newer")
@@ -101,7 +101,7 @@ func newer(t *testing.T, m made) string {
 	return filepath.Join(out, name)
 }
 
-// calls wants the scripts to have called these, each once, and none of not.
+// calls expects the scripts to have called each of want once, and none of not.
 func calls(t *testing.T, when string, got, want []string, not ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -122,9 +122,9 @@ func calls(t *testing.T, when string, got, want []string, not ...string) {
 	}
 }
 
-// TestUpgradeKeepsEveryJob: a package is upgraded while its server runs with jobs in every
-// state. It is neither stopped before nor left as it was, what the administrator has set
-// stays, and the new server has all jobs.
+// TestUpgradeKeepsEveryJob: a package is upgraded while its server runs with jobs in every state.
+// The server is not stopped before the upgrade, and runs the new program afterwards. The
+// administrator's settings stay, and the new server has all jobs.
 func TestUpgradeKeepsEveryJob(t *testing.T) {
 	m := newMachine(t)
 	old := first(t)

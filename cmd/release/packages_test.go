@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// installed are the files of every package, by what they are.
+// installed has the files of every package.
 var installed = []string{
 	"/usr/bin/polystalk", "/usr/bin/polystalkd", "/etc/polystalkd/polystalkd.toml", "/usr/lib/sysusers.d/polystalkd.conf",
 	"/usr/share/man/man1/polystalk.1.gz", "/usr/share/man/man8/polystalkd.8.gz", "/usr/share/man/man5/polystalkd.toml.5.gz",
@@ -17,7 +17,7 @@ var installed = []string{
 	"/usr/share/doc/polystalk/README.md", "/usr/share/doc/polystalk/NOTICES.gz",
 }
 
-// units are where a package puts them.
+// units returns the paths of the units in a package.
 func units(folder string) (all []string) {
 	for _, name := range []string{"polystalkd.service", "polystalkd.socket", "polystalkd-http.socket", "polystalkd-gearman.socket"} {
 		all = append(all, folder+"/systemd/system/"+name)
@@ -25,7 +25,7 @@ func units(folder string) (all []string) {
 	return all
 }
 
-// holds compares what a package lists with what it is to hold.
+// holds compares a package's list with the expected one.
 func holds(t *testing.T, got, want []string) {
 	t.Helper()
 	slices.Sort(got)
@@ -63,11 +63,11 @@ func TestDebianPackage(t *testing.T) {
 	}
 }
 
-// TestLintianFindsNothing but what is overridden: programs in Go are linked statically.
+// TestLintianFindsNothing except overridden faults: programs in Go are linked statically.
 func TestLintianFindsNothing(t *testing.T) {
 	lintian := tool(t, "lintian", "lintian")
 	deb := first(t).the(t, "*.deb")
-	// It fails for what is overridden as well.
+	// lintian also fails for overridden faults.
 	out, err := exec.Command(lintian, "--allow-root", "--no-cfg", "--show-overrides", deb).CombinedOutput()
 	overridden := 0
 	for _, line := range lines(string(out)) {

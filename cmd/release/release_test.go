@@ -45,7 +45,7 @@ func TestSumsAreTrue(t *testing.T) {
 	}
 }
 
-// unpacked are the files of the archive for this machine, by their names below its folder.
+// unpacked returns the files of this machine's archive, by their names below its folder.
 func unpacked(t *testing.T, m made) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(m.the(t, "*.tar.gz"))
@@ -93,7 +93,7 @@ func TestArchiveHasAll(t *testing.T) {
 	}
 }
 
-// TestProgramsAreStatic, and say which release and commit they are of.
+// TestProgramsAreStatic, and report their release and commit.
 func TestProgramsAreStatic(t *testing.T) {
 	m := first(t)
 	all := unpacked(t, m)
@@ -141,7 +141,7 @@ func TestEverythingSaysTheVersion(t *testing.T) {
 	}
 }
 
-// TestNoticesNameEveryLibrary that go list knows of, with a licence.
+// TestNoticesNameEveryLibrary that go list reports, with a licence.
 func TestNoticesNameEveryLibrary(t *testing.T) {
 	m := first(t)
 	notices := string(unpacked(t, m)["NOTICES"])
@@ -171,7 +171,7 @@ func linked(t *testing.T, m made) []string {
 	return slices.Compact(all)
 }
 
-// TestReleaseThatCannotBeMade says why, and what to do.
+// TestReleaseThatCannotBeMade reports the reason and the remedy.
 func TestReleaseThatCannotBeMade(t *testing.T) {
 	root := filepath.Join("..", "..")
 	full := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// patience bounds every wait for a server; a test that meets it has failed.
+// patience bounds every wait for a server; a test that reaches it has failed.
 const patience = time.Minute
 
 // A server is a polystalkd that serves.
@@ -54,7 +54,7 @@ func start(t *testing.T, cmd *exec.Cmd) *server {
 	return s
 }
 
-// stop ends it as a service manager does.
+// stop ends the server like a service manager.
 func (s *server) stop() {
 	s.once.Do(func() {
 		s.cmd.Process.Signal(syscall.SIGTERM)
@@ -98,7 +98,7 @@ func (s *server) talk(commands string, count int) string {
 	return got.String()
 }
 
-// state is what peek and stats-job have of a job that must not change.
+// state returns the parts of peek and stats-job that must not change.
 func (s *server) state(id int) string {
 	s.t.Helper()
 	var kept []string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// folder is one with a version, and no repository.
+// folder returns sources with a version and without a repository.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -14,7 +14,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// checkout is a repository with one commit.
+// checkout returns a repository with one commit.
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir := folder(t)
@@ -24,7 +24,7 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// refused reads sources that cannot be released, for a reason that has these words.
+// refused reads sources that cannot be released. The error must have these words.
 func refused(t *testing.T, dir, version, epoch string, words ...string) {
 	t.Helper()
 	s, err := readSource(dir, version, epoch)
@@ -59,7 +59,7 @@ func TestArchiveNeedsDate(t *testing.T) {
 	if err != nil || s.Version != "1.2.3" || s.Stamp != "" || s.Revision != "" || s.Day() != "2023-11-14" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	// A repository around it is another's.
+	// A repository in a folder above is not the sources' own.
 	around := checkout(t)
 	inner := filepath.Join(around, "inner")
 	writeFile(t, inner, versionFile, "4.5.6\n")
@@ -76,7 +76,7 @@ func TestCheckoutSaysWhichCommit(t *testing.T) {
 	if s, err = readSource(dir, "2.0.0-rc.1", "5"); err != nil || s.Version != "2.0.0-rc.1" || s.Stamp != s.Version || s.Date.Unix() != 5 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	// A worktree has a file where the repository has a folder.
+	// A worktree has a file in place of the repository's folder.
 	tree := filepath.Join(t.TempDir(), "tree")
 	runGit(t, dir, "worktree", "add", "-q", "--detach", tree)
 	if s, err = readSource(tree, "", ""); err != nil || s.Revision != head {

@@ -18,7 +18,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestMain lets this binary be started as a load process and as the floor.
+// TestMain makes this binary usable as a load process and as the floor.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -83,7 +83,7 @@ func TestLaneGathersEqualValues(t *testing.T) {
 	}
 }
 
-// All lanes together must send at the rate, evenly, whatever the batches.
+// All lanes together must send at the rate, evenly, for any batches.
 func TestScheduleKeepsTheRate(t *testing.T) {
 	for _, batch := range []int{1, 3} {
 		seen := map[int64]bool{}
@@ -112,8 +112,8 @@ func TestScheduleKeepsTheRate(t *testing.T) {
 	}
 }
 
-// A stalled server must not shift the schedule: latency counts from when a command was due.
-// What was due in time is sent late, within the overtime; what is unsent then is counted.
+// A stalled server must not shift the schedule: latency counts from the due time. Commands that
+// were due in time are sent late, within the overtime; the unsent ones are counted.
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	start := Now() - int64(2*time.Second) // late already
 	l := &lane{rec: new(Recorder), deadline: start + int64(time.Second)}
@@ -406,7 +406,7 @@ func TestMissedAssertionFailsTheSession(t *testing.T) {
 	}
 }
 
-// The whole way: servers and load processes started, all reports written.
+// A complete session: it starts servers and load processes, and writes all reports.
 func TestComparisonEndToEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

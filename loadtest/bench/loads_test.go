@@ -18,7 +18,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// Small loads cover every workload in a size that a test can bear.
+// smallLoads cover every workload in a size for tests.
 var smallLoads = map[string][]string{
 	"beanstalkd": {
 		"cycle conns=4 count=300",
@@ -154,7 +154,7 @@ func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// listed returns the tubes or functions of loads that a server has.
+// listed returns the tubes or functions of loads on a server.
 func listed(t *testing.T, protocol, addr string) string {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -192,9 +192,9 @@ func TestProcessesKeepApart(t *testing.T) {
 	}
 }
 
-// A relay between a load and a server counts the replies of each kind, from 1, and lets lie
-// change them. kind is the command that a reply answers, or the type of a packet of Gearman.
-// A reply that becomes empty ends all connections.
+// A relay between a load and a server counts the replies of each kind, from 1, and calls lie to
+// change them. kind is the command of a reply, or the type of a Gearman packet. An empty reply ends
+// all connections.
 type relay struct {
 	server string
 	gear   bool
@@ -234,7 +234,7 @@ func (f *relay) listen(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// ask forwards requests, and tells the answering goroutine of beanstalkd's commands.
+// ask forwards requests, and reports beanstalkd's commands to the goroutine with the replies.
 func (f *relay) ask(client, server net.Conn, asked chan<- string) {
 	defer server.Close()
 	r := bufio.NewReader(client)
@@ -426,7 +426,7 @@ func TestCancelEndsARunThatWaits(t *testing.T) {
 	}
 }
 
-// An exchange that the kernel does not take at once, and answers that arrive at once.
+// An exchange that the kernel does not accept at once, and answers that arrive at once.
 func TestAskLosesNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

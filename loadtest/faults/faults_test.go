@@ -58,7 +58,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// A server that forgets everything is found out.
+// The loss of a server's data is detected.
 func TestLossIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

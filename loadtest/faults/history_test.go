@@ -10,8 +10,8 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// A script is a history with a clock of seconds, and what it found. Its connections have
-// names; the put k is the job k.
+// A script is a history with a clock of seconds, and its findings. Connections have names; the put
+// k is the job k.
 type script struct {
 	t       *testing.T
 	h       *history
@@ -198,7 +198,7 @@ func TestEachRule(t *testing.T) {
 			p.run(tt.text)
 			p.h.close()
 			broken[tt.want] = true
-			// What is wrong is often wrong in two ways; a job that the script leaves behind is lost.
+			// A fault often breaks two rules; a job that the script leaves behind is lost.
 			if tt.want == "" && len(p.found) > 0 || tt.want != "" && (!slices.Contains(p.found, tt.want) || p.h.violations()[tt.want] == 0) {
 				t.Errorf("found %v, want %q", p.found, tt.want)
 			}

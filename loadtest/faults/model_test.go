@@ -10,7 +10,7 @@ import (
 
 var runs = flag.Int("runs", 50, "queues that are modelled")
 
-// A plant is a fault of a modelled queue is one that the history must find.
+// A plant is a fault of a modelled queue that the history must find.
 type plant uint8
 
 const (
@@ -28,9 +28,8 @@ const (
 // playTime is how long clients work.
 const playTime = int64(20 * time.Second)
 
-// A queue is a correct one, in virtual time, used by clients with connections that break.
-// Its commands take effect between call and answer. The history is told of the answer
-// even later.
+// A queue is a correct queue in virtual time, used by clients with connections that break. Its
+// commands take effect between call and answer. The history hears of the answer even later.
 type queue struct {
 	rng   *rand.Rand
 	h     *history
@@ -65,12 +64,12 @@ type event struct {
 	do func()
 }
 
-// after runs do up to most from now.
+// after runs do at a random time up to most from now.
 func (q *queue) after(most time.Duration, do func()) {
 	q.events = append(q.events, event{q.now + 1 + q.rng.Int64N(int64(most)), do})
 }
 
-// wrong reports whether the queue errs now: f is its fault, and it is thrown.
+// wrong reports whether the queue errs now: f is its fault, and a random choice selects it.
 func (q *queue) wrong(f plant) bool {
 	if q.fault != f || q.rng.IntN(10) != 0 {
 		return false
@@ -79,7 +78,7 @@ func (q *queue) wrong(f plant) bool {
 	return true
 }
 
-// tick has delays and TTRs end.
+// tick ends delays and TTRs that are over.
 func (q *queue) tick() {
 	for _, j := range q.jobs {
 		if (j.state == "delayed" || j.state == "reserved") && j.until <= q.now {
@@ -88,7 +87,8 @@ func (q *queue) tick() {
 	}
 }
 
-// sorted are the jobs in a state, by token: the order of a map is no seed's.
+// sorted returns the jobs in a state, by token, because the seed does not decide the order of a
+// map.
 func (q *queue) sorted(is func(j *modelJob) bool) []*modelJob {
 	var all []*modelJob
 	for _, j := range q.jobs {
@@ -100,7 +100,7 @@ func (q *queue) sorted(is func(j *modelJob) bool) []*modelJob {
 	return all
 }
 
-// drop is the end of a connection for the server.
+// drop ends a connection on the server's side.
 func (q *queue) drop(c *modelClient) {
 	c.gone = true
 	for _, j := range q.jobs {
@@ -120,8 +120,8 @@ func (q *queue) connect() {
 	c.next()
 }
 
-// do sends a command: take runs it at the server, answered is told when the answer comes,
-// and doubt if it never does.
+// do sends a command: take runs it on the server. It calls answered when the answer arrives, or
+// doubt if it never does.
 func (c *modelClient) do(take func(), answered func(call), doubt func(invoked int64)) {
 	q := c.q
 	invoked := q.now
@@ -147,7 +147,7 @@ func (c *modelClient) do(take func(), answered func(call), doubt func(invoked in
 	})
 }
 
-// end is the end of a connection for the client.
+// end ends a connection on the client's side.
 func (c *modelClient) end() {
 	c.s.broken()
 	if !c.gone { // what was sent may come to the server still, but the connection ends for it too
@@ -156,7 +156,7 @@ func (c *modelClient) end() {
 	c.q.connect()
 }
 
-// next is what a client does next.
+// next runs a client's next action.
 func (c *modelClient) next() {
 	q := c.q
 	switch n := q.rng.IntN(10); {
@@ -222,7 +222,7 @@ func (c *modelClient) reserve() {
 	}, func(int64) {})
 }
 
-// change deletes, releases or buries a job that c was given.
+// change deletes, releases or buries a job that c reserved.
 func (c *modelClient) change() {
 	q := c.q
 	t := c.held[0]
@@ -333,7 +333,7 @@ func model(seed uint64, f plant) *queue {
 	return q
 }
 
-// A correct queue is never faulted, whatever breaks and however late the history is told.
+// The history finds no fault in a correct queue, whatever breaks and however late reports arrive.
 func TestCorrectQueuesAreNotFaulted(t *testing.T) {
 	n := *runs
 	if testing.Short() {
@@ -346,7 +346,7 @@ func TestCorrectQueuesAreNotFaulted(t *testing.T) {
 	}
 }
 
-// Every fault is found, by most of the queues that have it.
+// Every fault is found in most of the queues with it.
 func TestFaultsOfQueuesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -49,8 +49,8 @@ func TestAnEndThatNobodyOrderedIsAnAccident(t *testing.T) {
 	}
 }
 
-// Bytes from one node to the other are held back, on connections that either has made; bytes
-// in the other direction are not.
+// Bytes from one node to the other are held back, on connections that either node opened; bytes in
+// the other direction are not.
 func TestWiresAreCutInOneDirection(t *testing.T) {
 	f := fleetOf(t, 2, "exit")
 	one, two := f.all()[0], f.all()[1]
@@ -100,8 +100,8 @@ func TestWiresAreCutInOneDirection(t *testing.T) {
 	}
 }
 
-// A client dials again after its connection broke, and what was not answered is in doubt. A
-// reply that is no answer is told; a refused put is not in doubt.
+// A client dials again after its connection breaks, and unanswered commands are in doubt. An
+// unexpected reply is reported; a refused put is not in doubt.
 func TestClientsTellWhatTheyAreAnswered(t *testing.T) {
 	for _, tt := range []struct {
 		answer string // to a put

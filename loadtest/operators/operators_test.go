@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestMain plays a scene if this process is an operator's.
+// TestMain plays a scene if this is the process of a scene.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *played != "" {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestScenes plays all of them, for a short while each: none may end with what must not be.
+// TestScenes plays all scenes for a short time each: none may fail.
 func TestScenes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWriterPassesNothingHidden, and keeps the meaning of JSON, however the text is cut.
+// TestWriterPassesNothingHidden, and keeps the meaning of JSON, wherever a write ends.
 func TestWriterPassesNothingHidden(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n日本": "a\tb\n日本", "\x1b[2J\r\x07": `\x1B[2J\x0D\x07`, "\u202e\u2066\x7f\u009b": `\u202E\u2066\u007F\u009B`,

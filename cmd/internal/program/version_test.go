@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// semantic is semver.org's grammar, but for leading zeros after the three numbers.
+// semantic is semver.org's grammar without the rule about leading zeros after the three numbers.
 var semantic = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
 func TestVersionIsSemantic(t *testing.T) {

@@ -40,7 +40,7 @@ func TestBookmark(t *testing.T) {
 	read(1, false)
 	must(t, b.end(false))
 	read(1, false)
-	// Another file with this name has none.
+	// Another file with the same name has no bookmark.
 	must(t, os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)))
 	if _, found, err := readBookmark(file); found || err != nil {
 		t.Errorf("another file has it: %v", err)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestCheckHidesTheRequestID: monitoring compares its lines. Elsewhere the id leads to the log.
+// TestCheckHidesTheRequestID, because monitoring compares its lines. Elsewhere the id leads to the
+// log.
 func TestCheckHidesTheRequestID(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
@@ -32,7 +33,7 @@ func TestCheckHidesTheRequestID(t *testing.T) {
 	}
 }
 
-// A lost writer fails.
+// A lost is a writer that fails.
 type lost struct{ err error }
 
 func (w lost) Write([]byte) (int, error) { return 0, w.err }
@@ -53,7 +54,7 @@ func TestCheckIsUnknownWhenItsLineCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestCheckNeedsFigures: their absence does not mean 0 jobs.
+// TestCheckNeedsFigures: missing figures do not mean 0 jobs.
 func TestCheckNeedsFigures(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAwaitSocket waits for the socket of a server that restarts, even if the old socket is left;
-// but not if the directory belongs to no cluster.
+// TestAwaitSocket waits for the socket of a server that restarts, even if the old socket still
+// exists; but not if the directory belongs to no cluster.
 func TestAwaitSocket(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// A leaders is a server that names leaders, one after the other, then the last for ever.
+// A leaders is a server that reports one leader after the other, and then the last one forever.
 type leaders struct {
 	client.Server
 	names []string // empty: there is no leader

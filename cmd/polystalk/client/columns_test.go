@@ -9,7 +9,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// member returns the type of the member of a struct with this path; nil: there is none.
+// member returns the type of the struct member at this path; nil: none.
 func member(t reflect.Type, path string) reflect.Type {
 	name, rest, deeper := strings.Cut(path, ".")
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {

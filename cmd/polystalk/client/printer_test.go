@@ -138,7 +138,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestPathsGoThroughLists, and wide characters have room.
+// TestPathsGoThroughLists, and wide characters get their width.
 func TestPathsGoThroughLists(t *testing.T) {
 	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
 	must(t, err)

@@ -16,7 +16,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
 
 // TestGolden runs the commands of testdata/*.txt, which follow a dollar. Below each is its output,
-// its standard error after "! ", and its exit code if it is not 0. T stands for what differs
+// its standard error after "! ", and its exit code if it is not 0. T stands for text that differs
 // between runs.
 func TestGolden(t *testing.T) {
 	for name, server := range map[string]func(*testing.T) *program{
@@ -70,16 +70,15 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The line of a plugin, as monitoring systems read it.
-// Source: Monitoring Plugins Development Guidelines, "Plugin Output for Nagios",
-// "Performance data" and "Threshold and Ranges".
+// The format of a plugin's line for monitoring systems. Source: Monitoring Plugins Development
+// Guidelines, "Plugin Output for Nagios", "Performance data" and "Threshold and Ranges".
 var (
 	pluginLine = regexp.MustCompile(`^POLYSTALK (OK|WARNING|CRITICAL|UNKNOWN) - ([^|\n\x1b]+)(?: \| ([^|\n]+))?\n$`)
 	dataRange  = `(?:@?(?:(?:~|-?[0-9.]+):)?(?:-?[0-9.]+)?)?`
 	dataItem   = regexp.MustCompile(`^(?:[^'= ]+|'(?:[^'=]|'')+')=-?[0-9.]+(?:s|us|ms|%|B|KB|MB|TB|c)?;` + dataRange + `;` + dataRange + `;(?:-?[0-9.]+)?;(?:-?[0-9.]+)?$`)
 )
 
-// readable wants the line of a plugin, with the exit code of its level.
+// readable checks a plugin's line, and the exit code of its level.
 func readable(t *testing.T, o outcome) {
 	t.Helper()
 	parts := pluginLine.FindStringSubmatch(o.stdout)
@@ -93,7 +92,8 @@ func readable(t *testing.T, o outcome) {
 	}
 }
 
-// TestGoldenHasEveryCommand by HTTP and by beanstalkd's protocol, even if the latter cannot do it.
+// TestGoldenHasEveryCommand by HTTP and by beanstalkd's protocol, even if the latter does not
+// support it.
 func TestGoldenHasEveryCommand(t *testing.T) {
 	local := []string{"help", "completion", "journal", "version", "token"} // these ask no server
 	for _, files := range [][]string{{"polystalkd", "operate"}, {"beanstalkd", "operate-beanstalkd"}} {
@@ -133,7 +133,7 @@ func words(t *testing.T, line string) (all []string) {
 	return all
 }
 
-// changing matches what differs between runs, with the spaces before it.
+// changing matches text that differs between runs, with the spaces before it.
 var changing = []struct{ find, put string }{
 	{`( *)\b\d+(\.\d+)?(ms|s)\b`, " T"},
 	{`( *)\b\d+[mhd]\d\d[smh]\b`, " T"},
@@ -152,7 +152,7 @@ var changing = []struct{ find, put string }{
 	{`(\S) {2,}`, "${1}  "}, // widths depend on the content
 }
 
-// steady returns an outcome without what differs between runs.
+// steady returns an outcome without text that differs between runs.
 func steady(p *program, o outcome) string {
 	text := strings.ReplaceAll(o.stdout, "\r", `\r`)
 	if text != "" && !strings.HasSuffix(text, "\n") {

@@ -23,7 +23,7 @@ import (
 
 var jobsFlag = flag.Int("jobs", 3000, "jobs of an import that is interrupted")
 
-// jobsFile writes a file of jobs as export does, in all states and with any bodies.
+// jobsFile writes a file of jobs in export's format, in all states and with any bodies.
 func jobsFile(t *testing.T, n int) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -46,7 +46,7 @@ func jobsFile(t *testing.T, n int) string {
 	return file
 }
 
-// TestInterruptedImportsPutNothingTwice, and go on where they were.
+// TestInterruptedImportsPutNothingTwice, and continue at the right line.
 func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -79,7 +79,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 			stats.prints(fmt.Sprintln(*jobsFlag), "stats", "--jq", ".jobs_total")
 		})
 	}
-	// A killed import may have put the next line or not.
+	// A killed import may have put the next line.
 	must(t, os.Remove(file+".imported"))
 	info, err := os.Stat(file)
 	must(t, err)
@@ -88,7 +88,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	must(t, os.WriteFile(file+".imported", text, 0o600))
 	p, s := polystalkd(t)
 	p.says("line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http", client.Unconfirmed, "import", file)
-	// So may an import that waited in vain.
+	// An import that timed out may have put it too.
 	for _, server := range []string{"beanstalk://" + replying(t, "USING default\r\n"), "http://" + replying(t, "")} {
 		p := &program{t: t, server: server}
 		p.says("line 4 may have been put or not", client.System, "import", file, "--skip", "3", "--timeout", "300ms")
@@ -101,7 +101,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	p.prints("1\n", "stats", "--jq", ".jobs_total")
 }
 
-// TestImportReportsRefusedLinesAndGoesOn with the next one.
+// TestImportReportsRefusedLinesAndGoesOn with the next line.
 func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 8<<20))
@@ -165,7 +165,7 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 			t.Errorf("%s: %d, %s, want %q", line, o.code, o.stderr, want)
 		}
 	}
-	// Lines with all members that any version has exported, and handwritten ones.
+	// Lines with all members of any version's export, and handwritten lines.
 	good := strings.Join([]string{
 		`{"id":"7","tube":"a","tube_path":"a","state":"reserved","moving":true,"pri":1,"delay_seconds":2,"ttr_seconds":3,"age_seconds":4.5,"state_seconds":5.5,"left_seconds":6.5,` +
 			`"reserves_total":1,"timeouts_total":1,"releases_total":1,"buries_total":1,"kicks_total":1,"holder":{"connection":"1","peer":"x"},"body_bytes":1,"body":"1"}`,
@@ -178,7 +178,7 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestImportWithoutAConnectionHasPutNothing: it says so.
+// TestImportWithoutAConnectionHasPutNothing, and its message says so.
 func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs")
 	must(t, os.WriteFile(file, []byte(`{"tube":"a","body":"1"}`+"\n"), 0o600))
@@ -190,7 +190,7 @@ func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	p, s := polystalkd(t)
 	p.must(0, "import", file)
 	p.says("or into another server, use --skip 0.", client.Unconfirmed, "import", file)
-	// A server that closes the connection may have put it.
+	// A server that closes the connection may have put the job.
 	p = &program{t: t, server: "http://" + serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)) })}
 	p.says("line 1 may have been put or not", client.System, "import", file, "--skip", "0")
 	if o := p.must(client.Unconfirmed, "import", file); strings.Contains(o.stderr, "line 0") || strings.Count(o.stderr, "--skip 0") != 1 {

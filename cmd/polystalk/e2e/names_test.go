@@ -11,7 +11,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// TestBodiesArriveUnchanged: only a terminal refuses what is no text.
+// TestBodiesArriveUnchanged: only on a terminal are bodies refused that are not text.
 func TestBodiesArriveUnchanged(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 4000)
 	onBoth(t, func(t *testing.T, p *program, http bool) {
@@ -43,7 +43,7 @@ func TestBodiesArriveUnchanged(t *testing.T) {
 	})
 }
 
-// TestTubesAreReachedByAnyName, whatever bytes it has.
+// TestTubesAreReachedByAnyName, with any bytes.
 func TestTubesAreReachedByAnyName(t *testing.T) {
 	address := daemon.FreeAddress(t)
 	p, _ := polystalkd(t, "--gearman-listen", address)
@@ -78,7 +78,7 @@ func TestTubesAreReachedByAnyName(t *testing.T) {
 			t.Errorf("%s: %q", format, got)
 		}
 	}
-	// On a terminal an export has escapes, and means the same.
+	// On a terminal an export has escapes, which do not change its meaning.
 	p.screens = cli.Screens{Out: true}
 	if got := p.must(0, "export", "--all-tubes").stdout; hostile(got) || !strings.Contains(got, `"tube":"\u202E"`) || strings.Count(got, "\n") != len(names) {
 		t.Errorf("to a terminal: %q", got)

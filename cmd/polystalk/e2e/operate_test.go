@@ -18,7 +18,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestDeletesWantAConfirmation: an answer on a terminal, --yes elsewhere.
+// TestDeletesWantAConfirmation: an answer on a terminal, or --yes.
 func TestDeletesWantAConfirmation(t *testing.T) {
 	onBoth(t, func(t *testing.T, p *program, http bool) {
 		p.in = "a\nb\nc\n"
@@ -62,7 +62,7 @@ func TestDeletesWantAConfirmation(t *testing.T) {
 	})
 }
 
-// An endless server has an operation that ends only when it is cancelled.
+// An endless is a server with an operation that ends only when it is cancelled.
 type endless struct {
 	cancelled, polled atomic.Int64
 }
@@ -104,7 +104,7 @@ func TestPutOnATerminalSaysThatItWaitsForTheBody(t *testing.T) {
 	}
 }
 
-// A question closes asked when it is written.
+// A question is a writer that closes asked when a question is written.
 type question struct {
 	asked chan struct{}
 }
@@ -116,7 +116,7 @@ func (q *question) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestOnlyCountedJobsAreTouched, even if more come before the confirmation.
+// TestOnlyCountedJobsAreTouched, even if more jobs are put before the confirmation.
 func TestOnlyCountedJobsAreTouched(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "a")
@@ -198,7 +198,7 @@ func TestEditorChangesAJobThatNobodyElseHasChanged(t *testing.T) {
 	p.prints("before and after", "body", "1")
 }
 
-// TestTubesAreCompleted, if the server answers soon.
+// TestTubesAreCompleted, if the server answers in time.
 func TestTubesAreCompleted(t *testing.T) {
 	p, _ := polystalkd(t)
 	p.must(0, "put", "mail", "--body", "x")

@@ -91,7 +91,7 @@ func TestReadmeExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheHelpAreValid, as far as the command line goes.
+// TestExamplesOfTheHelpAreValid command lines.
 func TestExamplesOfTheHelpAreValid(t *testing.T) {
 	n := 0
 	for _, c := range new(cli.App).Tree().Commands() {
@@ -127,7 +127,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestHelpHasTheExitCodes, and wrong uses have a hint.
+// TestHelpHasTheExitCodes, and errors about the usage have a hint.
 func TestHelpHasTheExitCodes(t *testing.T) {
 	p := &program{t: t}
 	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {

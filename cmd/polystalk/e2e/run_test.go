@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { daemon.Main(m) }
 
-// An outcome is the end of a run.
+// An outcome is the result of a run.
 type outcome struct {
 	code           int
 	stdout, stderr string
@@ -62,7 +62,7 @@ func (p *program) within(ctx context.Context, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// must wants an exit code, and one line on standard error with any code but 0.
+// must expects an exit code, and one line on standard error with any code except 0.
 func (p *program) must(want int, args ...string) outcome {
 	p.t.Helper()
 	o := p.polystalk(args...)
@@ -75,7 +75,7 @@ func (p *program) must(want int, args ...string) outcome {
 	return o
 }
 
-// says wants an exit code, and a text on standard error.
+// says expects an exit code, and a text on standard error.
 func (p *program) says(want string, code int, args ...string) {
 	p.t.Helper()
 	if o := p.must(code, args...); !strings.Contains(o.stderr, want) {
@@ -83,7 +83,7 @@ func (p *program) says(want string, code int, args ...string) {
 	}
 }
 
-// prints wants success, and exactly this on standard output.
+// prints expects success, and exactly this on standard output.
 func (p *program) prints(want string, args ...string) {
 	p.t.Helper()
 	if o := p.must(0, args...); o.stdout != want {
@@ -91,7 +91,7 @@ func (p *program) prints(want string, args ...string) {
 	}
 }
 
-// serving is the address of a server that runs serve with each connection, and closes it then.
+// serving returns the address of a server that runs serve for each connection, and then closes it.
 func serving(t *testing.T, serve func(conn net.Conn)) string {
 	t.Helper()
 	return servingAt(t, "tcp", "127.0.0.1:0", serve)
@@ -117,7 +117,7 @@ func servingAt(t *testing.T, network, address string, serve func(conn net.Conn))
 	return l.Addr().String()
 }
 
-// relaying leads a connection to an address, and calls reached after a number of bytes.
+// relaying connects a connection to an address, and calls reached after a number of bytes.
 func relaying(to string, octets int64, reached func()) func(conn net.Conn) {
 	return func(conn net.Conn) {
 		there, err := net.Dial("tcp", to)
@@ -135,7 +135,8 @@ func relaying(to string, octets int64, reached func()) func(conn net.Conn) {
 	}
 }
 
-// replying is the address of a server that reads a part of the request, sends a text, and is silent then.
+// replying returns the address of a server that reads a part of the request, sends a text, and then
+// nothing more.
 func replying(t *testing.T, text string) string {
 	t.Helper()
 	return serving(t, func(conn net.Conn) {
@@ -145,7 +146,7 @@ func replying(t *testing.T, text string) string {
 	})
 }
 
-// answering is polystalk with a server that answers as handler does.
+// answering returns polystalk with a server that uses handler.
 func answering(t *testing.T, handler http.HandlerFunc) *program {
 	t.Helper()
 	h := httptest.NewServer(handler)
@@ -153,7 +154,7 @@ func answering(t *testing.T, handler http.HandlerFunc) *program {
 	return &program{t: t, server: h.URL}
 }
 
-// answer writes an answer: a problem from status 400 on.
+// answer writes an answer; from status 400 on it is a problem.
 func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	if status >= 400 {
@@ -163,20 +164,20 @@ func answer(w http.ResponseWriter, status int, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// onBoth runs a test with polystalkd, by HTTP, and with beanstalkd.
+// onBoth runs a test with polystalkd by HTTP, and with beanstalkd.
 func onBoth(t *testing.T, test func(t *testing.T, p *program, http bool)) {
 	t.Helper()
 	t.Run("polystalkd", func(t *testing.T) { p, _ := polystalkd(t, "-b", t.TempDir()); test(t, p, true) })
 	t.Run("beanstalkd", func(t *testing.T) { test(t, beanstalkd(t), false) })
 }
 
-// hostile reports whether a text has what could change how a terminal shows the rest.
+// hostile reports whether a text has characters that change how a terminal shows other text.
 func hostile(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsAny(s, "\x00\x07\x1b\u202e")
 }
 
-// polystalkd is polystalk with a polystalkd that is asked by HTTP. Without a history the server
-// surveys its tubes at the first request, which then is not too early.
+// polystalkd returns polystalk with a polystalkd that it asks by HTTP. Without a history the server
+// surveys its tubes at the first request, so the survey is not too early.
 func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	t.Helper()
 	address := daemon.FreeAddress(t)
@@ -184,7 +185,7 @@ func polystalkd(t *testing.T, flags ...string) (*program, *daemon.Server) {
 	return &program{t: t, server: "http://" + address}, s
 }
 
-// beanstalkd is polystalk with the installed beanstalkd.
+// beanstalkd returns polystalk with the installed beanstalkd.
 func beanstalkd(t *testing.T) *program {
 	t.Helper()
 	path, err := exec.LookPath("beanstalkd")
@@ -197,7 +198,7 @@ func beanstalkd(t *testing.T) *program {
 	return &program{t: t, server: "beanstalk://" + s.Address}
 }
 
-// asAdmin is polystalk with a token of the role admin.
+// asAdmin returns polystalk with a token of the role admin.
 func asAdmin(t *testing.T) *program {
 	t.Helper()
 	dir := t.TempDir()

@@ -143,7 +143,7 @@ func TestBusyServersAreAskedAgainWithinTheTimeout(t *testing.T) {
 }
 
 // TestInterruptsEndACommandSoon, whatever the server does. A command that changes nothing does not
-// say that something stays done.
+// say that changes remain.
 func TestInterruptsEndACommandSoon(t *testing.T) {
 	for args, by := range map[string]string{"cluster status": "http", "stats": "http", "health": "http", "cluster remove one": "http", "tubes": "beanstalk", "kick 1": "beanstalk"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +181,7 @@ func TestInterruptsEndACommandSoon(t *testing.T) {
 
 func TestTokensAreSentAndAskedFor(t *testing.T) {
 	dir := t.TempDir()
-	// The sum is of "secret", by sha256sum.
+	// The digest of "secret", made by sha256sum.
 	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
 	tokens, token := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
 	for file, text := range map[string]string{tokens: "me read sha256:" + sum + "\n", token: "secret\n"} {
@@ -198,7 +198,7 @@ func TestTokensAreSentAndAskedFor(t *testing.T) {
 	p.says("role operate", client.Refused, "put", "mail", "--body", "x")
 }
 
-// asking returns all commands that ask a server, with valid arguments.
+// asking returns all commands that use a server, with valid arguments.
 func asking(t *testing.T) (all [][]string) {
 	t.Helper()
 	arguments := map[string]string{
@@ -222,7 +222,7 @@ func asking(t *testing.T) (all [][]string) {
 	return all
 }
 
-// needs returns the error of a command's arguments.
+// needs returns the error about a command's arguments.
 func needs(c *cobra.Command, args []string) error {
 	if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--") }); i >= 0 {
 		args = args[:i]
@@ -236,8 +236,8 @@ func needs(c *cobra.Command, args []string) error {
 
 var slowTimeoutFlag = flag.Duration("slow-timeout", 300*time.Millisecond, "--timeout of the commands that ask bad servers")
 
-// drips is the address of a server that sends a text at once, and then another one byte by byte
-// until the client is gone. With an interval of 0 it sends without pause.
+// drips returns the address of a server that sends a text at once, and then another one byte by
+// byte until the client has gone. With an interval of 0 it sends without pause.
 func drips(t *testing.T, first, then string, every time.Duration) string {
 	t.Helper()
 	return serving(t, func(conn net.Conn) {
@@ -335,7 +335,7 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 }
 
 // TestACancelledCountDoesNothing: another operator may cancel the operation that counts, or the
-// server ends. The jobs that it has counted by then are not the jobs that would be changed.
+// server may end. Then the count is incomplete, and no job may be changed.
 func TestACancelledCountDoesNothing(t *testing.T) {
 	done := 0
 	p := answering(t, func(w http.ResponseWriter, r *http.Request) {

@@ -54,7 +54,7 @@ func openTerminal(t *testing.T, program, server string, args ...string) *screen 
 	return &screen{t: t, here: here, cmd: cmd}
 }
 
-// sees waits for a text on the screen; empty: for the end of the program.
+// sees waits for a text on the screen. If it is empty, it waits for the end of the program.
 func (x *screen) sees(want string) {
 	x.t.Helper()
 	b := make([]byte, 4096)
@@ -78,7 +78,7 @@ func (x *screen) types(text string) {
 	}
 }
 
-// ends wants an exit code.
+// ends expects an exit code.
 func (x *screen) ends(code int) {
 	x.t.Helper()
 	x.sees("")
@@ -88,7 +88,8 @@ func (x *screen) ends(code int) {
 	}
 }
 
-// TestTerminal runs the program on a terminal: it asks, takes the answer, ends on an interrupt.
+// TestTerminal runs the program on a terminal: it asks a question, accepts the answer, and ends on
+// an interrupt.
 func TestTerminal(t *testing.T) {
 	program := daemon.CLI(t)
 	p, _ := polystalkd(t)

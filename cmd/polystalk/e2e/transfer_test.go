@@ -22,7 +22,7 @@ import (
 
 var exchangedFlag = flag.Int("exchanged", 500, "jobs of both protocols that are exported and imported")
 
-// kept counts the jobs of an export by what an import keeps of them. Jobs that workers had are
+// kept counts the jobs of an export by the properties that an import keeps. Reserved jobs become
 // ready, and delays run while the jobs move.
 func kept(t *testing.T, text string) map[string]int {
 	t.Helper()
@@ -39,7 +39,7 @@ func kept(t *testing.T, text string) map[string]int {
 	return all
 }
 
-// sameJobs wants two exports to have the same jobs, as far as an import keeps them.
+// sameJobs expects two exports to have the same jobs, by the properties that an import keeps.
 func sameJobs(t *testing.T, about, got, want string) {
 	t.Helper()
 	if !maps.Equal(kept(t, got), kept(t, want)) {
@@ -54,7 +54,7 @@ func content(t *testing.T, file string) string {
 	return string(b)
 }
 
-// randomBody is text, or any bytes.
+// randomBody returns text, or any bytes.
 func randomBody(rng *rand.Rand, text bool) []byte {
 	body := make([]byte, rng.IntN(300))
 	for k := range body {
@@ -89,7 +89,7 @@ func TestExportAndImport(t *testing.T) {
 		p.says("is there already", client.Usage, append(export, "--file", file)...)
 		text := content(t, file)
 		onBoth(t, func(t *testing.T, q *program, _ bool) {
-			// The first import stops at a bad line, and the second goes on.
+			// The first import stops at a bad line, and the second continues.
 			q.in = strings.Join(strings.SplitAfterN(text, "\n", 80)[:79], "") + `{"tube":`
 			if o := q.polystalk("import", "-"); o.code != client.NotDone || !strings.Contains(o.stderr, "line 80 was not put: ") || !strings.Contains(o.stderr, "79 jobs put, 1 line with errors") {
 				t.Fatalf("%d, %q", o.code, o.stderr)
@@ -105,7 +105,7 @@ func TestExportAndImport(t *testing.T) {
 	})
 }
 
-// randomName is the name of a tube, or of a function with bytes that no tube can have.
+// randomName returns the name of a tube, or of a function with bytes that no tube name has.
 func randomName(rng *rand.Rand, function bool) string {
 	const letters = "abcXYZ019-+/;.$_()"
 	b := make([]byte, 1+rng.IntN(30))
@@ -120,7 +120,7 @@ func randomName(rng *rand.Rand, function bool) string {
 	return "t" + string(b)
 }
 
-// TestEveryExportedJobCanBeImported: whatever names and bodies the clients of both protocols use.
+// TestEveryExportedJobCanBeImported: with any names and bodies of both protocols.
 func TestEveryExportedJobCanBeImported(t *testing.T) {
 	address := daemon.FreeAddress(t)
 	p, s := polystalkd(t, "--gearman-listen", address)
@@ -157,8 +157,8 @@ func TestEveryExportedJobCanBeImported(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesAreExportedWhole: lists have only their beginning. What cannot be saved is not
-// deleted.
+// TestLargeBodiesAreExportedWhole, although lists have only their beginning. A job that cannot be
+// saved is not deleted.
 func TestLargeBodiesAreExportedWhole(t *testing.T) {
 	text, octets := strings.Repeat("0123456789abcdef", 10000), strings.Repeat("\x00\xff\x1b\n", 30000)
 	want := []string{text, octets, text[:65536], text[:65537]}
@@ -190,7 +190,7 @@ func TestLargeBodiesAreExportedWhole(t *testing.T) {
 	p.prints("1\n", "tube", "mail", "--jq", ".jobs.ready")
 }
 
-// TestJobsAreSavedBeforeTheyAreDeleted, one after the other, by beanstalkd's protocol.
+// TestJobsAreSavedBeforeTheyAreDeleted, one by one, by beanstalkd's protocol.
 func TestJobsAreSavedBeforeTheyAreDeleted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "saved")
 	p := beanstalkd(t)

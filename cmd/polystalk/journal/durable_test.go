@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestTargetIsDurable: salvage and export sync the files and the name of the directory before they
-// end, and salvage writes the first segment after the others are durable.
+// TestTargetIsDurable: salvage and export sync the files and the directory's entry before they end.
+// salvage writes the first segment after the others are durable.
 func TestTargetIsDurable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

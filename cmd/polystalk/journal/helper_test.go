@@ -19,13 +19,13 @@ import (
 
 func TestMain(m *testing.M) { daemon.Main(m) }
 
-// An outcome is the end of a run.
+// An outcome is the result of a run.
 type outcome struct {
 	code           int
 	stdout, stderr string
 }
 
-// polystalk runs "polystalk journal" with args after "journal"; want is the exit code.
+// polystalk runs "polystalk journal" with args after "journal". want is the exit code.
 func polystalk(t *testing.T, want int, args ...string) outcome {
 	t.Helper()
 	i := slices.IndexFunc(Commands(), func(c Command) bool { return strings.HasPrefix(c.Use, args[1]+" ") })
@@ -50,7 +50,7 @@ func polystalk(t *testing.T, want int, args ...string) outcome {
 	return o
 }
 
-// unchanged wants f to leave dir as it is, byte for byte.
+// unchanged expects f to leave dir unchanged, byte for byte.
 func unchanged(t *testing.T, dir string, f func()) {
 	t.Helper()
 	before := contents(t, dir)
@@ -123,8 +123,8 @@ func (p *peer) put(tube string, pri, delay int, body string) (id int) {
 	return id
 }
 
-// jobs returns the durable figures of all jobs up to an id as text. buries is added to the buries
-// of buried jobs.
+// jobs returns the durable figures of all jobs up to an id as text. It adds buries to the buries of
+// buried jobs.
 func (p *peer) jobs(last, buries int) map[int]string {
 	p.t.Helper()
 	all := make(map[int]string)
@@ -185,7 +185,7 @@ func same(t *testing.T, got, want map[int]string) {
 	}
 }
 
-// A stock is the journal of a stopped server, with the jobs that a server on a copy shows.
+// A stock is the journal of a stopped server, with the jobs that a server on a copy reports.
 type stock struct {
 	dir  string
 	last int // the highest id
@@ -227,7 +227,7 @@ func newStock(t *testing.T) *stock {
 	return s
 }
 
-// shown returns the jobs that a server on a copy of dir shows.
+// shown returns the jobs that a server on a copy of dir reports.
 func (s *stock) shown(t *testing.T, dir string) map[int]string {
 	t.Helper()
 	p := keep(t, copyOf(t, dir))

@@ -294,7 +294,7 @@ func TestRefusalsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// TestOddNamesKeepTheColumns: a Gearman function may have tabs and line ends in its name.
+// TestOddNamesKeepTheColumns: the name of a Gearman function may have tabs and newlines.
 func TestOddNamesKeepTheColumns(t *testing.T) {
 	dir := t.TempDir()
 	port, err := conversation.FreePort()

@@ -19,8 +19,8 @@ func (follows) Propose([]byte, uint64) error { return errors.New("it does not le
 func (follows) End(uint64) error             { return errors.New("it does not lead") }
 func (follows) Wanted() bool                 { return false }
 
-// TestJournalOfAClustersServer: the commands show the records of the log, and skip entries that were
-// replaced. A file that was deleted below a Floor is not missing.
+// TestJournalOfAClustersServer: the commands show the records of the log, and skip replaced
+// entries. A file that was deleted below a Floor is not missing.
 func TestJournalOfAClustersServer(t *testing.T) {
 	dir := t.TempDir()
 	j := commit.New(commit.Options{

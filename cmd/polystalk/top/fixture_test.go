@@ -15,7 +15,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-// hostile are names with control characters, with unusual widths, or for other programs.
+// hostile has names with control characters, with unusual widths, or with syntax of other programs.
 var hostile = []string{
 	"mail", "\x1b[2J\x1b]0;title\x07", "a\nb\r\tc", "\u202eleft", "メール送信メール送信メール送信メール送信", "e\u0301\u0301\u0301", "👩\u200d👩\u200d👧", "\u0085\u009b31m",
 	strings.Repeat("long-", 40), `"q" 'q'`, "<script>alert(1)</script>", "", "\x00",
@@ -46,7 +46,7 @@ func tubesNamed(names ...string) (all []admin.Tube) {
 	return all
 }
 
-// A server returns samples of its fields, and remembers the requests.
+// A server returns samples from its fields, and records the requests.
 type server struct {
 	t       *testing.T
 	whole   bool
@@ -88,7 +88,7 @@ func screenOf(t *testing.T, s *server, width, height int) model {
 	return update(t, m, tea.WindowSizeMsg{Width: width, Height: height})
 }
 
-// update gives a message to a model, and the result of the update that follows.
+// update sends a message to a model, and then the result of the update that follows.
 func update(t *testing.T, m model, msg tea.Msg) model {
 	t.Helper()
 	m, cmd := begin(m, msg)
@@ -98,7 +98,7 @@ func update(t *testing.T, m model, msg tea.Msg) model {
 	return m
 }
 
-// begin gives a message to a model.
+// begin sends a message to a model.
 func begin(m model, msg tea.Msg) (model, tea.Cmd) {
 	next, cmd := m.Update(msg)
 	return next.(model), cmd
@@ -136,7 +136,7 @@ func shown(m model) []string {
 	return lines
 }
 
-// wants wants a text on the screen.
+// wants expects a text on the screen.
 func wants(t *testing.T, m model, text string) {
 	t.Helper()
 	if all := strings.Join(shown(m), "\n"); !strings.Contains(all, text) {

@@ -175,7 +175,8 @@ func TestHelpHasEveryKey(t *testing.T) {
 	}
 }
 
-// TestOneUpdateAtATime: a key during an update starts the next one after it. Old waits start none.
+// TestOneUpdateAtATime: a key during an update starts the next one after it. Old waits start no
+// update.
 func TestOneUpdateAtATime(t *testing.T) {
 	s := &server{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 80, 24)
@@ -271,7 +272,7 @@ func TestCountLimitsUpdates(t *testing.T) {
 	}
 }
 
-// TestServersWithoutTheAPI have fewer columns and updates, and a message about it.
+// TestServersWithoutTheAPI have fewer columns and less frequent updates, and a message about it.
 func TestServersWithoutTheAPI(t *testing.T) {
 	s := &server{tubes: tubesNamed("mail"), took: 700 * time.Millisecond}
 	m := screenOf(t, s, 160, 24)

@@ -74,7 +74,7 @@ func keep(t *testing.T, file, want string) (written bool) {
 	return false
 }
 
-// drawn returns a screen as a picture. Each word has its place in any font.
+// drawn returns a screen as a picture. Each word has a fixed position in any font.
 func drawn(lines []string) string {
 	const cell, line, edge = 7.8, 19, 14 // points
 	width := 0

@@ -48,7 +48,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// TestRatesComeFromCounters, if the server does not tell them.
+// TestRatesComeFromCounters, if the server does not report them.
 func TestRatesComeFromCounters(t *testing.T) {
 	f := &fake{server: []byte(`{"version":"1.12","jobs":{"ready":4,"buried":1},"jobs_total":10,"job_timeouts_total":0,"connections":{"open":1}}`)}
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":10,"deletes_total":5},{"path":7},null,3],"matching":1}`)}
@@ -77,7 +77,7 @@ func TestRatesComeFromCounters(t *testing.T) {
 	if put := number(sample.rows[0].(map[string]any)["rates"].(map[string]any)["put_per_second"]); !near(put, 100) {
 		t.Errorf("put/s of the tube is %v", put)
 	}
-	// A new tube of the same name counts from zero.
+	// A new tube with the same name counts from zero.
 	f.parts = [][]byte{[]byte(`{"tubes":[{"name":"a","path":"a","jobs_total":1,"deletes_total":0}],"matching":1}`)}
 	if sample, err = s.read(t.Context(), w); err != nil || cells(sample.rows, "rates.put_per_second")[0] != "-" {
 		t.Errorf("%v, %v", sample.rows, err)
@@ -141,7 +141,7 @@ func TestSourceConnectsAgainAfterAFailureOfTheServer(t *testing.T) {
 	}
 }
 
-// TestBadAnswers: a list without rows is an error; odd rows are shown as far as possible.
+// TestBadAnswers: a list without rows is an error; unusual rows are shown if possible.
 func TestBadAnswers(t *testing.T) {
 	for _, text := range []string{``, `[]`, `{}`, `{"tubes":1}`, `{"tubes":{"a":1}}`, `{"tubes":[1],"matching":"x"}`, `null`} {
 		s := sourceOf(&fake{server: []byte(`{}`), parts: [][]byte{[]byte(text)}})
@@ -161,7 +161,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// TestPlainWritesATableForEachUpdate, and complains about failures.
+// TestPlainWritesATableForEachUpdate, and reports failures.
 func TestPlainWritesATableForEachUpdate(t *testing.T) {
 	f := &fake{server: []byte(`{"version":"1.12"}`), parts: [][]byte{document(t, admin.Tubes{Tubes: tubesNamed(hostile...), Matching: 99})}}
 	options := Options{Server: "x", Every: everyMin, Count: 3, Limit: 5}
@@ -200,7 +200,7 @@ func TestPlainWritesATableForEachUpdate(t *testing.T) {
 	}
 }
 
-// A once answers one request.
+// A once is a server that answers one request.
 type once struct {
 	*fake
 	looked bool

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBacklogIsSet: Linux tells of a listening socket how many may wait.
+// TestBacklogIsSet: Linux reports the backlog of a listening socket.
 func TestBacklogIsSet(t *testing.T) {
 	for _, tt := range []struct {
 		args []string

@@ -14,8 +14,8 @@ import (
 	"polystalk/cmd/polystalkd/config"
 )
 
-// TestListenersKeepToTheirFamily: gearmand's listeners for IPv6 take no clients of IPv4,
-// beanstalkd's :: is for both.
+// TestListenersKeepToTheirFamily: gearmand's IPv6 listeners accept no IPv4 clients; beanstalkd's ::
+// accepts both.
 func TestListenersKeepToTheirFamily(t *testing.T) {
 	for _, tt := range []struct {
 		ip     string
@@ -44,7 +44,7 @@ func gearmandConfig(t *testing.T, args ...string) *config.Config {
 	return c
 }
 
-// file is a copy of the descriptor of a listener, for the length of the test.
+// file returns a copy of a listener's descriptor until the end of the test.
 func file(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 	t.Helper()
 	f, err := l.File()
@@ -53,7 +53,7 @@ func file(t *testing.T, l interface{ File() (*os.File, error) }) *os.File {
 	return f
 }
 
-// TestKeepAliveReachesConnections: with the timing that was asked for, or the system's.
+// TestKeepAliveReachesConnections: with the configured timing, or the system's.
 func TestKeepAliveReachesConnections(t *testing.T) {
 	fresh, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	must(t, err)
@@ -68,7 +68,7 @@ func TestKeepAliveReachesConnections(t *testing.T) {
 		client, err := net.Dial("tcp", ls[0].Addr().String())
 		must(t, err)
 		defer client.Close()
-		// Accepted as the server does: nothing is set on the connection.
+		// Accepted as in the server: no option is set on the connection.
 		l := file(t, ls[0].(*net.TCPListener))
 		conn := -1
 		for end := time.Now().Add(20 * time.Second); conn < 0; time.Sleep(time.Millisecond) {

@@ -1,11 +1,11 @@
-// What is done to many jobs: counted first, confirmed, then done to those that were counted.
+// Actions on many jobs. They count the jobs, ask the user, and then act on the counted jobs only.
 import { html, useEffect, useState } from './vendor/preact.mjs';
 import { get, request, idempotencyKey, Problem } from './api.mjs';
 import { complain, link, notify, openDialog, refresh } from './state.mjs';
 import { confirm, Button } from './parts.mjs';
 import { group, plural } from './format.mjs';
 
-// Above this many jobs the tube's name is typed before anything is done.
+// For more jobs than this, the user must type the tube's name.
 const typedAbove = 100;
 
 const verbs = {
@@ -14,9 +14,9 @@ const verbs = {
 };
 
 /**
- * actOnMany does something to all jobs that select wants. It asks the server how many they
- * are, then the user, and tells how it goes. name is what is typed for many: the tube's.
- * It resolves to true once it was begun.
+ * actOnMany runs an action on all jobs of select. It counts the jobs, asks the user, and shows
+ * the progress. name is the text that the user must type for many jobs: the tube's name. It
+ * resolves to true once the action has begun.
  */
 export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(async () => {
   const [verb, done] = verbs[action];
@@ -41,15 +41,15 @@ export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(a
   return true;
 });
 
-/** report tells what came of an operation. */
+/** report shows the result of an operation. */
 export function report(op, done) {
   const skipped = Object.entries(op.skipped || {}).map(([why, n]) => `${group(n)} ${why}`);
   const text = `${plural(op.done, 'job')} ${done}` + (skipped.length ? `; left alone: ${skipped.join(', ')}` : '') + (op.state === 'done' ? '' : ` (${op.state})`);
   notify(text, { bad: op.state === 'failed', href: link('operations') });
 }
 
-// settled waits for an operation to end, with its progress in a dialog; undefined: the user
-// has left it alone.
+// settled waits for the end of an operation, and shows its progress in a dialog. It returns
+// undefined if the user closes the dialog first.
 async function settled(op, title, of) {
   if (ended(op)) return op;
   return openDialog((close) => html`<${Progress} op=${op} title=${title} of=${of} close=${close} />`);
@@ -80,7 +80,7 @@ function Progress({ op: first, title, of, close }) {
     </div>`;
 }
 
-/** flush takes all jobs in some states out of a tube, at one instant. */
+/** flush deletes all jobs in some states from a tube at once. */
 export const flush = (path, name, states) => attempt(async () => {
   const params = { state: states.join(',') };
   const counted = await request('DELETE', `tubes/${path}/jobs`, { params: { ...params, dry_run: true } });
@@ -112,14 +112,15 @@ function Where({ title, verb, close }) {
   </form>`;
 }
 
-/** once does one thing to one job, and tells of it. */
+/** once runs one action, and shows text when it has succeeded. */
 export const once = (text, what) => attempt(async () => {
   await what();
   if (text) notify(text);
   return true;
 });
 
-// attempt is what comes of something that changes jobs; false, if it fails, which it tells.
+// attempt returns the result of a change. If the change fails, it shows the problem and returns
+// false.
 async function attempt(what) {
   try {
     return await what();

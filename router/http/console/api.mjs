@@ -1,7 +1,7 @@
-// Requests to the server's API, and what comes back. All paths are relative to the page, so
-// that the console works behind any path prefix.
+// Requests to the server's API, and their answers. All paths are relative to the page, so that
+// the console works behind any path prefix.
 
-/** A Problem is an answer that is an error: a problem document of RFC 9457. */
+/** A Problem is an error answer: a problem document of RFC 9457. */
 export class Problem extends Error {
   constructor(status, about) {
     super(about.detail || about.title);
@@ -16,8 +16,8 @@ export class Problem extends Error {
 }
 
 /**
- * query makes the part of a URL behind the path; what is undefined, null or '' is left out.
- * path may have parameters already.
+ * query returns the part of a URL after path, which may already have parameters. Parameters
+ * that are undefined, null or '' are omitted.
  */
 export function query(params, path = '') {
   const q = new URLSearchParams();
@@ -34,8 +34,8 @@ let onRefused = () => {};
 export function whenRefused(f) { onRefused = f; }
 
 /**
- * request sends one to the API. json is a value to send, body a Blob or string to send as it
- * is. It resolves to the answer's JSON, undefined if there is none, and throws a Problem.
+ * request sends a request to the API. json is a value to send as JSON, and body a Blob or
+ * string. It resolves to the answer's JSON, undefined if there is none, and throws a Problem.
  */
 export async function request(method, path, { params, json, body, headers, signal, whole } = {}) {
   const init = { method, signal, headers: { Accept: 'application/json', ...headers }, credentials: 'same-origin' };
@@ -67,7 +67,7 @@ export async function request(method, path, { params, json, body, headers, signa
 
 export const get = (path, params, more) => request('GET', path, { params, ...more });
 
-/** idempotencyKey names a request, so that it is not done twice if its answer is lost. */
+/** idempotencyKey makes a key, so that a retry after a lost answer is not executed twice. */
 export function idempotencyKey() { return crypto.randomUUID ? crypto.randomUUID() : Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join(''); }
 
 /** tubeParam is a tube's percent-encoded name as the value of a parameter. */

@@ -1,5 +1,5 @@
-// The console: its frame, its pages by name, its keys. A page is loaded when it is opened, but
-// for the overview, which is there from the start.
+// The console: its frame, its pages by name, and its keys. A page is loaded when it is opened,
+// except the overview, which is loaded at the start.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { request } from './api.mjs';
 import { route, session, loadSession, logout, link, go, theme, paused, selecting, still, dialogs, openDialog } from './state.mjs';
@@ -9,7 +9,7 @@ import { Dialogs, Notices, Trouble, keyTable } from './parts.mjs';
 import { clock } from './format.mjs';
 
 const pages = {
-  __proto__: null, // what is looked for stands in the URL, and may be anything
+  __proto__: null, // names come from the URL, and may be anything
   overview: { title: 'Overview', key: 'o' },
   tubes: { title: 'Tubes', key: 't' },
   buried: { title: 'Buried', key: 'b' },
@@ -21,7 +21,7 @@ const parts = { __proto__: null, tube: 'tubes', job: 'tubes' }; // pages below a
 
 const loaded = { overview: { view: Overview } };
 
-/** usePage is a page's component once its module is there. */
+/** usePage returns a page's component once its module is loaded. */
 function usePage(name) {
   const [, draw] = useState(0);
   useEffect(() => {
@@ -59,7 +59,7 @@ function decode(text) { try { return decodeURIComponent(text || ''); } catch { r
 function Bar({ here, who }) {
   const server = live.use().server;
   const nav = useRef(null);
-  useEffect(() => { // on a narrow screen not all of them are seen
+  useEffect(() => { // a narrow screen does not show all links
     const link = nav.current.querySelector('[aria-current]');
     if (link) nav.current.scrollLeft = Math.max(0, link.offsetLeft + link.offsetWidth - nav.current.clientWidth);
   }, [here]);
@@ -83,7 +83,7 @@ function Bar({ here, who }) {
 
 const nextTheme = () => theme.set({ auto: 'light', light: 'dark', dark: 'auto' }[theme.get()]);
 
-/** Liveness says whether what is seen is of now. */
+/** Liveness shows whether the page is up to date. */
 function Liveness() {
   const since = stale.use();
   const held = [paused.use(), dialogs.use(), selecting.use()] && still();
@@ -139,7 +139,7 @@ addEventListener('keydown', (e) => {
   if (e.ctrlKey || e.altKey || e.metaKey || dialogs.get().length || session.get().state !== 'in') return;
   const field = e.target.closest && e.target.closest('input, textarea, select, [contenteditable]');
   if (field && !(field.type === 'checkbox')) {
-    // Escape and Enter leave a filter as it is, so that the next keys are for the table.
+    // Escape and Enter leave the filter field, so that the next keys go to the table.
     if (e.key === 'Escape' || (e.key === 'Enter' && field.type === 'search' && !field.form)) {
       field.blur();
       e.preventDefault();

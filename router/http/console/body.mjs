@@ -1,21 +1,21 @@
-// A job's body, as what it is: JSON, PHP's serialize, text, or octets. It is always shown as
-// text: nothing in it is run.
+// A job's body as JSON, PHP's serialize format, text, or octets. It is always shown as text, so
+// nothing in it is executed.
 import { html, useState } from './vendor/preact.mjs';
 import { Copy } from './parts.mjs';
 import { group } from './format.mjs';
 
-const foldAbove = 4096; // octets: of longer ones the beginning is drawn until somebody wants more
-const tokensMost = 256 << 10; // octets that are taken apart to be shown as what they mean
-const indentMost = 50; // levels: what is deeper stands no further to the right
+const foldAbove = 4096; // octets; of a longer body only the beginning is drawn at first
+const tokensMost = 256 << 10; // octets of the largest body that is parsed
+const indentMost = 50; // levels; deeper values are not indented further
 
 /**
- * Body shows one; octets is a Uint8Array, the first of the body's of octets; href is where the
- * whole of it can be had, if it can.
+ * Body shows a body. octets is a Uint8Array with its beginning, of its size in octets, and href
+ * the URL of the whole body, if the user may see it.
  */
 export function Body({ octets, of, href }) {
   const [open, unfold] = useState(false);
   const large = octets.length > foldAbove;
-  const part = large && !open ? octets.subarray(0, foldAbove) : octets; // that is drawn
+  const part = large && !open ? octets.subarray(0, foldAbove) : octets; // the drawn part
   const text = decodeText(octets);
   const some = part === octets ? text : text !== undefined && text.slice(0, foldAbove);
   const tokens = text !== undefined && octets.length <= tokensMost && jsonTokens(text);
@@ -59,8 +59,8 @@ function hex(octets) {
   return lines.join('\n');
 }
 
-// JSON is shown by its tokens, so that numbers stand there as they were written; a parser
-// would round large ones.
+// JSON is shown by its tokens, so that numbers are shown unchanged; a parser would round large
+// ones.
 function jsonTokens(text) {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try { JSON.parse(text); } catch { return undefined; }
@@ -90,7 +90,7 @@ function Json({ tokens }) {
   return html`<code>${out}</code>`;
 }
 
-// php writes what PHP's serialize made so that people can read it; undefined: it is none.
+// php formats the output of PHP's serialize; undefined: the text is something else.
 function php(text) {
   const octets = new TextEncoder().encode(text);
   let at = 0;
@@ -100,7 +100,7 @@ function php(text) {
     if (at === octets.length) throw new Error('end');
     return new TextDecoder().decode(octets.subarray(start, at++));
   };
-  const length = () => { // of no more than there is: nothing leads back, or goes on for ever
+  const length = () => { // at most the size of the text, so that parsing always ends
     const n = until(':');
     if (!/^\d+$/.test(n) || Number(n) > octets.length) throw new Error('length');
     return Number(n);

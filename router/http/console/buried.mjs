@@ -1,4 +1,4 @@
-// All buried jobs, of all tubes or one, by tube and by how their bodies begin.
+// The buried jobs of all tubes or one, also grouped by tube and by the beginning of the body.
 import { html, useEffect, useState } from './vendor/preact.mjs';
 import { get } from './api.mjs';
 import { link, sees, setParams, usePolled } from './state.mjs';
@@ -6,7 +6,7 @@ import { Button, Empty, Num, Trouble } from './parts.mjs';
 import { Jobs, Search } from './jobs.mjs';
 import { group, plural } from './format.mjs';
 
-const groupedMost = 2000; // jobs that are read to be grouped
+const groupedMost = 2000; // largest number of grouped jobs
 const prefixOf = (j) => (j.body || '').replace(/\d+/g, '#').slice(0, 40);
 
 export default function Buried({ params }) {
@@ -33,8 +33,8 @@ export default function Buried({ params }) {
       <${Jobs} of=${of} empty="No buried job matches." />`}`;
 }
 
-// Kinds are jobs that look alike: by tube, and by the first characters of their bodies, in
-// which any number is as good as another.
+// Kinds shows groups of similar jobs: of the same tube, and with the same first characters in
+// the body, where all numbers count as equal.
 function Kinds({ params, of }) {
   const [v, set] = useState();
   const wanted = sees() !== 'none' && !params.contains;

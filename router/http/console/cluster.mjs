@@ -9,7 +9,7 @@ export default function Cluster() {
   const v = usePolled((signal) => get('cluster', {}, { signal }), 2000, []);
   if (!v.value) return html`<h2>Cluster</h2><${Trouble} problem=${v.problem} />`;
   const k = v.value;
-  const changes = k.leader && may('admin'); // the leader makes them
+  const changes = k.leader && may('admin'); // only a leader can make changes
   return html`
     <h2>Cluster</h2>
     <${Trouble} problem=${v.problem} />

@@ -31,8 +31,8 @@ export default function Connections({ args: [id], params }) {
 function List({ params }) {
   const [list, set] = useState({ rows: [] });
   const fresh = JSON.stringify(params);
-  const turn = useRef(0); // of the list: answers of an earlier one are dropped
-  const short = useRef(true); // it is the first part alone
+  const turn = useRef(0); // number of the list: answers for an earlier list are dropped
+  const short = useRef(true); // the list has only its first part
   const ask = { protocol: params.protocol, holding: params.holding };
   const load = useCallback(async (after) => {
     short.current = !after;

@@ -1,5 +1,5 @@
-// Figures for people: grouped digits, ages, sizes. All of it is text; units stand behind a
-// narrow space that does not break.
+// Formats figures as text: grouped digits, ages, sizes. A narrow no-break space is before each
+// unit.
 const thin = '\u202f';
 
 /** group writes a whole number with its digits in threes: 1 234 567. */
@@ -7,7 +7,7 @@ export function group(n) {
   return String(n).replace(/\B(?=(\d{3})+$)/g, thin);
 }
 
-/** count is group, and above a million three digits: 1.23 M. */
+/** count is group, but from a million on it writes three digits: 1.23 M. */
 export function count(n) {
   if (n < 1e6) return group(n);
   for (const [unit, size] of [['T', 1e12], ['G', 1e9], ['M', 1e6]]) {

@@ -1,30 +1,30 @@
-// Graphs of what the server remembers. Only this file knows uPlot.
+// Graphs of the server's history. Only this file uses uPlot.
 import { html, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, tubeParam } from './api.mjs';
 import { setParams, usePolled } from './state.mjs';
 import { clock } from './format.mjs';
 import { Trouble } from './parts.mjs';
 
-let plot; // uPlot, once it is there
+let plot; // uPlot, once it is loaded
 const loading = () => plot || (plot = import('./vendor/uplot.mjs').then((m) => m.default));
 
-/** The spans that can be seen: what is asked for, and how often it is asked for again. */
+/** The spans of a graph: the length, and the interval of requests in milliseconds. */
 export const spans = { __proto__: null, '1h': { text: '1 h', seconds: 3600, every: 5000 }, '24h': { text: '24 h', seconds: 86400, every: 60000 } };
 
-/** Spans are the buttons by which one of them is chosen. */
+/** Spans shows the buttons that choose a span. */
 export const Spans = ({ span }) => html`<div class="choice" role="group" aria-label="span">${Object.entries(spans).map(([k, s]) => html`
   <button type="button" aria-pressed=${k === span} onClick=${() => setParams({ span: k === '1h' ? '' : k })}>${s.text}</button>`)}</div>`;
 
-// remembered reports whether a tube is among those that have a history.
+// remembered reports whether a tube has a history.
 async function remembered(name, signal) {
   const v = await get('history', { series: 'tubes', from: Math.floor(Date.now() / 1000) - 60 }, { signal });
   return v.tubes.includes(name);
 }
 
 /**
- * useHistory returns the history of some series, of the server or of a tube (by its
- * percent-encoded name, and as shown): {times, series: {name: values}}; undefined if the tube
- * has no history.
+ * useHistory returns the history of some series: {times, series: {name: values}}. It is of the
+ * server, or of a tube with its percent-encoded and its shown name. undefined: the tube has no
+ * history.
  */
 export function useHistory(series, span, tube, name) {
   const s = spans[span] || spans['1h'];
@@ -40,8 +40,8 @@ export function useHistory(series, span, tube, name) {
 }
 
 /**
- * Graph draws lines over time. lines: {name, text, tone}; write makes a text of a value. Beside
- * the picture stands what it shows, in words and as a table.
+ * Graph draws lines over time. lines: {name, text, tone}; write formats a value. Graph also
+ * describes the picture in words, and can show a table.
  */
 export function Graph({ title, data, lines, write, height = 150 }) {
   const box = useRef(null);
@@ -122,7 +122,7 @@ function Values({ value, lines, write, height }) {
 const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 const paint = (name) => () => resolved(name);
 
-// A canvas does not know light-dark(), so colours are taken as the page shows them.
+// A canvas does not support light-dark(), so colours are read from an element of the page.
 function resolved(name) {
   const el = document.createElement('i');
   el.style.color = tone(name);

@@ -1,4 +1,4 @@
-// One job: all that is known of it, its body, and what can be done with it.
+// One job: its facts, its body, and its actions.
 import { html, useEffect, useState } from './vendor/preact.mjs';
 import { get, request, idempotencyKey } from './api.mjs';
 import { go, link, may, notify, openDialog, refresh, sees, usePolled } from './state.mjs';
@@ -7,7 +7,7 @@ import { Body, fromBase64 } from './body.mjs';
 import { askTube, once } from './act.mjs';
 import { clock } from './format.mjs';
 
-// Larger bodies are not shown in full: a browser would stand still over them.
+// Larger bodies are not shown in full, because the browser would stop responding.
 const bodyMost = 1 << 20;
 
 export default function Job({ args: [id] }) {
@@ -46,7 +46,7 @@ export default function Job({ args: [id] }) {
 
 function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }
 
-// Left counts down between two answers.
+// Left counts the time left down between two answers.
 function Left({ seconds, at, name }) {
   const [now, set] = useState(Date.now());
   useEffect(() => { const t = setInterval(() => set(Date.now()), 500); return () => clearInterval(t); }, []);
@@ -61,9 +61,10 @@ function Deeds({ j }) {
     const ok = await confirm({ title: `Delete job ${j.id}?`, text: held ? 'A worker has reserved it: its own delete will get NOT_FOUND. Deleted jobs cannot be restored.' : 'Deleted jobs cannot be restored.', verb: 'Delete' });
     if (ok && await once(`Job ${j.id} was deleted`, () => request('DELETE', 'jobs/' + j.id, { params: held ? { force: true } : {} }))) go('tube', [j.tube_path]);
   };
-  // The form is of one answer: with the tag of another, what others change would be lost.
+  // The form uses the job and the tag of one answer. With a newer tag, a change that another
+  // user has made meanwhile would be lost.
   const edit = () => once('', async () => {
-    const full = sees() === 'full' && j.body_bytes <= bodyMost; // of a part nothing can be changed
+    const full = sees() === 'full' && j.body_bytes <= bodyMost; // only a whole body can be edited
     const { value, etag } = await get('jobs/' + j.id, { body: full ? 'full' : undefined }, { whole: true });
     openDialog((close) => html`<${Edit} j=${value} etag=${etag} close=${close} />`);
   });
@@ -86,8 +87,8 @@ function Deeds({ j }) {
     <${Button} kind="danger" onClick=${remove}>Delete …</${Button}></div>`;
 }
 
-// Edit changes what was changed in the form, and only if the job is still what it was when the
-// form was opened.
+// Edit sends the fields that the user has changed. The server refuses the change if the job has
+// changed since the form was opened.
 function Edit({ j, etag, close }) {
   const lines = j.body !== undefined ? asLines(j.body) : undefined;
   const text = lines && lines.text;
@@ -115,8 +116,8 @@ function Edit({ j, etag, close }) {
     <div class="buttons"><button type="submit" class="main" disabled=${Object.keys(change).length === 0}>Save</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;
 }
 
-// asLines returns a text as form fields have it, with LF at the ends of lines, and the real line
-// ending; undefined if the text mixes line endings, which a field would lose.
+// asLines returns a text with LF line endings, as form fields have it, and the original line
+// ending. It returns undefined if the text mixes line endings, which a field would lose.
 function asLines(text) {
   const end = text.includes('\r\n') ? '\r\n' : '\n';
   const lines = text.replaceAll('\r\n', '\n');

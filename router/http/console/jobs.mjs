@@ -1,4 +1,4 @@
-// Lists of jobs, with what can be done to those that are selected or match.
+// Lists of jobs, with actions on the selected jobs or on all that match.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { get, request, idempotencyKey } from './api.mjs';
 import { link, may, notify, refresh, sees, setParams, still } from './state.mjs';
@@ -6,7 +6,7 @@ import { Age, Button, Bytes, Empty, Num, State, Table, Trouble, useSelection } f
 import { actOnMany, askTube } from './act.mjs';
 import { group } from './format.mjs';
 
-// What applies to jobs of a state: others' buttons are not there.
+// The actions that apply to jobs of a state. Other actions have no button.
 const applies = { ready: ['bury', 'move', 'delete'], delayed: ['kick', 'bury', 'move', 'delete'], reserved: ['release'], buried: ['kick', 'move', 'delete'] };
 const words = { kick: 'Kick', bury: 'Bury', release: 'Release', move: 'Move …', delete: 'Delete …' };
 
@@ -24,23 +24,23 @@ const columns = [
 ];
 
 /**
- * useJobs is a list of jobs that grows as one scrolls: {rows, more(), looked, problem}; without
- * more it is whole.
- * path is the list's path, params its parameters.
+ * useJobs returns a list of jobs: {rows, more(), looked, problem}. more, if it is there, loads
+ * the next part when the user scrolls. path is the list's path in the API, params its
+ * parameters.
  */
 function useJobs(path, params) {
   const [list, set] = useState({ rows: [] });
   const key = path + JSON.stringify(params);
   const turn = useRef(0);
   const busy = useRef(false);
-  const short = useRef(true); // it is the first part alone
+  const short = useRef(true); // the list has only its first part
   const load = useCallback(async (after) => {
     if (after && busy.current) return;
     short.current = !after;
     const mine = after ? turn.current : ++turn.current;
     busy.current = true;
     try {
-      // A part of a scan may have nothing that matches: it goes on until there is something.
+      // A part of a scan may be empty. Then the next part is loaded at once.
       let rows = [];
       let v;
       let at = after;
@@ -65,19 +65,19 @@ function useJobs(path, params) {
     load();
     const again = () => load();
     addEventListener('polystalk-refresh', again);
-    // As long as nothing was added to it, it is looked at again; a search is too much for that.
+    // The first part alone is loaded again regularly, except for a search, which costs too much.
     const timer = params.contains ? 0 : setInterval(() => {
       if (short.current && !busy.current && !document.hidden && !still()) load();
     }, 5000);
     return () => { turn.current++; clearInterval(timer); removeEventListener('polystalk-refresh', again); };
   }, [load]);
-  // A cursor is of the list that it came with.
+  // A cursor is valid only for the list that it came with.
   return { ...list, more: list.next && list.of === key ? () => load(list.next) : undefined };
 }
 
 /**
- * Jobs is a list. of is where they are: {path, params} of the API, the columns that are left
- * out, the state if there is but one, and what select of an operation means all that match.
+ * Jobs shows a list. of has {path, params} of the API, the columns to omit (without), the state
+ * if all jobs have the same, and the select of an operation on all jobs that match.
  */
 export function Jobs({ of, empty }) {
   const bodies = sees() !== 'none';
@@ -96,8 +96,8 @@ export function Jobs({ of, empty }) {
     ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}></div>`}`;
 }
 
-// Deeds are what can be done. chosen are the ids of those that are selected, in the list or not
-// any more: without any it is all that match.
+// Deeds shows the actions. chosen has the ids of the selected jobs, which may have left the
+// list. Without any, the actions are for all jobs that match.
 function Deeds({ of, verbs, chosen, done }) {
   const n = chosen.size;
   const act = async (verb) => {
@@ -116,7 +116,7 @@ function Deeds({ of, verbs, chosen, done }) {
     ${n > 0 && html`<${Button} kind="quiet" onClick=${done}>None</${Button}>`}</div>`;
 }
 
-/** Search is the line above a list: what bodies have in them, how old jobs are. */
+/** Search shows the filters above a list: text in bodies, and the age of jobs. */
 export function Search({ params }) {
   const [text, set] = useState(params.contains || '');
   const go = (e) => { e.preventDefault(); setParams({ contains: text }); };
@@ -127,7 +127,7 @@ export function Search({ params }) {
     </select></form>`;
 }
 
-/** put puts a job, and says which. */
+/** put puts a job, and shows its id. */
 export async function put(path, job) {
   const v = await request('POST', `tubes/${path}/jobs`, { json: job, headers: { 'Idempotency-Key': idempotencyKey() } });
   notify(`Job ${v.id} was put`, { href: link('job', [v.id]) });

@@ -1,24 +1,24 @@
-// The one stream of events of this page. It is closed while the page is not seen, since a
-// browser has few connections to a server; what was shown then is read anew.
+// The one event stream of this page. It is closed while the page is hidden, since a browser has
+// few connections to a server. Afterwards the shown data is loaded again.
 import { useEffect, useRef } from './vendor/preact.mjs';
 import { query } from './api.mjs';
 import { refresh, session, still, store } from './state.mjs';
 
-/** live is what the stream has told last. */
+/** live has the last events of the server and the journal. */
 export const live = store({});
 
-/** stale is since when nothing was heard, in milliseconds; 0: it is live. */
+/** stale is the time when the stream was lost, in milliseconds; 0: the stream is open. */
 export const stale = store(0);
 
-// What the page wants to hear, besides the server's figures.
+// The topics of the page, in addition to server and journal.
 let wanted = { topics: [], params: {} };
 let source = null;
 let open = '';
 const listeners = new Map(); // by the name of the event
 
 /**
- * useEvents has the stream carry topics, with parameters of the view, and calls heard(name,
- * data) for each event as long as the component is there.
+ * useEvents adds topics and their parameters to the stream, and calls heard(name, data) for
+ * each event while the component is mounted.
  */
 export function useEvents(topics, params, heard) {
   const key = topics.join() + query(params);
@@ -58,13 +58,13 @@ function connect() {
     });
   }
   s.onopen = () => {
-    if (stale.get()) refresh(); // nobody knows what was missed
+    if (stale.get()) refresh(); // events may be missing
     stale.set(0);
   };
   s.onerror = () => {
     if (s !== source) return;
     if (!stale.get()) stale.set(Date.now());
-    if (s.readyState === EventSource.CLOSED) { // refused: it does not try again by itself
+    if (s.readyState === EventSource.CLOSED) { // refused: the browser does not retry
       open = '';
       setTimeout(connect, 3000);
     }

@@ -1,4 +1,4 @@
-// What was done: operations on many jobs, and the audit of all changes.
+// Bulk operations, and the audit of all changes.
 import { html, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
 import { link, may, usePolled } from './state.mjs';
@@ -13,7 +13,7 @@ export default function Operations({ params }) {
     ${audit ? html`<${Audit} />` : html`<${List} />`}`;
 }
 
-// of says what an operation is about.
+// of describes the jobs of an operation.
 function of({ asked: { select: s, to }, ids_given: n }) {
   const parts = [n ? plural(n, 'job') : s.all_tubes ? 'all tubes' : s.tube ?? s.tube_path, (s.states || []).join(', '), s.contains && `with “${s.contains}”`, to && `to ${to}`];
   return html`<span class="name">${parts.filter(Boolean).join(' ')}</span>`;

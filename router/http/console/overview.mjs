@@ -1,4 +1,4 @@
-// The server in one look: what there is, how it goes, what needs a look.
+// The overview of the server: totals, health, graphs, and tubes that need attention.
 import { html } from './vendor/preact.mjs';
 import { get } from './api.mjs';
 import { link, usePolled } from './state.mjs';
@@ -35,7 +35,7 @@ export default function Overview({ params }) {
     </section>`;
 }
 
-// Strip says how the server is.
+// Strip shows the health of the server.
 function Strip({ server }) {
   const c = server.connections;
   const journal = live.use().journal || server.journal;
@@ -50,7 +50,7 @@ function Strip({ server }) {
   </section>`;
 }
 
-// Looks are tubes that need somebody: by the largest numbers, which the server sorts.
+// Looks shows tubes that need attention. The server sorts tubes, so only the first are checked.
 function Looks({ server }) {
   const v = usePolled(async (signal) => {
     const ask = (sort) => get('tubes', { sort, limit: 20 }, { signal });

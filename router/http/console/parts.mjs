@@ -1,19 +1,19 @@
-// The parts that pages are made of.
+// Components that several pages use.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from './vendor/preact.mjs';
 import { age, bytes, count, group, rate } from './format.mjs';
 import { dialogs, link, notices, dismiss, openDialog, selecting, route } from './state.mjs';
 
-/** Num is a number, compact when it is large; the exact one is its title. */
+/** Num shows a number, in short form if it is large; the title has the exact number. */
 export const Num = ({ n }) => html`<span class=${n ? 'num' : 'num zero'} title=${n >= 1e6 ? group(n) : undefined}>${count(n)}</span>`;
 export const Rate = ({ x }) => html`<span class=${x > 0 ? 'num' : 'num zero'}>${rate(x)}</span>`;
 export const Age = ({ s }) => html`<span class="num">${age(s)}</span>`;
 export const Bytes = ({ n }) => html`<span class="num" title=${group(n) + ' bytes'}>${bytes(n)}</span>`;
 
-/** States by their marks: a shape and a word besides the colour. */
+/** The states of jobs. Each has a shape and a word in addition to its colour. */
 export const states = ['ready', 'delayed', 'reserved', 'buried'];
 export const State = ({ state }) => html`<span class=${'state ' + state}>${state}</span>`;
 
-/** Trouble shows a problem beside what failed. */
+/** Trouble shows a problem next to the failed part. */
 export const Trouble = ({ problem }) => problem && html`
   <div class="trouble" role="alert">
     <strong>${problem.title || 'It failed'}${problem.detail && ':'}</strong>${problem.detail && html` <span>${problem.detail}</span>`}
@@ -21,7 +21,7 @@ export const Trouble = ({ problem }) => problem && html`
     ${problem.requestId && html`<div class="dim">Request ${problem.requestId}</div>`}
   </div>`;
 
-/** Empty says that there is nothing, why, and what to do next. */
+/** Empty explains why there is nothing to show, and what to do next. */
 export const Empty = ({ children }) => html`<div class="empty">${children}</div>`;
 
 /** FirstJob shows how to put a job, here and from the command line. */
@@ -29,12 +29,12 @@ export const FirstJob = () => html`<a href=${link('tube', ['default'])}>put a fi
 
 export const Button = ({ onClick, kind = '', children, ...rest }) => html`<button type="button" class=${kind} onClick=${onClick} ...${rest}>${children}</button>`;
 
-/** Copy puts a text on the clipboard. */
+/** Copy is a button that copies a text to the clipboard. */
 export function Copy({ text, children }) {
   const [done, set] = useState(false);
   const copy = async () => {
     if (navigator.clipboard) await navigator.clipboard.writeText(text);
-    else { // a browser has none for a page that it does not trust, one without TLS
+    else { // without TLS, a browser gives a page no clipboard
       const area = document.createElement('textarea');
       area.value = text;
       document.body.append(area);
@@ -58,16 +58,16 @@ export const Tabs = ({ label, items }) => html`
 // ---- Tables
 
 const rowHeight = 34;
-const rowsMost = 56; // in the document, however many there are
+const rowsMost = 56; // largest number of rows in the document
 
-/** The table that keys are for: set by the one that is shown. */
+/** The table that handles keys. The visible table sets it. */
 export const keyTable = { current: null };
 
 /**
- * useStill keeps rows where they are as long as a pointer or the focus is in the table, or rows
- * are selected: figures go on, rows do not jump. Rows that are gone stay, and are told by gone;
- * those that came between others meanwhile are counted, and those behind all others are there.
- * Of another list, by its name fresh, nothing is kept.
+ * useStill keeps rows in their places while frozen: a pointer or the focus is in the table, or
+ * rows are selected. Their figures are still updated. Removed rows stay, and gone has their keys.
+ * New rows after the last row are shown; new rows before it are only counted, in more. A list
+ * with another name fresh starts with its own rows.
  */
 function useStill(rows, keyOf, frozen, fresh) {
   const kept = useRef({ of: fresh, rows: new Map() });
@@ -80,7 +80,7 @@ function useStill(rows, keyOf, frozen, fresh) {
     }
     const shown = new Map(had);
     const gone = new Set(had.keys());
-    let end = -1; // the last of those that are shown
+    let end = -1; // index of the last shown row
     rows.forEach((r, i) => {
       const k = keyOf(r);
       if (gone.delete(k)) { shown.set(k, r); end = i; }
@@ -98,18 +98,18 @@ function useStill(rows, keyOf, frozen, fresh) {
 
 /**
  * Table shows rows of equal height. Only visible rows are in the document.
- * columns: {key, title, render(row), right, wide, sort}; wide ones are left out on narrow
- * screens. total is how many rows there are, shown or not; onSeen hears how many of them were
- * in the document, from the first on. sort is the key by which the rows are sorted, with - before it for the largest
- * first; onSort gets another. open(row) is the link of a row. more: there are rows that come
- * when one scrolls to the end. fresh is the name of the list: with another one it begins anew.
+ * columns: {key, title, render(row), right, wide, sort}; narrow screens omit wide columns. total
+ * is the number of rows, shown or not. onSeen gets the number of rows down to the last one in
+ * the document. sort is the key by which rows are sorted, with - for the largest first; onSort
+ * gets a new key. open(row) returns the link of a row. more loads more rows at the end. fresh is
+ * the name of the list: a new name resets the table.
  */
 export function Table({ label, columns, rows, keyOf, sort, onSort, open, selected, onSelect, empty, more, total, onSeen, live = true, fresh }) {
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const [inside, setInside] = useState(false);
-  const [at, drawAt] = useState(-1); // the row that keys are for
-  const row = useRef(-1); // the same, before it is drawn: keys come faster
+  const [at, drawAt] = useState(-1); // the current row for keys
+  const row = useRef(-1); // the same before it is drawn, since keys may come faster
   const setAt = (n) => { row.current = n; drawAt(n); };
   const still = useStill(rows, keyOf, live && (inside || (selected && selected.size > 0)), fresh);
   rows = still.rows;
@@ -122,7 +122,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
     el.addEventListener('scroll', measure, { passive: true });
     return () => { watch.disconnect(); el.removeEventListener('scroll', measure); };
   }, []);
-  // With the rows, not some time after them: keys come at once.
+  // In the same step as the rows, since keys may come at once.
   useLayoutEffect(() => { if (box.current) box.current.scrollTop = 0; setAt(-1); }, [fresh]);
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - 6);
@@ -189,7 +189,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
 
 const cls = (c) => [c.right && 'right', c.wide && 'wide'].filter(Boolean).join(' ') || undefined;
 
-/** useSelection is a set of keys, which ends with the page, or when others are looked for on it. */
+/** useSelection returns a set of selected keys. Another page or filter clears it. */
 export function useSelection() {
   const [selected, set] = useState(new Set());
   const where = route.use();
@@ -200,21 +200,21 @@ export function useSelection() {
 
 // ---- Dialogs and notices
 
-/** Dialogs draws those that are open. The focus goes back where it was, as browsers do it. */
+/** Dialogs draws the open dialogs. After a dialog, the focus returns to its old place. */
 export function Dialogs() {
   return dialogs.use().map((d) => html`<${Modal} key=${d} d=${d} />`);
 }
 
 function Modal({ d }) {
   const el = useRef(null);
-  useLayoutEffect(() => { // before anything else is heard: a key that comes now is the dialog's
+  useLayoutEffect(() => { // before other events, so that the next key goes to the dialog
     const dialog = el.current;
     const back = document.activeElement;
     dialog.showModal();
     const first = dialog.querySelector('[data-first]');
     if (first) first.focus();
     return () => {
-      dialog.close(); // as long as it is open nothing else takes the focus
+      dialog.close(); // an open dialog keeps the focus
       if (back && back.isConnected) back.focus();
     };
   }, []);
@@ -222,8 +222,8 @@ function Modal({ d }) {
 }
 
 /**
- * confirm asks before something is done. typed is a text that must be typed first. It resolves
- * to true if it is to be done.
+ * confirm asks the user before an action. typed is a text that the user must type. It resolves
+ * to true if the user agrees.
  */
 export function confirm({ title, text, verb, typed, danger = true }) {
   return openDialog((close) => html`<${Confirm} title=${title} text=${text} verb=${verb} typed=${typed} danger=${danger} close=${close} />`);
@@ -244,7 +244,7 @@ function Confirm({ title, text, verb, typed, danger, close }) {
     </form>`;
 }
 
-/** Notices are what was just done; they are read out. */
+/** Notices shows the results of actions; screen readers read them. */
 export function Notices() {
   const list = notices.use();
   return html`<div class="notices" role="status" aria-live="polite">${list.map((n) => html`

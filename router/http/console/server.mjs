@@ -1,4 +1,4 @@
-// The server itself: what it is set to, its journal, its log, drain.
+// The server itself: facts, journal, cluster, settings, log level, drain.
 import { html, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
 import { complain, may, notify, openDialog, refresh, usePolled } from './state.mjs';

@@ -1,9 +1,9 @@
-// State that pages share: the current page (the fragment of the URL), the session, notices,
-// whether figures stand still.
+// State that pages share: the current page (the fragment of the URL), the session, notices, and
+// whether updates are paused.
 import { useEffect, useLayoutEffect, useState } from './vendor/preact.mjs';
 import { get, request, whenRefused, Problem } from './api.mjs';
 
-/** A store is a value that components are drawn anew for when it changes. */
+/** A store is a value that redraws its components when it changes. */
 export function store(value) {
   const watchers = new Set();
   return {
@@ -19,7 +19,7 @@ export function store(value) {
     },
     use() {
       const [, draw] = useState(0);
-      useLayoutEffect(() => { // at once: what changes before it is watched would not be drawn
+      useLayoutEffect(() => { // at once, so that no change before the watch is missed
         const f = () => draw((n) => n + 1);
         watchers.add(f);
         return () => watchers.delete(f);
@@ -29,8 +29,8 @@ export function store(value) {
   };
 }
 
-// The route is #/page/argument?parameters. Arguments stay percent-encoded: a tube's name is
-// any bytes, and that is the form in which the API takes it.
+// The route is #/page/argument?parameters. Arguments stay percent-encoded, as in paths of the
+// API, since a tube's name may have any bytes.
 function parseRoute() {
   const [path, q] = location.hash.replace(/^#\/?/, '').split(/\?(.*)/s);
   const [page, ...args] = path.split('/');
@@ -51,7 +51,7 @@ export function link(page, args = [], params = {}) {
   return '#/' + [page, ...args].join('/') + (q ? '?' + q : '');
 }
 
-/** go opens a page, at once: what it was opened from asks for nothing any more. */
+/** go opens a page at once, so that the old page sends no more requests. */
 export function go(page, args, params) {
   location.hash = link(page, args, params);
   route.set(parseRoute());
@@ -87,13 +87,13 @@ export async function logout() {
 
 const ranks = { read: 1, operate: 2, admin: 3 };
 
-/** may reports whether the session's role is enough. */
+/** may reports whether the session has a role. */
 export const may = (role) => (ranks[session.get().role] || 0) >= ranks[role];
 
-/** sees is how much the session sees of the bodies of jobs: none, preview or full. */
+/** sees returns how much of job bodies the session may see: none, preview or full. */
 export const sees = () => session.get().bodies || 'none';
 
-/** Notices tell what came of what was done, the newest last. */
+/** Notices are the results of actions, the newest last. */
 export const notices = store([]);
 let lastNotice = 0;
 
@@ -105,13 +105,13 @@ export function notify(text, { bad = false, href } = {}) {
 
 export function dismiss(key) { notices.set(notices.get().filter((n) => n.key !== key)); }
 
-/** complain tells of a problem. */
+/** complain shows a problem. */
 export function complain(err) {
   if (err instanceof Problem) notify(`${err.title}${err.field ? ' (' + err.field + ')' : ''}${err.detail ? ': ' + err.detail : ''}${err.remedy ? ' — ' + err.remedy : ''}${err.requestId ? ` (request ${err.requestId})` : ''}`, { bad: true });
   else { notify(String(err), { bad: true }); throw err; }
 }
 
-/** Dialogs: a stack of components to show, each with a way to close it. */
+/** Dialogs: a stack of components to show, each with a function that closes it. */
 export const dialogs = store([]);
 
 export function openDialog(view) {
@@ -121,12 +121,12 @@ export function openDialog(view) {
   });
 }
 
-/** Figures stand still while somebody has said so, a dialog is open, or rows are selected. */
+/** Updates are paused while the user wants it, a dialog is open, or rows are selected. */
 export const paused = store(false);
 export const selecting = store(0);
 export const still = () => paused.get() || dialogs.get().length > 0 || selecting.get() > 0;
 
-/** onGoOn has f called each time figures go on that stood still; it returns how to stop that. */
+/** onGoOn calls f each time updates resume. It returns a function that stops this. */
 export function onGoOn(f) {
   let was = still();
   const look = () => { const is = still(); if (was && !is) f(); was = is; };
@@ -144,9 +144,9 @@ theme.watch(() => { keep('theme', theme.get()); showTheme(); });
 showTheme();
 
 /**
- * usePolled returns the answer of load(signal), loaded again every ms milliseconds while the
- * page is seen and nothing stands still; what is not there is not asked for again by itself.
- * deps are what the request depends on.
+ * usePolled returns the answer of load(signal), and loads it again every `every` milliseconds while
+ * the page is visible and updates are not paused. After a 404 it stops. deps are the values
+ * that the request depends on.
  */
 export function usePolled(load, every, deps) {
   const [v, set] = useState({ loading: true });
@@ -185,5 +185,5 @@ export function usePolled(load, every, deps) {
   return v;
 }
 
-/** refresh has what is shown by then asked for again, after something was changed. */
+/** refresh loads the shown data again, after a change. */
 export function refresh() { setTimeout(() => dispatchEvent(new Event('polystalk-refresh'))); }

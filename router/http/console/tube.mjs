@@ -1,4 +1,4 @@
-// One tube: how it goes, its jobs by state, putting one, pausing it.
+// One tube: its figures, its jobs by state, and its actions.
 import { html, useState } from './vendor/preact.mjs';
 import { get, request } from './api.mjs';
 import { keep, kept, link, may, notify, openDialog, refresh, setParams, usePolled } from './state.mjs';
@@ -62,13 +62,13 @@ export default function Tube({ args: [path], params }) {
 
 function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
 
-// What was put last, and what has a name, are kept in this browser.
+// Saved jobs are kept in this browser.
 const templates = () => { try { return JSON.parse(kept('jobs') || '{}'); } catch { return {}; } };
 
 export function putDialog(path, name) { openDialog((close) => html`<${Put} path=${path} name=${name} close=${close} />`); }
 
 function Put({ path, name, close }) {
-  // The first priority that is not urgent, as the command line has it: what is put by hand is no more urgent than others.
+  // The default priority is 1024 as on the command line: the first one that is not urgent.
   const [job, set] = useState({ body: '', pri: 1024, delay_seconds: 0, ttr_seconds: 60 });
   const [saved, save] = useState(templates());
   const [as, setAs] = useState('');
@@ -132,7 +132,7 @@ function flushDialog(path, t) {
 }
 
 function Flush({ path, t, close }) {
-  // All states, whatever the figures say: they are a moment old, and the server counts.
+  // All states, also with the figure 0: the figures may be old, and the server counts again.
   const all = ['ready', 'delayed', 'buried'];
   const [which, set] = useState(new Set(all));
   const toggle = (s) => { const next = new Set(which); if (!next.delete(s)) next.add(s); set(next); };

@@ -27,7 +27,7 @@ const columns = [
   { key: 'waiting', title: 'Waiting', sort: 'waiting', right: true, wide: true, render: (t) => html`<${Num} n=${t.waiting} />` },
 ];
 
-// Those that are shown unless somebody has chosen others, which then stand in the URL.
+// The columns shown by default. A choice of other columns is in the URL.
 const usual = columns.filter((c) => !c.off).map((c) => c.key);
 
 function Columns({ shown }) {
@@ -39,8 +39,8 @@ function Columns({ shown }) {
     <label class="check"><input type="checkbox" checked=${shown.includes(c.key)} onChange=${() => toggle(c.key)} /> ${c.title}</label>`)}</div></details>`;
 }
 
-// Events tell of the tubes that are first in the list, as far as somebody has scrolled, but not
-// of more than that many: each is a kilobyte.
+// Events report the first tubes in the list, as far as the user has scrolled, but at most
+// toldMost: each tube takes a kilobyte.
 const toldMost = 200;
 const toldStep = 40;
 
@@ -51,16 +51,16 @@ export default function Tubes({ params }) {
   const [selected, select] = useSelection();
   const [list, show] = useState({ rows: [] });
   const [told, tell] = useState(toldStep);
-  const known = useRef(list); // also what came while the figures stand still
+  const known = useRef(list); // also has the events that arrived while updates are paused
   const setList = (change, quietly) => {
     known.current = change(known.current);
     if (!quietly) show(known.current);
   };
   useEffect(() => onGoOn(() => show(known.current)), []);
-  const turn = useRef(0); // of the list: answers of an earlier one are dropped
+  const turn = useRef(0); // number of the list: answers for an earlier list are dropped
   const growing = useRef(false);
 
-  // A name is looked for anywhere, unless it is a pattern already.
+  // A text that is no pattern matches any part of a name.
   const pattern = match && !/[*?[]/.test(match) ? `*${match}*` : match;
   const fresh = JSON.stringify([sort, pattern]);
   const load = useCallback(async (after) => {
@@ -76,7 +76,7 @@ export default function Tubes({ params }) {
     if (mine === turn.current) growing.current = false;
   }, [fresh, told]);
   useEffect(() => { tell(toldStep); }, [fresh]);
-  useLayoutEffect(() => { load(); }, [load]); // those that left the told ones may be anywhere behind them
+  useLayoutEffect(() => { load(); }, [load]); // tubes that left the first ones may be anywhere behind them
   useEffect(() => {
     const again = () => load();
     addEventListener('polystalk-refresh', again);
@@ -113,9 +113,9 @@ const sorts = {
   oldest: (t) => t.oldest_ready_seconds, total: (t) => t.jobs_total, using: (t) => t.using, bytes: (t) => t.job_body_bytes, watching: (t) => t.watching, waiting: (t) => t.waiting,
 };
 
-// merged is the list after an event: the tubes of it that have changed, come or gone. Those
-// behind the part that events tell of stay as they were; of one that has left that part it is
-// not known whether it is there any more.
+// merged returns the list after an event about tubes that have changed, entered or left. Tubes
+// after the reported part stay unchanged. A tube that has left the reported part is removed, since
+// it may not exist any more.
 function merged(was, event, sort, told) {
   const gone = new Set(event.gone);
   const changed = new Map(event.tubes.map((t) => [t.path, t]));

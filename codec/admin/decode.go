@@ -45,7 +45,7 @@ func decodeProblem(body []byte, err error) error {
 		}
 		return wrongType(bad)
 	}
-	return BadRequest.With("", "it is no JSON", "send one JSON object")
+	return BadRequest.With("", "it is not JSON", "send one JSON object")
 }
 
 // syntaxProblem returns the problem of a document that is not JSON.
@@ -58,13 +58,13 @@ func syntaxProblem(body []byte, bad *jsontext.SyntacticError) error {
 	case bad.Err == jsontext.ErrDuplicateName:
 		return BadRequest.With(field, "the member is given more than once", "give it once")
 	case strings.Contains(text, "UTF-8"):
-		return BadRequest.With(field, "there are bytes that are no UTF-8"+at, noText)
+		return BadRequest.With(field, "there are bytes that are not UTF-8"+at, noText)
 	case strings.Contains(text, "surrogate"):
 		return BadRequest.With(field, "there is half of a surrogate pair"+at, noText)
 	case errors.Is(bad.Err, io.ErrUnexpectedEOF):
 		return BadRequest.With(field, "the JSON ends too early", "send one whole JSON object")
 	}
-	return BadRequest.With(field, "it is no JSON: "+text+at, "send one JSON object")
+	return BadRequest.With(field, "it is not JSON: "+text+at, "send one JSON object")
 }
 
 // noText is the remedy for a string that is not valid Unicode.
@@ -82,9 +82,9 @@ func RefuseNull(body []byte) error {
 		switch at := d.StackPointer(); {
 		case t.Kind() != 'n':
 		case at == "":
-			return Invalid.With("", "it is null, and not an object", "send one JSON object")
+			return Invalid.With("", "it is null, not an object", "send one JSON object")
 		default:
-			return Invalid.With(memberPath(at), "it is null", "give a value, or leave the member out")
+			return Invalid.With(memberPath(at), "it is null", "give a value, or omit the member")
 		}
 	}
 }
@@ -107,7 +107,7 @@ func unknownMember(bad *json.SemanticError) error {
 		return BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
 	}
 	slices.Sort(known)
-	return Invalid.With(path, "the member is unknown", "leave it out, or give one of "+strings.Join(known, ", "))
+	return Invalid.With(path, "the member is unknown", "omit it, or give one of "+strings.Join(known, ", "))
 }
 
 // membersOf returns the names of a struct's members in JSON.
@@ -135,7 +135,7 @@ func wrongType(bad *json.SemanticError) error {
 			should += ", in double quotes" // JSONValue is empty if the number must be quoted
 		}
 	}
-	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, and not %s", is, should), "give "+should)
+	return Invalid.With(memberPath(bad.JSONPointer), fmt.Sprintf("it is of the type %s, not %s", is, should), "give "+should)
 }
 
 // typeName describes the values of a type in words.
@@ -148,7 +148,7 @@ func typeName(t reflect.Type) string {
 	case name == "[]uint8":
 		return "a string in base64"
 	case t.Kind() == reflect.Slice:
-		return "a list, in brackets, of which each element is " + typeName(t.Elem())
+		return "a list in brackets, each element " + typeName(t.Elem())
 	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
 		return "an object"
 	case t.Kind() == reflect.String:

@@ -45,16 +45,16 @@ func kind(slug string, status int, title, explain, remedy string) *Kind {
 var (
 	BadRequest = kind("bad-request", 400, "The request cannot be understood",
 		"The path or the query holds something that the server cannot read, such as an id that is not a number or an unknown parameter. Or the body is not one JSON object: it ends early, has a member twice, begins with a byte order mark, or is not UTF-8. Use body_base64 for a job body that is not UTF-8.",
-		"correct the parameter or the member that is named")
+		"correct the named parameter or member")
 	NoToken = kind("no-token", 401, "A token is needed",
 		"The request has no token, or an unknown one. Tokens are listed in the file of --http-tokens-file; a token that was removed there is invalid.",
 		"send a header Authorization: Bearer TOKEN")
-	ReadOnly = kind("read-only", 403, "The token may not do that",
-		"Each token has a role: read, operate or admin. Each role includes the ones before it.",
-		"use a token with the role that is named")
+	ReadOnly = kind("read-only", 403, "The role does not allow this",
+		"Each token has a role: read, operate or admin. Each role includes the roles before it.",
+		"use a token with the named role")
 	CrossOrigin = kind("cross-origin", 403, "The request comes from another site",
-		"The browser reports that a page of another origin has sent the request. Such a page could act in the name of its visitor.",
-		"open the page from this server itself, or allow the other origin with --http-origin")
+		"The browser reports that a page of another origin has sent the request. Such a page could use the permissions of its visitor.",
+		"open the console of this server, or allow the other origin with --http-origin")
 	NotFound = kind("not-found", 404, "Not found",
 		"The tube, the job or the path does not exist. A tube exists while it has jobs, or while a client uses or watches it; a job exists until it is deleted.",
 		"look it up again")
@@ -66,72 +66,72 @@ var (
 		"wait until the worker is done, then try again")
 	JobMoved = kind("job-moved", 409, "The job is in another state",
 		"The job's state does not allow the change: only buried and delayed jobs can be kicked, only reserved jobs released, and only ready and delayed jobs have a delay. A job that is being moved to another tube cannot be changed. A job of Gearman has no time to run, and its body cannot change while a client waits for it.",
-		"look at the job again")
+		"read the job again")
 	Awaited = kind("awaited", 409, "A client waits for the job",
-		"A Gearman client has submitted the job and waits for its result, under its id. A moved job has another id.",
+		"A Gearman client waits for the result of the job, by the job's id. A move would change the id.",
 		"copy the job, or move it when no client waits for it")
 	CursorExpired = kind("cursor-expired", 410, "The cursor has expired",
-		"A cursor in a list of jobs is valid for one process: the server has restarted since.",
+		"A cursor in a list of jobs is valid in one process only, and the server has restarted since.",
 		"begin again without after")
 	Changed = kind("changed", 412, "The job has changed",
-		"The request names with If-Match the version of the job to change, and the job has changed since. The request has changed nothing.",
-		"look at the job again, and send the request with its new tag")
+		"The header If-Match of the request has an older version of the job: the job has changed since. The request has changed nothing.",
+		"read the job again, and send the request with its new ETag")
 	MoreThanExpected = kind("more-than-expected", 409, "There are more jobs than expected",
-		"More jobs are selected than the request expects at most. Nothing was changed.",
-		"count again with dry_run, or expect more")
+		"The request selects more jobs than its limit expect_at_most. Nothing was changed.",
+		"count the jobs again with dry_run, or raise expect_at_most")
 	Cancelled = kind("cancelled", 409, "The operation was cancelled",
-		"An operator has cancelled it, or the server stops. Changes made before stay.",
-		"begin it again with the same selection and as_of: it continues with the remaining jobs")
+		"An operator has cancelled it, or the server stops. Changes that were already made stay.",
+		"begin it again with the same selection and as_of, to continue with the remaining jobs")
 	KeyInUse = kind("key-in-use", 422, "The Idempotency-Key was used for another request",
-		"A key names one request, with its path and its body, for ten minutes.",
+		"For ten minutes, a key belongs to one request, with its path and its body.",
 		"use a new key for each new request")
 	TooManyKeys = kind("too-many-keys", 429, "Too many Idempotency-Keys are in use",
-		"The server keeps each key for ten minutes in bounded memory, and refuses new keys when it is full. One caller may use as much as is free. Nothing was done.",
-		"send the request without a key, or again after the seconds in the header Retry-After")
+		"The server keeps each key for ten minutes in bounded memory, and refuses new keys when the memory is full. One caller may use at most as much as remains free. Nothing was changed.",
+		"send the request without a key, or retry after the seconds in the header Retry-After")
 	TooLarge = kind("too-large", 413, "The body is too large",
 		"The limit is 4 kB for a login, --max-job-size for a job, and 1 MB for other JSON.",
-		"send less, or raise --max-job-size")
+		"send a smaller body, or raise --max-job-size")
 	NotJSON = kind("not-json", 415, "The body is not JSON",
-		"Changes take JSON with its Content-Type: a form of another site cannot send that.",
+		"Changes need a JSON body with its Content-Type. A form on another site cannot send this, so it cannot make changes.",
 		"send JSON with a header Content-Type: application/json")
 	WrongHost = kind("wrong-host", 421, "The host name is not allowed",
-		"The header Host holds a name that is not allowed. A site could point its own name to this server's address, and let a browser talk to it.",
+		"The header Host has a name that is not allowed. This prevents DNS rebinding: a site could point its own name to this server's address, and a browser would let the site read the answers.",
 		"use the server's address or localhost, send a token, or allow the name with --http-host")
 	Invalid = kind("invalid", 422, "A value cannot be used",
 		"The JSON is well formed, but a member is unknown, has the wrong type, or is out of range.",
-		"correct the member that is named")
+		"correct the named member")
 	Busy = kind("busy", 429, "The server is busy with another large request",
-		"Requests that take much time or memory are served one at a time, so that clients of the queue do not notice them.",
+		"Requests that need much time or memory run one at a time, so that they do not slow down clients of the queue.",
 		"try again after the seconds in the header Retry-After")
 	Starting = kind("starting", 503, "The server is reading its journal",
-		"Jobs are served once the whole journal is read; /readyz shows the progress.",
+		"The server serves jobs once it has read the whole journal; /readyz shows the progress.",
 		"wait until /readyz answers 200")
 	Following = kind("following", 503, "Another server of the cluster has the jobs",
-		"The leader of the cluster serves the jobs. Every server forwards clients and requests to it; there is no leader now, or it cannot be reached. Nothing was done.",
+		"The leader of the cluster serves the jobs, and the other servers forward clients and requests to it. Now there is no leader, or it cannot be reached. Nothing was changed.",
 		"try again: there will be a leader soon; GET /api/v1/cluster names it")
-	NotChanged = kind("not-changed", 409, "The cluster cannot be changed so",
-		"The change does not fit the members of the cluster, or the previous change is not done yet.",
-		"look at the servers: GET /api/v1/cluster")
+	NotChanged = kind("not-changed", 409, "The cluster cannot be changed like this",
+		"The change does not fit the members of the cluster, or the previous change is still in progress.",
+		"check the state of the servers: GET /api/v1/cluster")
 	Stopping = kind("stopping", 503, "The server is stopping",
-		"The server was told to stop, or its journal has failed. It accepts nothing more.",
-		"use the server that replaces it")
+		"The server was told to stop, or its journal has failed. It accepts no more requests.",
+		"use another server, or try again after the restart")
 	Draining = kind("draining", 503, "The server accepts no new jobs",
-		"The server is draining: workers finish the existing jobs, and producers should use another server.",
+		"The server is draining: workers finish the existing jobs, and new jobs must go to another server.",
 		"put the job on another server, or end the drain: DELETE /api/v1/drain")
 	Uncertain = kind("uncertain", 503, "The change may or may not be durable",
-		"The change was made, but the disk did not confirm it in time. After a crash it may be there or not.",
-		"check whether it was made before you try again")
+		"The change was made, but was not confirmed as durable in time. A crash may undo it.",
+		"check whether the change was made before you try again")
 	DiskFull = kind("disk-full", 507, "The disk is full",
 		"The journal has no space for the change. Nothing was changed. Jobs can still be deleted.",
 		"delete jobs, or free space on the disk of --binlog-dir")
 	OutOfMemory = kind("out-of-memory", 507, "There is no memory for the job",
-		"The machine gives the server no more memory. Nothing was changed.",
+		"The system gives the server no more memory. Nothing was changed.",
 		"delete jobs, or give the server more memory")
 	BadConfiguration = kind("bad-configuration", 422, "The configuration cannot be used",
 		"The configuration has an error. Nothing was changed: the server keeps its previous configuration.",
-		"correct what is named, then reload again")
+		"correct the named settings, then reload again")
 	Failed = kind("internal", 500, "Internal error",
-		"This is a fault of the server. Its log has the request's id and the place.",
+		"This is a bug in the server. The log has the request's id and the details.",
 		"report it, with the lines of the log")
 )
 

@@ -72,5 +72,5 @@ func ParseBodies(name string) (Bodies, error) {
 	if i := slices.Index(bodiesNames[:], name); i >= 0 {
 		return Bodies(i), nil
 	}
-	return None, fmt.Errorf("%q is unknown: give full, preview or none", name)
+	return None, fmt.Errorf("unknown value %q: give full, preview or none", name)
 }

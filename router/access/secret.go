@@ -26,7 +26,7 @@ func ReadSecret(path string, most int) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	f.SetReadDeadline(time.Now().Add(pipeWithin)) // fails for a regular file, which never blocks
 	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))

@@ -62,7 +62,7 @@ func (t *Tokens) Reload() error {
 func (t *Tokens) Prepare() (put func(), err error) {
 	text, err := ReadSecret(t.path, tokensSizeMax)
 	if err != nil {
-		return nil, fmt.Errorf("the file of tokens cannot be read: %w: give a file that this user may read", err)
+		return nil, fmt.Errorf("the tokens file cannot be read: %w: give a file that this user may read", err)
 	}
 	list, err := parseTokens(string(text))
 	if err != nil {
@@ -86,11 +86,11 @@ func parseTokens(text string) ([]holder, error) {
 		h, err := parseHolder(words)
 		if err == nil {
 			if first, twice := names[h.grant.Name]; twice {
-				err = fmt.Errorf("the name %q is in line %d already: give each token a name of its own", h.grant.Name, first)
+				err = fmt.Errorf("the name %q is already in line %d: give each token another name", h.grant.Name, first)
 			} else if first, twice := digests[h.digest]; twice {
-				err = fmt.Errorf("the token is in line %d already: make a new one", first)
+				err = fmt.Errorf("the token is already in line %d: make a new one", first)
 			} else if len(list) == tokensMax {
-				err = fmt.Errorf("there are more than %d tokens: take out what nobody uses", tokensMax)
+				err = fmt.Errorf("there are more than %d tokens: remove unused ones", tokensMax)
 			}
 		}
 		if err != nil {
@@ -109,7 +109,7 @@ func parseTokens(text string) ([]holder, error) {
 // it may be the token itself, and errors are logged.
 func parseHolder(words []string) (h holder, err error) {
 	if len(words) < 3 || len(words) > 4 {
-		return h, fmt.Errorf("there are %d words: give a name, a role and sha256:HEX, then perhaps +bodies", len(words))
+		return h, fmt.Errorf("there are %d words: give a name, a role, sha256:HEX, and optionally +bodies", len(words))
 	}
 	h.grant.Name = words[0]
 	if h.grant.Role, err = ParseRole(words[1]); err != nil || h.grant.Role == Nobody {
@@ -118,12 +118,12 @@ func parseHolder(words []string) (h holder, err error) {
 	text, ok := strings.CutPrefix(words[2], "sha256:")
 	b, err := hex.DecodeString(text)
 	if !ok || err != nil || len(b) != len(h.digest) {
-		return h, fmt.Errorf("the third word is no digest: give sha256: and %d hexadecimal digits, as from: printf %%s TOKEN | sha256sum", 2*len(h.digest))
+		return h, fmt.Errorf("the third word is not a digest: give sha256: and %d hexadecimal digits, as from: printf %%s TOKEN | sha256sum", 2*len(h.digest))
 	}
 	copy(h.digest[:], b)
 	if len(words) == 4 {
 		if words[3] != "+bodies" {
-			return h, fmt.Errorf("unknown word %q: give +bodies, or leave it out", words[3])
+			return h, fmt.Errorf("unknown word %q: give +bodies, or omit it", words[3])
 		}
 		h.grant.Bodies = true
 	}

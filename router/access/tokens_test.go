@@ -32,13 +32,13 @@ func TestTokensThatCannotBeUsedAreRefusedWithLineAndRemedy(t *testing.T) {
 		{"five words", good + line("b", "read", "x", "+bodies", "+bodies"), ":2: there are 5 words"},
 		{"role", good + "\n" + line("b", "root", "x"), `:3: unknown role "root": give read, operate or admin`},
 		{"no role", line("b", "none", "x"), `:1: unknown role "none": give read`},
-		{"no digest", "ops admin secretsecret\n", ":1: the third word is no digest: give sha256:"},
-		{"short digest", "ops admin sha256:abcd\n", ":1: the third word is no digest"},
-		{"long digest", strings.TrimSpace(good) + "ab\n", ":1: the third word is no digest"},
-		{"odd digits", "ops admin sha256:" + strings.Repeat("g", 64) + "\n", ":1: the third word is no digest"},
+		{"no digest", "ops admin secretsecret\n", ":1: the third word is not a digest: give sha256:"},
+		{"short digest", "ops admin sha256:abcd\n", ":1: the third word is not a digest"},
+		{"long digest", strings.TrimSpace(good) + "ab\n", ":1: the third word is not a digest"},
+		{"odd digits", "ops admin sha256:" + strings.Repeat("g", 64) + "\n", ":1: the third word is not a digest"},
 		{"word", line("b", "read", "x", "+body"), `:1: unknown word "+body": give +bodies`},
-		{"name twice", good + line("ops", "read", "x"), `:2: the name "ops" is in line 1 already`},
-		{"token twice", good + line("b", "read", "secret"), ":2: the token is in line 1 already"},
+		{"name twice", good + line("ops", "read", "x"), `:2: the name "ops" is already in line 1`},
+		{"token twice", good + line("b", "read", "secret"), ":2: the token is already in line 1"},
 	} {
 		_, err := OpenTokens(writeTokens(t, tt.text))
 		expect(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v, want %q", tt.name, err, tt.want)

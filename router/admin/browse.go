@@ -157,7 +157,7 @@ func (b *browse) run(ctx context.Context, from *Place) error {
 	var start time.Time // of the visit before this one
 	for more := true; more; {
 		if ctx.Err() != nil {
-			return wire.Busy.Problem("to look at the jobs takes too long")
+			return wire.Busy.Problem("the search for jobs takes too long")
 		}
 		if len(b.part.Rows) >= b.q.Limit || b.shown >= shownPart || b.o.opts.Host.Clock.Now() > until {
 			b.at.Cursor = b.x.Cursor

@@ -131,9 +131,9 @@ func (r *bulkRun) why(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return stopped(ctx)
 	case r.o.opts.Life.Failure() == "" && r.o.opts.Life.Phase() == Stopping:
-		return wire.Cancelled.Problem("the server ends")
+		return wire.Cancelled.Problem("the server stops")
 	case isProblem(err, wire.DiskFull) && done > 0:
-		return wire.DiskFull.Problem(fmt.Sprintf("%d jobs were changed before it was", done))
+		return wire.DiskFull.Problem(fmt.Sprintf("%d jobs were changed before the disk was full", done))
 	}
 	return err
 }
@@ -143,7 +143,7 @@ func stopped(ctx context.Context) error {
 	if p, ok := context.Cause(ctx).(*wire.Problem); ok {
 		return p
 	}
-	return wire.Cancelled.Problem("the server ends")
+	return wire.Cancelled.Problem("the server stops")
 }
 
 // run runs the operation. Its last changes may not be durable yet.
@@ -200,7 +200,7 @@ func (r *bulkRun) count(ctx context.Context, s *selection) (err error) {
 	}
 	r.p.change(func(t *Tally) { t.Selected = &n })
 	if n > r.b.AtMost {
-		return wire.MoreThanExpected.Problem(fmt.Sprintf("%d jobs are selected, and at most %d are expected", n, r.b.AtMost))
+		return wire.MoreThanExpected.Problem(fmt.Sprintf("%d jobs are selected, but at most %d are expected", n, r.b.AtMost))
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (t Transfer) Foresee(row *core.JobRow) core.Status {
 func (t Transfer) check(ctx context.Context, o *Operator, from string) error {
 	return o.run(ctx, func(*direct.Caller) error {
 		if !t.Copy && t.To == from {
-			return wire.Invalid.With("to", "the jobs are there already", "give another tube")
+			return wire.Invalid.With("to", "the jobs are already in this tube", "give another tube")
 		}
 		if t.Copy && o.Draining() {
 			return wire.Draining.Problem("")
@@ -273,7 +273,7 @@ func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (
 	case core.StatusOK:
 		return copied, o.durably(ctx, func(*direct.Caller) (uint64, error) { return s.Commit, nil })
 	case core.StatusUnfit:
-		return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d was submitted with a reducer, which a job in another tube cannot have", id))
+		return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d has a Gearman reducer, which a job in another tube cannot have", id))
 	default:
 		return 0, o.run(ctx, func(c *direct.Caller) error { return o.refused(c, id, why) })
 	}

@@ -46,7 +46,7 @@ func (alone) Promote(context.Context, string) error   { return noCluster() }
 func (alone) Transfer(context.Context, string) error  { return noCluster() }
 
 func noCluster() error {
-	return wire.NotFound.With("", "this server is alone", "start it with --cluster-listen; the guide in router/cluster says how")
+	return wire.NotFound.With("", "this server has no cluster", "start it with --cluster-listen, as the guide router/cluster/README.md describes")
 }
 
 // ClusterStatus returns the status of the cluster. The error says that the server is alone.
@@ -76,11 +76,11 @@ func (o *Operator) Following() error {
 	leader, here := o.opts.Cluster.Leader()
 	switch {
 	case leader == "":
-		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows who is away. An election takes one or two times --cluster-timeout: try again after that, then start those that are down")
+		return wire.Following.With("", "no server of the cluster leads", "polystalk cluster status (GET /api/v1/cluster) shows which servers are down. An election takes one or two times --cluster-timeout: try again after that, then start the servers that are down")
 	case here:
 		return wire.Following.With("", "server "+leader+" is about to lead", "try again in a moment")
 	}
-	return wire.Following.With("", "server "+leader+" leads", "ask that one")
+	return wire.Following.With("", "server "+leader+" leads", "send the request to that server")
 }
 
 // Follows reports whether this server does not serve the queue, since another one leads or may.

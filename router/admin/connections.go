@@ -110,7 +110,7 @@ type connectionPart struct {
 
 // noConnection returns the problem of a request for a connection that does not exist.
 func noConnection(number uint64) error {
-	return wire.NotFound.Problem(fmt.Sprintf("there is no connection %d, or no longer", number))
+	return wire.NotFound.Problem(fmt.Sprintf("there is no connection %d, or it is closed", number))
 }
 
 // Connections lists connections with numbers above above, in the order of their numbers, which
@@ -257,8 +257,8 @@ func (o *Operator) KillConnection(ctx context.Context, number uint64) (err error
 		return err
 	}
 	if !o.await(ctx, gone) {
-		return wire.Uncertain.With("", "the connection is closed, but what it last asked for is still under way",
-			"look at it again: it is gone when that has ended")
+		return wire.Uncertain.With("", "the connection is being closed, but its last command is still running",
+			"read the connection again: it does not exist any more once the command has ended")
 	}
 	return nil
 }
@@ -286,4 +286,4 @@ func (o *Operator) turn(ctx context.Context, number uint64, f func(*session.Sess
 	return nil
 }
 
-func loopsBusy() error { return wire.Busy.Problem("the event loops are late") }
+func loopsBusy() error { return wire.Busy.Problem("the event loops do not respond in time") }

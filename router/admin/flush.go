@@ -78,7 +78,7 @@ func (o *Operator) flushCollected(ctx context.Context, tube string, ticket uint6
 		case all:
 			return o.committed(ctx, commit)
 		case err != nil, ctx.Err() != nil, o.opts.Life.Failure() != "":
-			return wire.Uncertain.Problem("the jobs are not gone from the journal in time")
+			return wire.Uncertain.Problem("the journal has not confirmed the deletes in time")
 		}
 		o.sleep(collectedEvery)
 	}
@@ -91,8 +91,8 @@ func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n core.Flushed, 
 	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
 		for more := f.States.Has(s); more && err == nil; {
 			if ctx.Err() != nil {
-				err = wire.Cancelled.With("", fmt.Sprintf("it takes too long, since others came meanwhile; %d jobs are deleted", n.All()),
-					"send it again with the same as_of: it goes on with what is left")
+				err = wire.Cancelled.With("", fmt.Sprintf("it takes too long, because other jobs were added meanwhile; %d jobs are deleted", n.All()),
+					"send it again with the same as_of, to delete the rest")
 				break
 			}
 			err = o.visit(ctx, func(c *direct.Caller) {

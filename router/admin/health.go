@@ -41,7 +41,7 @@ func (o *Operator) Alive() *wire.Health {
 	life := o.opts.Life
 	h := &wire.Health{Status: ok, State: life.Phase().String()}
 	if why := life.Failure(); why != "" && !life.restarts() {
-		h.Status, h.Checks = fail, []wire.Check{check("not-failed", false, "the server ends: "+why)}
+		h.Status, h.Checks = fail, []wire.Check{check("not-failed", false, "the server stops: "+why)}
 		return h
 	}
 	if life.Phase() != Serving {
@@ -119,7 +119,7 @@ func (o *Operator) Readiness() *wire.Health {
 	h.Checks = []wire.Check{
 		check("started", waits == "", waits),
 		check("journal", failure == "", failure),
-		check("not-stopping", phase != Stopping, "the server ends"),
+		check("not-stopping", phase != Stopping, "the server stops"),
 	}
 	for _, c := range h.Checks {
 		if c.Status != ok {
@@ -128,7 +128,7 @@ func (o *Operator) Readiness() *wire.Health {
 		}
 	}
 	if o.Draining() {
-		h.Notes = append(h.Notes, "draining: no new jobs are taken")
+		h.Notes = append(h.Notes, "draining: new jobs are refused")
 	}
 	if why := o.opts.Cluster.Disbelieved(); why != "" && why != waits {
 		h.Notes = append(h.Notes, why)
@@ -144,14 +144,14 @@ func (o *Operator) spaceNotes(phase Phase) (notes []string) {
 	switch {
 	case pressure != commit.Full:
 	case phase == Following:
-		notes = append(notes, "the disk is full: this server does not keep what the others do before there is space; clients are handed on")
+		notes = append(notes, "the disk is full: this server stores no changes of the cluster until there is space; clients are forwarded")
 	case here || len(others) == 0:
-		notes = append(notes, "the disk is full: only what takes no space is taken")
+		notes = append(notes, "the disk is full: changes that need space are refused")
 	default:
-		notes = append(notes, "the disks of too many other servers are full: only what takes no space is taken")
+		notes = append(notes, "the disks of too many other servers are full: changes that need space are refused")
 	}
 	if len(others) > 0 {
-		notes = append(notes, "other servers whose disks are full: "+strings.Join(others, ", "))
+		notes = append(notes, "other servers with a full disk: "+strings.Join(others, ", "))
 	}
 	return notes
 }

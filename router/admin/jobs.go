@@ -75,7 +75,7 @@ func checkSize(body []byte, most uint32) error {
 	if len(body) <= int(most) {
 		return nil
 	}
-	return wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, at most %d are taken", len(body), most), wire.TooLarge.Remedy)
+	return wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, and the limit is %d", len(body), most), wire.TooLarge.Remedy)
 }
 
 // noJob returns the problem of a request for a job that does not exist.
@@ -199,11 +199,11 @@ func (o *Operator) refused(c *direct.Caller, id core.JobID, s core.Status) error
 	case core.StatusInUse:
 		return wire.JobReserved.Problem(fmt.Sprintf("job %d is reserved", id))
 	case core.StatusChanged, core.StatusUnadmitted: // another change came first
-		return wire.Changed.Problem(fmt.Sprintf("job %d is not what it was", id))
+		return wire.Changed.Problem(fmt.Sprintf("job %d has changed meanwhile", id))
 	case core.StatusMoving:
 		return wire.JobMoved.Problem(fmt.Sprintf("job %d is being moved to another tube", id))
 	case core.StatusAwaited:
-		return wire.Awaited.Problem(fmt.Sprintf("job %d has a client that waits for its result", id))
+		return wire.Awaited.Problem(fmt.Sprintf("a client waits for the result of job %d", id))
 	case core.StatusOutOfMemory:
 		return wire.OutOfMemory.Problem("")
 	case core.StatusUnfit:

@@ -143,7 +143,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 		}
 	}
 	if under > operationsWait {
-		return nil, wire.Busy.Problem("as many operations wait as may")
+		return nil, wire.Busy.Problem("too many operations wait")
 	}
 	if ofRole >= operationsKept { // some have ended, since at most operationsWait wait
 		l.list = slices.Delete(l.list, oldest, oldest+1)

@@ -104,7 +104,7 @@ func (o *Operator) MaxJobSize() uint32 { return o.opts.MaxJobSize() }
 func (o *Operator) Ready() error {
 	switch life := o.opts.Life; {
 	case life.restarts():
-		return wire.Following.With("", "this server leads no more, and begins anew", "try again: another server leads; GET /api/v1/cluster names it")
+		return wire.Following.With("", "this server is not the leader any more, and restarts", "try again: another server leads; GET /api/v1/cluster names it")
 	case life.Failure() != "":
 		return wire.Stopping.Problem("the journal has failed: " + life.Failure())
 	case life.Phase() == Starting:
@@ -178,7 +178,7 @@ func (o *Operator) fence(ctx context.Context) error {
 		return err
 	}
 	return wire.Following.With("", "no majority of the cluster has confirmed that this server leads",
-		"try again: it is confirmed, or another server leads soon; GET /api/v1/cluster names it")
+		"try again: soon it is confirmed, or another server leads; GET /api/v1/cluster names it")
 }
 
 // change runs f once the journal has space, and waits until the commit that f returns is

@@ -73,7 +73,7 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 		return commit, nil
 	})
 	if err == nil && broken {
-		err = wire.Cancelled.With("", fmt.Sprintf("it takes too long; %d jobs are kicked", kicked), "send it again for the rest")
+		err = wire.Cancelled.With("", fmt.Sprintf("it takes too long; %d jobs are kicked", kicked), "send it again for the remaining jobs")
 	}
 	return kicked, err
 }

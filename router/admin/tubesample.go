@@ -53,7 +53,7 @@ func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSam
 	v, err := o.tubes.get(age, func(last *TubeSample) (v *TubeSample, err error) {
 		err = o.run(ctx, func(c *direct.Caller) error {
 			if v = o.sampleTubes(ctx, c); v == nil {
-				return wire.Busy.Problem("to look at all tubes takes too long")
+				return wire.Busy.Problem("reading all tubes takes too long")
 			}
 			v.follow(last)
 			return nil

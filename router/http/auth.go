@@ -67,7 +67,7 @@ func callerOf(r *http.Request) (*caller, error) {
 	}
 	c, err := readCaller(r.Header.Values(callerHeader))
 	if err != nil {
-		return nil, wire.BadRequest.With(callerHeader, "another server does not describe its client: "+err.Error(), "run the same version on all servers of the cluster")
+		return nil, wire.BadRequest.With(callerHeader, "another server has not described its client: "+err.Error(), "run the same version on all servers of the cluster")
 	}
 	return c, nil
 }
@@ -75,7 +75,7 @@ func callerOf(r *http.Request) (*caller, error) {
 // readCaller reads the values of the header.
 func readCaller(texts []string) (*caller, error) {
 	if len(texts) != 1 {
-		return nil, fmt.Errorf("the header is there %d times", len(texts))
+		return nil, fmt.Errorf("the request has this header %d times", len(texts))
 	}
 	v, err := url.ParseQuery(texts[0])
 	if err != nil {
@@ -125,19 +125,19 @@ func (s *server) identify(c *call) error {
 }
 
 func unknownToken() error {
-	return wire.NoToken.With("", "the token is not one of the server's", "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP")
+	return wire.NoToken.With("", "the token is unknown", "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP")
 }
 
 // roleTooLow returns the problem of a client without the role that a route needs.
 func roleTooLow(rt *route, g access.Grant) error {
 	if g.Name == "" && g.Role == access.Nobody {
-		return wire.NoToken.Problem(fmt.Sprintf("this needs the role %v, and the request has no token", rt.need))
+		return wire.NoToken.Problem(fmt.Sprintf("this needs the role %v, but the request has no token", rt.need))
 	}
 	holder, remedy := fmt.Sprintf("the token %q", g.Name), fmt.Sprintf("use a token with the role %v", rt.need)
 	if g.Name == "" {
 		holder, remedy = "a request without a token", remedy+": a line of the file of --http-tokens-file"
 	}
-	return wire.ReadOnly.With("", fmt.Sprintf("this needs the role %v, and %s has the role %v", rt.need, holder, g.Role), remedy)
+	return wire.ReadOnly.With("", fmt.Sprintf("this needs the role %v, but %s has the role %v", rt.need, holder, g.Role), remedy)
 }
 
 // sees returns how much of job bodies the client may see.
@@ -155,7 +155,7 @@ func newCookieName() string { return "polystalk-session-" + newID() }
 // login begins a session, so that a browser need not store the token.
 func (s *server) login(c *call, in *wire.Login) error {
 	if s.sessions == nil {
-		return wire.NotFound.With("", "the server has no tokens, so there are no sessions", "set --http-tokens-file")
+		return wire.NotFound.With("", "the server has no tokens, so it has no sessions", "set --http-tokens-file")
 	}
 	id, g, ok := s.sessions.Begin(in.Token, time.Now())
 	if !ok {

@@ -42,7 +42,7 @@ func leaveBody(w http.ResponseWriter) {
 func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it as it is")
+		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it without an encoding")
 	}
 	most, within := s.bodyMax(), bodyWithin
 	if rt.need == access.Nobody {

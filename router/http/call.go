@@ -95,7 +95,7 @@ func (c *call) readQuery(known string) (err error) {
 		return nil
 	}
 	if c.Query, err = url.ParseQuery(c.R.URL.RawQuery); err != nil {
-		return wire.BadRequest.With("", "the query cannot be read: "+err.Error(), "percent-encode all but letters and digits")
+		return wire.BadRequest.With("", "the query cannot be read: "+err.Error(), "percent-encode everything except letters and digits")
 	}
 	for name, values := range c.Query {
 		switch {

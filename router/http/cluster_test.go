@@ -127,7 +127,7 @@ func TestClusterByHTTP(t *testing.T) {
 	expect(t, got.ID == k.status.ID && *got.Leader == "n1" && len(got.Members) == 3 && *got.Members[1].LagEntries == 10 && got.Members[2].Trouble != "", "%+v", got)
 	asked := k.asked
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
-	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "other servers whose disks are full: n2\n")
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "other servers with a full disk: n2\n")
 	k.ended.Store(true)
 	if a := w.do("GET", "/readyz", ask{}).wants(t, 200, ""); strings.Count(a.body, "its certificate has ended: have it signed again\n") != 1 {
 		t.Errorf("who leads with a certificate that has ended: %q", a.body)
@@ -216,5 +216,5 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 	j := get[wire.Journal](w, "/api/v1/journal")
 	got := get[wire.Cluster](w, "/api/v1/cluster")
 	expect(t, j.Pressure == "full" && j.RoomBytes > 0 && j.RoomBytes < j.Bytes && got.Journal != nil && *got.Journal == j, "it has %+v, and %+v of the cluster's", j, got.Journal)
-	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "the disk is full: this server does not keep what the others do")
+	w.do("GET", "/readyz", ask{}).wants(t, 200, "").has(t, "the disk is full: this server stores no changes of the cluster")
 }

@@ -43,8 +43,8 @@ func (a *API) getEvents(c *call) error {
 	}
 	sub := a.watch.Subscribe(tubes)
 	if sub == nil {
-		return wire.Busy.With("", fmt.Sprintf("%d event streams are open, the limit", streamsMax),
-			"close one, such as a page that shows the server; or poll")
+		return wire.Busy.With("", fmt.Sprintf("all %d event streams are in use", streamsMax),
+			"close one, such as a page of the console, or poll")
 	}
 	defer sub.Close()
 	stream := c.eventStream(eventsRetry)
@@ -127,14 +127,14 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 	const some = "give some of server, tubes, tube:NAME, operation:ID and journal, separated by commas"
 	words := strings.Split(q.Get("topics"), ",")
 	if q.Get("topics") == "" {
-		return nil, false, wire.BadRequest.With("topics", "there is none", some)
+		return nil, false, wire.BadRequest.With("topics", "there are no topics", some)
 	}
 	if len(words) > topicsMost {
-		return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("there are %d", len(words)), fmt.Sprintf("give at most %d", topicsMost))
+		return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("there are %d topics", len(words)), fmt.Sprintf("give at most %d", topicsMost))
 	}
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
-			return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("%q is there twice", word), "give it once")
+			return nil, false, wire.BadRequest.With("topics", fmt.Sprintf("%q is given twice", word), "give it once")
 		}
 		kind, of, named := strings.Cut(word, ":")
 		var t topic
@@ -260,7 +260,7 @@ func (a *API) operationTopic(c *call, id string) (topic, error) {
 	}
 	op := a.operations.Find(n)
 	if op == nil {
-		return nil, wire.NotFound.With("topics", fmt.Sprintf("operation %d is not known", n), "GET /api/v1/operations lists them")
+		return nil, wire.NotFound.With("topics", fmt.Sprintf("there is no operation %d, or it is too old", n), "GET /api/v1/operations lists them")
 	}
 	var last []byte
 	return func(_ context.Context, u *update) (more bool, err error) {

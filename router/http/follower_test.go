@@ -138,7 +138,7 @@ func TestFollowerHandsOn(t *testing.T) {
 		expect(t, e.Name == "worker" && e.Role == "operate" && e.Client == "127.0.0.1" && e.RequestID == put.header.Get("X-Request-Id") && e.Status == 201, "the audit has %+v", e)
 	}
 	e := f.web.audit.newest(1, 100)[0]
-	expect(t, e.Detail == "handed on to server n2", "the audit of the follower has %+v", e)
+	expect(t, e.Detail == "forwarded to server n2", "the audit of the follower has %+v", e)
 
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/api/v1/config", "/api/v1/cluster", "/api/v1/log-level", "/api/v1/openapi.json", "/", "/api/v1/session"} {
 		f.do("GET", path, ask{token: adminToken}).wants(t, 200, "").by(t, "")
@@ -221,7 +221,7 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	a := p.follower.do("GET", "/api/v1/tubes", ask{}).wants(t, 503, "following").by(t, "")
 	expect(t, a.header.Get("Retry-After") != "" && strings.Contains(a.problem(t).Detail, "no server of the cluster leads"), "%v %s", a.header, a.body)
 	r := a.problem(t).Remedy
-	expect(t, strings.Contains(r, "polystalk cluster status ") && strings.Contains(r, "An election takes") && strings.Contains(r, "start those that are down"), "remedy: %s", r)
+	expect(t, strings.Contains(r, "polystalk cluster status ") && strings.Contains(r, "An election takes") && strings.Contains(r, "start the servers that are down"), "remedy: %s", r)
 	p.door = "127.0.0.1:1"
 	p.lead("n2")
 	a = p.follower.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 503, "following").by(t, "")
@@ -243,7 +243,7 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	a := f.do("POST", "/api/v1/jobs/1/kick", ask{token: operateToken, header: map[string]string{"Idempotency-Key": "k"}}).wants(t, 503, "uncertain")
 	expect(t, a.header.Get("Retry-After") == "", "%v", a.header)
 	e := f.web.audit.newest(1, 100)[0]
-	expect(t, e.Detail == "handed on to server n2", "the audit has %+v", e)
+	expect(t, e.Detail == "forwarded to server n2", "the audit has %+v", e)
 	res, err := f.client.Get(f.url + "/api/v1/jobs")
 	if err == nil {
 		defer res.Body.Close()

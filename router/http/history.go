@@ -50,7 +50,7 @@ func (a *API) getHistory(c *call) error {
 		var ok bool
 		if points, ok = h.TubePoints(name, places, span); !ok {
 			return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
-				fmt.Sprintf("/history lists the tubes with a history: the %d busiest; --http-history-tubes raises that", h.Most()))
+				fmt.Sprintf("only the %d busiest tubes have a history, and /api/v1/history lists them; --http-history-tubes sets their number", h.Most()))
 		}
 		out.Tube = wire.ShownName(name)
 	} else {
@@ -99,13 +99,13 @@ func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 		return s, err
 	}
 	if from > to {
-		return s, wire.BadRequest.With("from", "it is after to", "give a time before to, which defaults to now")
+		return s, wire.BadRequest.With("from", "it is later than to", "give a time before to, which is now by default")
 	}
 	if step != 0 && !trend.ValidStep(int64(step)) {
-		return s, wire.BadRequest.With("step", fmt.Sprintf("there are no points of %d seconds", step), "give 5, 10, 15, 20 or 30, or a multiple of 60")
+		return s, wire.BadRequest.With("step", fmt.Sprintf("%d seconds is not a possible step", step), "give 5, 10, 15, 20 or 30, or a multiple of 60")
 	}
 	if s = trend.SpanOf(from, to, int64(step), now.Unix()); s.Points() > trend.PointsMost {
-		return s, wire.BadRequest.With("step", fmt.Sprintf("that is %d points", s.Points()), fmt.Sprintf("give a larger step, or omit it: the limit is %d points", trend.PointsMost))
+		return s, wire.BadRequest.With("step", fmt.Sprintf("the answer would have %d points", s.Points()), fmt.Sprintf("give a larger step, or omit it: the limit is %d points", trend.PointsMost))
 	}
 	return s, nil
 }

@@ -35,7 +35,7 @@ func (s *server) checkHost(r *http.Request) error {
 func (s *server) checkOrigin(r *http.Request) error {
 	if err := s.rules.Load().origins.Check(r); err != nil {
 		origin := r.Header.Get("Origin")
-		detail := fmt.Sprintf("its origin is %q, and it is sent to %q", origin, r.Host)
+		detail := fmt.Sprintf("its origin is %q, but it was sent to %q", origin, r.Host)
 		if origin == "" {
 			detail = fmt.Sprintf("Sec-Fetch-Site is %q", r.Header.Get("Sec-Fetch-Site"))
 		}

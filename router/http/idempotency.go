@@ -136,7 +136,7 @@ func (s *server) once(rt *route, c *call) error {
 		return rt.run(c)
 	}
 	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
-		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one of 1 to 255 characters")
+		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one key of 1 to 255 bytes")
 	}
 	h := sha256.New()
 	h.Write([]byte(c.R.URL.RequestURI() + "\n" + c.R.Header.Get("Content-Type") + "\n"))
@@ -157,7 +157,7 @@ func (s *server) once(rt *route, c *call) error {
 		select {
 		case <-a.done:
 		case <-c.Ctx.Done():
-			return wire.Busy.Problem("the first request with this key is under way")
+			return wire.Busy.Problem("the first request with this key is still running")
 		}
 		switch {
 		case a.problem != nil:

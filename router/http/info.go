@@ -63,7 +63,7 @@ func healthText(h *wire.Health, verbose bool) string {
 func (a *API) explain(c *call) error {
 	k := wire.Kinds[c.R.PathValue("slug")]
 	if k == nil {
-		return wire.NotFound.Problem("there is no such kind of problem")
+		return wire.NotFound.Problem("there is no kind of problem with this name")
 	}
 	return c.text(http.StatusOK, fmt.Sprintf("%s (%d)\n\n%s\n\nWhat to do: %s.\n", k.Title, k.Status, k.Explain, k.Remedy))
 }

@@ -50,7 +50,7 @@ func (a *API) listJobs(c *call, jobs *admin.JobQuery) error {
 	var from *admin.Place
 	if q.Has("after") {
 		if jobs.Order == admin.Next {
-			return wire.BadRequest.With("after", "the order next only has the first jobs", "omit it, or give order=oldest or order=scan")
+			return wire.BadRequest.With("after", "the order next has only one page", "omit it, or give order=oldest or order=scan")
 		}
 		if from, err = list.read(q.Get("after")); err != nil {
 			return err
@@ -143,7 +143,7 @@ func readStates(q url.Values, jobs *admin.JobQuery) error {
 		return nil
 	}
 	if len(list) != 1 || list[0] == core.Reserved {
-		return wire.BadRequest.With("state", "this order has one of ready, delayed and buried", "give one of them, or order=scan")
+		return wire.BadRequest.With("state", "this order needs one of ready, delayed and buried", "give one of them, or order=scan")
 	}
 	jobs.State = list[0]
 	return nil
@@ -219,7 +219,7 @@ func (l jobList) read(text string) (*admin.Place, error) {
 		return nil, noCursor()
 	}
 	if string(b[placeBoot:placeBoot+placeList]) != l.list {
-		return nil, wire.BadRequest.With("after", "the cursor belongs to another list", "keep all parameters but limit and body, or begin again without after")
+		return nil, wire.BadRequest.With("after", "the cursor belongs to another list", "change only limit and body between pages, or begin again without after")
 	}
 	words := make([]uint64, placeSize/8)
 	binary.Decode(b[placeBoot+placeList:], binary.BigEndian, words) // the length was checked
@@ -232,5 +232,5 @@ func (l jobList) read(text string) (*admin.Place, error) {
 }
 
 func noCursor() error {
-	return wire.BadRequest.With("after", "it is not a cursor", "give next of the previous answer, with the same parameters")
+	return wire.BadRequest.With("after", "it is not a cursor", "give the value of next in the previous answer, with the same parameters")
 }

@@ -85,7 +85,7 @@ func jsonJob(c *call) (j admin.NewJob, err error) {
 }
 
 func twoBodies() error {
-	return wire.Invalid.With("body_base64", "there is a body already", "give body or body_base64, not both")
+	return wire.Invalid.With("body_base64", "there is also a body", "give body or body_base64, not both")
 }
 
 func jobValue(j *admin.JobRow) wire.Job {
@@ -126,9 +126,9 @@ func maySee(c *call, wanted access.Bodies) error {
 	case c.Grant.Role < access.Operate:
 		return wire.ReadOnly.With("body", "this client may not see job bodies", "use a token with the role operate, or with +bodies in its line")
 	case c.Sees == access.Preview:
-		return wire.ReadOnly.With("body", "this client may only see previews of job bodies", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
+		return wire.ReadOnly.With("body", "this client may see only previews of job bodies", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
 	}
-	return wire.ReadOnly.With("body", "job bodies are not shown here", "use a token with +bodies in its line, or start the server with --http-bodies full")
+	return wire.ReadOnly.With("body", "this server does not show job bodies", "use a token with +bodies in its line, or start the server with --http-bodies full")
 }
 
 func (a *API) getJob(c *call, id core.JobID) error {
@@ -377,7 +377,7 @@ func (a *API) expected(c *call) (version uint64, err error) {
 		return 0, nil
 	}
 	if len(headers) > 1 || strings.Contains(headers[0], ",") {
-		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give the one tag of the job that you have seen")
+		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give one tag: the ETag of the job that you have read")
 	}
 	tag := headers[0]
 	begin := len(a.jobTag(0)) - 16 + 1
@@ -387,5 +387,5 @@ func (a *API) expected(c *call) (version uint64, err error) {
 			return version, nil
 		}
 	}
-	return 0, wire.Changed.With("If-Match", "no job has that tag", wire.Changed.Remedy)
+	return 0, wire.Changed.With("If-Match", "the job does not have this tag", wire.Changed.Remedy)
 }

@@ -226,7 +226,7 @@ func TestServerThatEndsEndsOperations(t *testing.T) {
 				t.Fatalf("within %v: operation %d goes on", within, op.ID)
 			}
 			state, _, err := op.State()
-			if tally := op.Tally(); state != "cancelled" || err == nil || !strings.Contains(err.Error(), "the server ends") || within > time.Second && tally.Unconfirmed != 0 {
+			if tally := op.Tally(); state != "cancelled" || err == nil || !strings.Contains(err.Error(), "the server stops") || within > time.Second && tally.Unconfirmed != 0 {
 				t.Errorf("within %v: operation %d is %s, %v: %+v", within, op.ID, state, err, tally)
 			}
 		}

@@ -46,7 +46,7 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Role: c.Grant.Role.String(), Request: c.ID, As: in, IDs: len(in.Select.IDs), Detail: c.Detail}
 	in.Select.IDs = nil
 	if text, _ := json.Marshal(in); len(text) > askedMost {
-		return wire.Invalid.With("select", fmt.Sprintf("there are %d bytes besides the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
+		return wire.Invalid.With("select", fmt.Sprintf("the request has %d bytes without the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
 	}
 	ctx, done, err := a.background()
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *API) operation(c *call) (*admin.Operation, error) {
 	if op := a.operations.Find(id); op != nil {
 		return op, nil
 	}
-	return nil, wire.NotFound.Problem(fmt.Sprintf("operation %d is not known", id))
+	return nil, wire.NotFound.Problem(fmt.Sprintf("there is no operation %d, or it is too old", id))
 }
 
 func (a *API) getOperation(c *call) error {

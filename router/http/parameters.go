@@ -23,7 +23,7 @@ func number(q url.Values, name string, without, least, most uint64) (uint64, err
 		if most < math.MaxUint64 {
 			remedy = fmt.Sprintf("give a whole number from %d to %d", least, most)
 		}
-		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not such a number", q.Get(name)), remedy)
+		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not a number in this range", q.Get(name)), remedy)
 	}
 	return n, nil
 }

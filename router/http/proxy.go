@@ -92,7 +92,7 @@ func (s *server) proxy(rt *route, c *call) error {
 			res, by, err := ask(r)
 			answered()
 			if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
-				c.Detail = "handed on to server " + by
+				c.Detail = "forwarded to server " + by
 			}
 			if err == nil && res == nil {
 				if err = s.op.Ready(); err == nil {

@@ -54,14 +54,14 @@ func actionOf(in *wire.NewOperation) (admin.Action, error) {
 
 // noTarget is the problem of a move or a copy without a tube.
 func noTarget() error {
-	return wire.Invalid.With("to", "it is missing", "give the name of a tube, which is made if need be")
+	return wire.Invalid.With("to", "it is missing", "give the name of a tube; it is created if it does not exist")
 }
 
 // setOf reads set.
 func setOf(in *wire.SetJobs) (a core.Action, err error) {
 	for name, body := range map[string][]byte{"set.body": in.Body, "set.body_base64": in.BodyBase64} {
 		if body != nil {
-			return a, wire.Invalid.With(name, "many jobs cannot be given a body", "change the body of one job: PATCH /api/v1/jobs/{id}")
+			return a, wire.Invalid.With(name, "an operation cannot change bodies", "change the body of one job: PATCH /api/v1/jobs/{id}")
 		}
 	}
 	a.Changes = changesOf(in.Pri, in.DelaySeconds, in.TTRSeconds, &a.Pri, &a.Delay, &a.TTR)
@@ -118,7 +118,7 @@ func readSelection(in *wire.Selection, b *admin.Bulk) error {
 	}
 	switch {
 	case named > 1:
-		return wire.Invalid.With("select.tube", "tubes are named in several ways", "give one of tube, tube_path and all_tubes")
+		return wire.Invalid.With("select.tube", "several of tube, tube_path and all_tubes are given", "give one of them")
 	case named == 0 && in.IDs == nil:
 		return wire.Invalid.With("select.tube", "no tube is named", "give the name of a tube, or all_tubes: true, or ids")
 	case in.Tube != nil:
@@ -151,7 +151,7 @@ func readIDs(ids []string, b *admin.Bulk) error {
 		return nil
 	}
 	if n := len(ids); n == 0 || n > idsMost {
-		return wire.Invalid.With("select.ids", fmt.Sprintf("there are %d", n), fmt.Sprintf("give 1 to %d ids, or a filter that selects the jobs", idsMost))
+		return wire.Invalid.With("select.ids", fmt.Sprintf("there are %d ids", n), fmt.Sprintf("give 1 to %d ids, or a filter that selects the jobs", idsMost))
 	}
 	b.IDs = make([]core.JobID, len(ids))
 	for i, text := range ids {
@@ -199,7 +199,7 @@ func (a *API) readAsOf(text string) (core.Time, error) {
 		return 0, unfit("it is not a moment", given+", a time such as 2026-01-31T12:00:00Z, or omit it")
 	}
 	if at.Year() < 1970 { // times are nanoseconds since then
-		return 0, unfit("it is before all jobs", given+", or omit it")
+		return 0, unfit("it is before 1970", given+", or omit it")
 	}
 	if now := a.op.Moment(); at.After(a.op.DayOf(now)) {
 		return 0, unfit("it is in the future", given+", or omit it")

@@ -129,11 +129,11 @@ func unrouted(handler http.Handler, h http.Header, r *http.Request) *wire.Proble
 	handler.ServeHTTP(unknown, r)
 	if allow := unknown.header.Get("Allow"); allow != "" {
 		h.Set("Allow", allow)
-		return wire.MethodNotAllowed.Problem(fmt.Sprintf("%s is not one of %s", r.Method, allow))
+		return wire.MethodNotAllowed.Problem(fmt.Sprintf("the method %s is not one of %s", r.Method, allow))
 	}
 	remedy := "see /api/v1/openapi.json for all paths"
 	if strings.HasPrefix(r.URL.Path, "/api/v1/tubes/") {
-		remedy += "; in the name of a tube / is written %2F, and the tube / is /api/v1/tubes/-?tube=%2F"
+		remedy += "; write %2F for / in the name of a tube; the tube / is /api/v1/tubes/-?tube=%2F"
 	}
 	return wire.NotFound.With("", "the server has no such path", remedy)
 }
@@ -214,7 +214,7 @@ func (s *server) check(rt *route, c *call) error {
 	}
 	c.Sees = s.sees(c)
 	if rt.flags&takesBody == 0 && c.R.ContentLength != 0 {
-		return wire.BadRequest.With("", "the request has a body, and this path takes none", "send it without a body")
+		return wire.BadRequest.With("", "the request has a body, but this path takes none", "send it without a body")
 	}
 	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
 		if rt.changes() && c.R.Header.Get(name) != "" && (rt.flags&conditional == 0 || name != "If-Match") {

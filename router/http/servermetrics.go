@@ -152,7 +152,7 @@ func (m *metrics) tubes(ctx context.Context, e emitter, all *admin.TubeSample) {
 	e.gauge("job_body_bytes", "Size of all job bodies.", float64(bytes), nil)
 	e.gauge("oldest_ready_age_seconds", "Age of the oldest ready job; 0 if there is none.", float64(oldest)/float64(core.Second), nil)
 	chosen := m.api.shown.Of(all)
-	e.gauge("metrics_tubes_omitted", "Tubes that are not shown here.", float64(len(all.Rows)-len(chosen)), nil)
+	e.gauge("metrics_tubes_omitted", "Tubes without metrics here.", float64(len(all.Rows)-len(chosen)), nil)
 	for _, i := range chosen {
 		t, err := m.api.op.View(ctx, all, i)
 		if err != nil {
@@ -192,7 +192,7 @@ func (e emitter) clients(v *admin.Sample) {
 		e.counter("connections_rejected_total", "Rejected client connections.", float64(n), label{"reason"}, session.Rejection(i).String())
 	}
 	s := v.Sums
-	gauges(e, "clients", "Connections that have put a job, have reserved one, wait for one, and Gearman workers that sleep until there is one.",
+	gauges(e, "clients", "Connections that have put a job (producer), have reserved a job (worker) or wait for one (waiting), and Gearman workers that sleep until there is one (sleeping).",
 		"role", []string{"producer", "worker", "waiting", "sleeping"}, s.Producers, s.Workers, s.Waiting, s.Sleeping)
 	for _, p := range v.Commands {
 		for _, c := range p.Kinds {
@@ -208,11 +208,11 @@ func (e emitter) clients(v *admin.Sample) {
 var tallies = map[session.Counter]struct{ name, help string }{
 	session.CountReceived: {"network_received_bytes_total", "Bytes received from clients."},
 	session.CountSent:     {"network_sent_bytes_total", "Bytes sent to clients."},
-	session.CountDeferred: {"turns_deferred_total", "Times that a connection gave way to others."},
-	session.CountBehind:   {"sockets_behind_total", "Times that a socket did not accept all of a reply."},
+	session.CountDeferred: {"turns_deferred_total", "Times that a connection yielded its turn to others."},
+	session.CountBehind:   {"sockets_behind_total", "Times that a socket did not accept a whole reply."},
 	session.CountPauses:   {"input_pauses_total", "Times that reading from a connection was paused because it sent too far ahead."},
 	session.CountVisits:   {"shard_visits_total", "Times that an event loop acquired a shard."},
-	session.CountBusy:     {"shard_busy_total", "Times that an event loop found a shard owned by another."},
+	session.CountBusy:     {"shard_busy_total", "Times that an event loop found a shard owned by another loop."},
 	session.CountLeft:     {"inbox_sent_total", "Operations sent to the inbox of a busy shard."},
 }
 
@@ -244,16 +244,16 @@ func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {
 	e.histogram("journal_commit_records", "Records per commit.", j.Sizes.N[:], float64(j.Sizes.Sum), stats.HistogramBound, firstCommit, lastCommit)
 	e.histogram("journal_sync_seconds", "Time of each sync to disk.", j.Syncs.N[:], float64(j.Syncs.Sum)/1e9, stats.HistogramSeconds, firstSync, lastSync)
 	names := []string{commit.Open: "open", commit.Wait: "wait", commit.Full: "full"}
-	e.oneOf("journal_pressure", "1 for one of open, wait (the disk is behind) and full.", "state", names[pressure], names...)
+	e.oneOf("journal_pressure", "1 for the current state: open, wait (the disk is behind) or full.", "state", names[pressure], names...)
 }
 
 // operators emits the operations of operators.
 func (e emitter) operators(op *admin.Operator) {
 	steps := op.Steps()
-	e.histogram("operator_step_seconds", "Time that one step of an operator's operation held a shard.", steps.N[:], float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
+	e.histogram("operator_step_seconds", "Time that one step of an operator's operation owned a shard.", steps.N[:], float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
 	operations, jobs := op.ActionCounts()
 	for _, d := range operations {
-		e.counter("operator_operations_total", "Operators' operations, by result: done, or the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
+		e.counter("operator_operations_total", "Operators' operations, by result: done, or the type of the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
 	}
 	for _, d := range jobs {
 		e.counter("operator_jobs_total", "Jobs that operators changed or skipped.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
@@ -295,7 +295,7 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 	ofMember(e, "cluster_lag_seconds", "Replication lag of a server.", m.LagSeconds, m)
 	ofMember(e, "cluster_room_bytes", "Bytes that a server can still write to its journal, as it reports.", m.RoomBytes, m)
 	if m.RoomBytes != nil {
-		e.gauge("cluster_disk_full", "1 if changes do not fit on a server's disk.", truth(m.DiskFull), node, m.Name)
+		e.gauge("cluster_disk_full", "1 if a server's disk has no space for changes.", truth(m.DiskFull), node, m.Name)
 	}
 	if self {
 		if m.CertificateNotAfter != nil {
@@ -304,7 +304,7 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 		return
 	}
 	e.gauge("cluster_connected", "1 if the server can send to another one.", truth(m.Connected), node, m.Name)
-	ofMember(e, "cluster_clock_ahead_seconds", "How far the other server's clock is ahead.", m.ClockAheadSeconds, m)
+	ofMember(e, "cluster_clock_ahead_seconds", "Time by which another server's clock is ahead of this server's clock.", m.ClockAheadSeconds, m)
 	e.counter("cluster_sent_bytes_total", "Bytes of messages sent to a server.", float64(m.SentBytes), node, m.Name)
 	e.counter("cluster_received_bytes_total", "Bytes of messages received from a server.", float64(m.ReceivedBytes), node, m.Name)
 	e.counter("cluster_dropped_messages_total", "Messages to a server that were dropped, because it did not read or was not connected.", float64(m.Dropped), node, m.Name)

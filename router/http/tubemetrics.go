@@ -51,7 +51,7 @@ var tubeFamilies = []tubeFamily{
 	{group: "jobs", name: "tube_job_body_bytes", help: "Size of the job bodies in a tube.", kind: "gauge", series: []tubeSeries{
 		{"", func(t *core.TubeRow) uint64 { return t.Bytes }},
 	}},
-	{group: "jobs", name: "tube_clients", help: "Connections that use a tube, watch it, and wait for a job.", kind: "gauge", label: "role", series: []tubeSeries{
+	{group: "jobs", name: "tube_clients", help: "Connections that use a tube, watch it, or wait for its jobs.", kind: "gauge", label: "role", series: []tubeSeries{
 		{"using", func(t *core.TubeRow) uint64 { return t.Using }},
 		{"watching", func(t *core.TubeRow) uint64 { return t.Watching }},
 		{"waiting", func(t *core.TubeRow) uint64 { return t.Waiting }},

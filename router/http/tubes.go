@@ -68,7 +68,7 @@ func tubeListOf(q url.Values) (l tubeList, err error) {
 	name, down := strings.CutPrefix(l.by, "-")
 	l.order = tubeOrder{sortKeys[name], down}
 	if l.order.key == nil || l.by == "-name" {
-		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest, with - before a number for the largest first")
+		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest; a - before it sorts the largest first, except for name")
 	}
 	limit, err := number(q, "limit", listDefault, 1, listMost)
 	l.limit = int(limit)
@@ -143,7 +143,7 @@ func (k *cursor) read(text string) error {
 		return noCursor()
 	}
 	if string(b[:24]) != k.filter {
-		return wire.BadRequest.With("after", "the cursor belongs to another list", "keep match and sort, or begin again without after")
+		return wire.BadRequest.With("after", "the cursor belongs to another list", "do not change match and sort between pages, or begin again without after")
 	}
 	k.number, k.name = binary.BigEndian.Uint64(b[25:]), string(b[head:])
 	return nil
@@ -186,7 +186,7 @@ func (a *API) getTube(c *call) error {
 
 func (a *API) putPause(c *call, in *wire.Pause) error {
 	if in.Seconds == 0 {
-		return wire.Invalid.With("seconds", "it is 0 or missing", "give 1 or more, or end the pause with DELETE")
+		return wire.Invalid.With("seconds", "it is 0 or missing", "give at least 1, or end the pause with DELETE")
 	}
 	return a.pauseTube(c, in.Seconds)
 }
@@ -223,14 +223,14 @@ func (a *API) flushTube(c *call) error {
 	}
 	f := admin.Flush{Tube: tubeOf(c), States: core.StatesOf(list...)}
 	if f.States.Has(core.Reserved) {
-		return wire.BadRequest.With("state", "workers have the reserved jobs", which+"; POST /api/v1/operations deletes reserved jobs with force")
+		return wire.BadRequest.With("state", "reserved jobs belong to their workers", which+"; POST /api/v1/operations deletes reserved jobs with force")
 	}
 	if f.DryRun, err = isTrue(q, "dry_run"); err != nil {
 		return err
 	}
 	if q.Has("as_of") {
 		if f.DryRun {
-			return wire.BadRequest.With("as_of", "a dry run is of now", "omit it, or omit dry_run")
+			return wire.BadRequest.With("as_of", "a dry run cannot have as_of", "omit it, or omit dry_run")
 		}
 		if f.AsOf, err = a.readAsOf(q.Get("as_of")); err != nil {
 			return err

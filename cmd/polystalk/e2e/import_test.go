@@ -138,7 +138,7 @@ func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 	goName := regexp.MustCompile(`Go |struct|uint|float64|json:|jsontext`)
 	for line, want := range map[string]string{
-		`{"tube":"a","body":"` + "\xff" + `"}`:                         "no UTF-8",
+		`{"tube":"a","body":"` + "\xff" + `"}`:                         "not UTF-8",
 		`{"tube":"a","body":"\ud800"}`:                                 "surrogate",
 		`{"tube":"a","body":"1","body":"2"}`:                           "the member body: the member is given more than once",
 		`{"tube":"a","Body":"1"}`:                                      "the member Body: the member's name is in another case: write it as body",
@@ -149,14 +149,14 @@ func TestImportPutsALineUnchangedOrNotAtAll(t *testing.T) {
 		`{"tube":"a","body":"pre","body_bytes":300}`:                   "body_bytes is 300, and the body has 3",
 		`{"tube":"a","body":"1","body_bytes":-1}`:                      "body_bytes is -1, and the body has 1",
 		`{"tube":"a","body":"1","body_bytes":1,"body_truncated":true}`: "it has no body, or a part of it",
-		`{"tube":"a","body":"1","pri":-1}`:                             "the member pri: it is of the type number -1, and not a whole number from 0 to what 32 bits hold",
+		`{"tube":"a","body":"1","pri":-1}`:                             "the member pri: it is of the type number -1, not a whole number from 0 to what 32 bits hold",
 		`{"tube":"a","body":"1","pri":4294967296}`:                     "the member pri: ",
-		`{"tube":"a","body":"1","left_seconds":"x"}`:                   "the member left_seconds: it is of the type string, and not a number",
-		`{"tube":"a","body":"1","id":5}`:                               "the member id: it is of the type number, and not a whole number from 0 to what 64 bits hold, in double quotes: ",
+		`{"tube":"a","body":"1","left_seconds":"x"}`:                   "the member left_seconds: it is of the type string, not a number",
+		`{"tube":"a","body":"1","id":5}`:                               "the member id: it is of the type number, not a whole number from 0 to what 64 bits hold, in double quotes: ",
 		`{"tube":"a","body_base64":"%"}`:                               "the member body_base64: it is not base64: give the bytes in base64",
 		`{"tube":"a","body":null}`:                                     "it has no body",
-		`{"tube":"a","body":"1"} {}`:                                   "it is no JSON: ",
-		`["a"]`:                                                        "it is of the type list, and not an object",
+		`{"tube":"a","body":"1"} {}`:                                   "it is not JSON: ",
+		`["a"]`:                                                        "it is of the type list, not an object",
 		`null`:                                                         "it has no body",
 	} {
 		p := &program{t: t, server: "http://" + daemon.FreeAddress(t), in: line}

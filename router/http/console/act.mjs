@@ -44,7 +44,7 @@ export const actOnMany = (action, select, { name, more = {} } = {}) => attempt(a
 /** report shows the result of an operation. */
 export function report(op, done) {
   const skipped = Object.entries(op.skipped || {}).map(([why, n]) => `${group(n)} ${why}`);
-  const text = `${plural(op.done, 'job')} ${done}` + (skipped.length ? `; left alone: ${skipped.join(', ')}` : '') + (op.state === 'done' ? '' : ` (${op.state})`);
+  const text = `${plural(op.done, 'job')} ${done}` + (skipped.length ? `; skipped: ${skipped.join(', ')}` : '') + (op.state === 'done' ? '' : ` (${op.state})`);
   notify(text, { bad: op.state === 'failed', href: link('operations') });
 }
 

@@ -72,8 +72,8 @@ function Bar({ here, who }) {
         ${server && server.peers && html`<details class="menu"><summary>${server.hostname}</summary><div>${server.peers.map((p) => html`<a href=${p.url}>${p.name}</a>`)}</div></details>`}
         ${server && server.draining && html`<span class="flag warn">draining</span>`}
         <${Liveness} />
-        <button type="button" class="quiet" title="keys" aria-label="keys" onClick=${help}>?</button>
-        <button type="button" class="quiet" title="light or dark" aria-label=${'colours: ' + theme.use()} onClick=${nextTheme}>${{ auto: '◐', light: '○', dark: '●' }[theme.use()]}</button>
+        <button type="button" class="quiet" title="keyboard shortcuts" aria-label="keys" onClick=${help}>?</button>
+        <button type="button" class="quiet" title="light or dark theme" aria-label=${'colours: ' + theme.use()} onClick=${nextTheme}>${{ auto: '◐', light: '○', dark: '●' }[theme.use()]}</button>
         ${who.role === 'read' && html`<span class="flag">read only</span>`}
         ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span><button type="button" class="quiet" title=${who.name + ', role ' + who.role} onClick=${logout}>Log out</button>`}
         
@@ -124,7 +124,7 @@ function Login({ who }) {
 // ---- Keys: none with modifiers, none in fields.
 
 const keys = [
-  ['/', 'filter'], ['j, k', 'next row, row before'], ['x', 'select the row'], ['Enter', 'open the row'],
+  ['/', 'filter'], ['j, k', 'next row, previous row'], ['x', 'select the row'], ['Enter', 'open the row'],
   ['g, then o t b c p s', 'overview, tubes, buried, connections, operations, server'], ['p', 'pause or resume updates'], ['?', 'these keys'],
 ];
 

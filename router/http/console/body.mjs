@@ -31,7 +31,7 @@ export function Body({ octets, of, href }) {
   return html`
     <div class="line"><div class="choice" role="group" aria-label="show the body as">${forms.map(([name]) => html`<button type="button" aria-pressed=${name === form} onClick=${() => choose(name)}>${name}</button>`)}</div>
       ${text !== undefined && of <= octets.length && html`<${Copy} text=${text} />`} ${href && html`<a href=${href} download>download</a>`}
-      ${of > octets.length && html`<span class="dim">the first ${group(octets.length)} of ${group(of)} bytes${href ? ': download it to see more' : ': more is not shown to you'}</span>`}</div>
+      ${of > octets.length && html`<span class="dim">the first ${group(octets.length)} of ${group(of)} bytes${href ? ': download it to see more' : ': you may not see more'}</span>`}</div>
     <pre class=${large && !open ? 'body folded' : 'body'} tabindex="0" aria-label="body">${draw()}</pre>
     ${large && html`<button type="button" onClick=${() => unfold(!open)}>${open ? 'Fold' : `Show all ${group(octets.length)} bytes`}</button>`}`;
 }

@@ -23,7 +23,7 @@ export default function Buried({ params }) {
   return html`
     <h1>Buried</h1>
     <${Trouble} problem=${tubes.problem} />
-    ${tubes.value && list.length === 0 && html`<${Empty}>No job is buried. Workers bury jobs that they cannot process; these wait here until somebody kicks or deletes them.</${Empty}>`}
+    ${tubes.value && list.length === 0 && html`<${Empty}>No job is buried. Workers bury jobs that they cannot process; buried jobs wait until an operator kicks or deletes them.</${Empty}>`}
     ${list.length > 0 && html`
       <div class="chips" role="group" aria-label="tubes"><a class="chip" aria-current=${all ? 'true' : undefined} href=${link('buried')}>all tubes</a>
         ${list.slice(0, 30).map((t) => html`<a class="chip" aria-current=${t.path === params.tube ? 'true' : undefined} href=${link('buried', [], { tube: t.path })}><span class="name">${t.name}</span> <${Num} n=${t.jobs.buried} /></a>`)}

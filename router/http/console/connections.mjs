@@ -20,7 +20,7 @@ function does(c) {
   const roles = [c.worker && 'works', c.producer && 'puts', c.awaits && 'awaits results'].filter(Boolean).join(', ');
   if (c.state === 'waiting') return html`<span class="flag">waits</span> for a job, <${Age} s=${c.wait_seconds} />`;
   if (c.state === 'sleeping') return html`<span class="flag">sleeps</span> <${Age} s=${c.wait_seconds} />`;
-  if (c.stopped_by.length) return html`${roles} <span class="flag warn" title="what keeps it from going on with what it was sent">${c.stopped_by.join(', ')}</span>`;
+  if (c.stopped_by.length) return html`${roles} <span class="flag warn" title="reasons why the server does not run its next command">${c.stopped_by.join(', ')}</span>`;
   return roles || html`<span class="dim">nothing yet</span>`;
 }
 
@@ -93,7 +93,7 @@ function Connection({ id }) {
       <${Fact} name="received / sent"><${Bytes} n=${c.received_bytes_total} /> / <${Bytes} n=${c.sent_bytes_total} /></${Fact}>
       ${c.used_tube && html`<${Fact} name="uses">${names([c.used_tube])}</${Fact}>`}
       <${Fact} name=${c.protocol === 'Gearman' ? 'functions' : 'watches'}>${names(c.watched_tubes)}${c.watching > c.watched_tubes.length && ` and ${c.watching - c.watched_tubes.length} more`}</${Fact}>
-      ${c.unsent_bytes > 0 && html`<${Fact} name="not read yet"><${Bytes} n=${c.unsent_bytes} /></${Fact}>`}
+      ${c.unsent_bytes > 0 && html`<${Fact} name="unsent replies"><${Bytes} n=${c.unsent_bytes} /></${Fact}>`}
     </dl>
     <h2>Reserved jobs</h2>
     <${Table} label="jobs it holds" columns=${jobColumns} rows=${c.jobs || []} keyOf=${(j) => j.id} open=${(j) => link('job', [j.id])} empty=${html`<${Empty}>None.</${Empty}>`} />`;

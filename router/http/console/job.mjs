@@ -41,7 +41,7 @@ export default function Job({ args: [id] }) {
       <${Fact} name="kicked"><span class="num">${j.kicks_total} ×</span></${Fact}>
     </dl>
     <section aria-labelledby="body"><h2 id="body">Body</h2>
-      ${sees() === 'none' ? html`<p class="dim">You may not see job bodies: that needs a token with the role operate or with +bodies, and --http-bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
+      ${sees() === 'none' ? html`<p class="dim">You may not see job bodies. You need the role operate with --http-bodies, or a token with +bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
 }
 
 function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }

@@ -20,7 +20,7 @@ const columns = [
   { key: 'runs', title: 'Runs', right: true, wide: true, render: (j) => html`<${Num} n=${j.reserves_total} />` },
   { key: 'holder', title: 'Reserved by', wide: true, render: (j) => (j.holder ? html`<a class="num" href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
   { key: 'size', title: 'Size', right: true, wide: true, render: (j) => html`<${Bytes} n=${j.body_bytes} />` },
-  { key: 'body', title: 'Body', render: (j) => html`<span class="preview">${j.body ?? (j.body_base64 !== undefined ? 'octets that are no text' : '')}</span>` },
+  { key: 'body', title: 'Body', render: (j) => html`<span class="preview">${j.body ?? (j.body_base64 !== undefined ? 'binary data' : '')}</span>` },
 ];
 
 /**

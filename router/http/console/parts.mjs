@@ -236,7 +236,7 @@ function Confirm({ title, text, verb, typed, danger, close }) {
     <form onSubmit=${(e) => { e.preventDefault(); if (ready) close(true); }}>
       <h2 id="dialog-title">${title}</h2>
       <p>${text}</p>
-      ${typed && html`<label>Type <b class="name">${typed}</b> to go on<input data-first value=${word} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
+      ${typed && html`<label>Type <b class="name">${typed}</b> to continue<input data-first value=${word} onInput=${(e) => set(e.target.value)} autocomplete="off" spellcheck=${false} /></label>`}
       <div class="buttons">
         <button type="submit" class=${danger ? 'danger' : 'main'} disabled=${!ready}>${verb}</button>
         <${Button} onClick=${() => close(false)}>Cancel</${Button}>

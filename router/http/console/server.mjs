@@ -16,7 +16,7 @@ export default function Server({ params }) {
   if (!v.value) return html`<h1>Server</h1><${Trouble} problem=${v.problem} />${v.problem?.kind === 'following' && html`<${Cluster} />`}`;
   const { server: s, by, journal: j, config, level } = v.value;
   const drain = async () => {
-    if (await confirm({ title: 'Refuse new jobs?', text: 'Producers are told that the server drains. Workers continue with existing jobs. You can end the drain here.', verb: 'Drain', danger: false })) once('The server is draining', () => request('PUT', 'drain'));
+    if (await confirm({ title: 'Refuse new jobs?', text: 'Producers get DRAINING. Workers continue with existing jobs. You can end the drain here.', verb: 'Drain', danger: false })) once('The server is draining', () => request('PUT', 'drain'));
   };
   const settings = config.settings.filter((x) => (x.name + ' ' + x.value + ' ' + x.origin).includes(filter));
   return html`

@@ -121,7 +121,7 @@ function Pause({ path, name, close }) {
   };
   return html`<form onSubmit=${done}>
     <h2 id="dialog-title">Pause <span class="name">${name}</span></h2>
-    <p>Workers get no job of it meanwhile. Reserved jobs and puts are not affected.</p>
+    <p>Workers get no job of this tube meanwhile. Reserved jobs and puts are not affected.</p>
     <label>Seconds<input type="number" min="1" max="4294967295" required data-first value=${seconds} onInput=${(e) => set(Number(e.target.value))} /></label>
     <${Trouble} problem=${problem} />
     <div class="buttons"><button type="submit" class="main">Pause</button><${Button} onClick=${() => close()}>Cancel</${Button}></div></form>`;

@@ -141,11 +141,11 @@ function Chosen({ tubes, done }) {
     refresh();
   };
   const pause = async () => {
-    if (await confirm({ title: `Pause ${plural(tubes.length, 'tube')}?`, text: 'Workers get none of their jobs for an hour, or until somebody resumes them.', verb: 'Pause for an hour', danger: false })) {
+    if (await confirm({ title: `Pause ${plural(tubes.length, 'tube')}?`, text: 'Workers get no jobs of these tubes for an hour, or until you resume them.', verb: 'Pause for an hour', danger: false })) {
       each('paused', (t) => request('PUT', `tubes/${t.path}/pause`, { json: { seconds: 3600 } }));
     }
   };
-  const resume = () => each('go on', (t) => request('DELETE', `tubes/${t.path}/pause`));
+  const resume = () => each('resumed', (t) => request('DELETE', `tubes/${t.path}/pause`));
   return html`<div class="buttons" role="group" aria-label="selected tubes"><span class="num">${group(tubes.length)} selected</span>
     <${Button} onClick=${pause}>Pause …</${Button}>
     ${tubes.some((t) => t.pause_left_seconds > 0) && html`<${Button} onClick=${resume}>Resume</${Button}>`}

@@ -107,7 +107,7 @@ func TestFullFollowerIsNamed(t *testing.T) {
 	eventually(t, "its metrics say so", func() bool {
 		return strings.Contains(get("/metrics"), "\npolystalk_journal_pressure{state=\"full\"} 1\n")
 	})
-	if got := get("/readyz"); !strings.HasPrefix(got, "ok\nthe disk is full: this server does not keep what the others do") {
+	if got := get("/readyz"); !strings.HasPrefix(got, "ok\nthe disk is full: this server stores no changes of the cluster") {
 		t.Errorf("/readyz: %q", got)
 	}
 }

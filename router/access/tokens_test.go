@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// line is a line of a file of tokens.
+// line returns a line of a tokens file.
 func line(name, role, token string, more ...string) string {
 	return strings.Join(append([]string{name, role, fmt.Sprintf("sha256:%x", DigestOf(token))}, more...), " ") + "\n"
 }
@@ -197,7 +197,7 @@ func TestSessionsEnd(t *testing.T) {
 	require(t, ok, "no session for the new token")
 }
 
-// TestLoginsEndNoSessionOfAnotherToken: and of the same one that which is idle for longest.
+// TestLoginsEndNoSessionOfAnotherToken, but the session of the same token that was idle for longest.
 func TestLoginsEndNoSessionOfAnotherToken(t *testing.T) {
 	tokens, err := OpenTokens(writeTokens(t, line("boss", "admin", "one")+line("reader", "read", "two")))
 	noErr(t, err)
@@ -230,7 +230,7 @@ func noErr(t testing.TB, err error) {
 	}
 }
 
-// expect fails the test, which goes on, unless ok.
+// expect fails the test unless ok, but lets it continue.
 func expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestForeseenOfAMovingJob: a dry run says, as the core does, that no verb changes a job that
-// is being moved, with force or without.
+// TestForeseenOfAMovingJob: like the core, a dry run reports that no verb changes a job that is
+// being moved, with or without force.
 func TestForeseenOfAMovingJob(t *testing.T) {
 	row := core.JobRow{JobStats: core.JobStats{State: core.Reserved}, Moving: true}
 	for _, v := range []core.Verb{core.VerbDelete, core.VerbKick, core.VerbBury, core.VerbRelease, core.VerbSet} {

@@ -9,7 +9,7 @@ import (
 	"polystalk/router/access"
 )
 
-// pathOf is a path that a route serves.
+// pathOf returns a path that a route serves.
 func pathOf(rt route) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
 	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
@@ -19,7 +19,7 @@ func pathOf(rt route) string {
 func TestEveryRouteRefuses(t *testing.T) {
 	public := map[string]bool{
 		"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true, "GET /problems/{slug}": true,
-		"GET /{$}": true, "GET /console/{file...}": true, // the console itself knows nothing
+		"GET /{$}": true, "GET /console/{file...}": true, // the console itself contains no data
 		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
 	}
 	tokens := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
@@ -129,7 +129,7 @@ func TestSessionStandsForItsToken(t *testing.T) {
 
 	proxied := w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, readToken), header: map[string]string{"X-Forwarded-Proto": "https"}})
 	expect(t, !strings.Contains(proxied.header.Get("Set-Cookie"), "Secure"), "anybody is believed that he speaks TLS")
-	// A browser sends a cookie to all ports of a host, so each server has a name of its own.
+	// A browser sends a cookie to all ports of a host, so each server uses another name.
 	other, _, _ := strings.Cut(newWorld(t, setup{}).login(readToken), "=")
 	expect(t, !strings.HasPrefix(cookie, other), "two servers call their cookie %s", other)
 	bare := newWorld(t, setup{noTokens: true})
@@ -137,8 +137,8 @@ func TestSessionStandsForItsToken(t *testing.T) {
 	bare.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"x"}`}).wants(t, 404, "not-found")
 }
 
-// TestBodiesAreShownAsFarAsTheServerSays: to operators and administrators, by each way in
-// which a body could be read or guessed; never to readers, always with +bodies.
+// TestBodiesAreShownAsFarAsTheServerSays to operators and administrators, on each path where a
+// body could be read or guessed. Readers never see bodies; tokens with +bodies always do.
 func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 	for usual, ways := range map[access.Bodies]struct{ preview, full int }{access.None: {403, 403}, access.Preview: {200, 403}, access.Full: {200, 200}} {
 		w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.Rules.Bodies = usual }})

@@ -13,7 +13,7 @@ import (
 	"polystalk/router/access"
 )
 
-// tubesOf has that many tubes with a job each.
+// tubesOf makes n tubes with a job each.
 func (w *world) tubesOf(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -22,9 +22,9 @@ func (w *world) tubesOf(n int) {
 	}
 }
 
-// BenchmarkPages is what pages cost with 50,000 tubes: /metrics, which shows some of them, the
-// first part of their list, and all of them as text. Frequent requests share a sample. cpu-ms is
-// of the whole process with its collector. It fails if a mean misses its goal.
+// BenchmarkPages measures pages with 50,000 tubes: /metrics with some of them, the first part of
+// their list, and all of them as text. Frequent requests share a sample. cpu-ms is the CPU time of
+// the whole process with its garbage collector. It fails if a mean misses its goal.
 func BenchmarkPages(b *testing.B) {
 	w := newWorld(b, setup{anonymous: access.Operate})
 	w.tubesOf(50_000)
@@ -53,7 +53,7 @@ func BenchmarkPages(b *testing.B) {
 				w.web.ServeHTTP(got, r)
 				require(b, got.status == 200, "status %d", got.status)
 			}
-			ask() // which makes a sample
+			ask() // makes a sample
 			got.bytes = 0
 			before := usedSoFar(b)
 			for b.Loop() {
@@ -75,8 +75,8 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// A cost is what a page has, and what the process has used for it: milliseconds of processors,
-// bytes of the heap.
+// A cost is the size of a page, and the resources that the process has used for it: CPU time in
+// milliseconds, and bytes of the heap.
 type cost struct{ bytes, cpu, allocated float64 }
 
 func usedSoFar(b *testing.B) cost {
@@ -87,7 +87,7 @@ func usedSoFar(b *testing.B) cost {
 	return cost{cpu: float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6, allocated: float64(m.TotalAlloc)}
 }
 
-// A counted answer is thrown away, so that keeping it is not measured.
+// A counted answer is discarded, so that storing it is not measured.
 type counted struct {
 	header        http.Header
 	status, bytes int
@@ -104,7 +104,7 @@ func (w *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// used has a job of each of the first tubes reserved, so that they have histograms.
+// used reserves a job of each of the first tubes, so that they have histograms.
 func (w *world) used(n int) {
 	w.t.Helper()
 	conn := w.connect(w.srv.Serve)

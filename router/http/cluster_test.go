@@ -16,14 +16,14 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A fakeCluster has three members, and does what it is told.
+// A fakeCluster has three members, and a state that the test sets.
 type fakeCluster struct {
 	mu      sync.Mutex
 	status  wire.Cluster
-	asked   int // for its status
+	asked   int // calls of Status
 	did     []string
 	refuses error
-	ended   atomic.Bool // its certificate has
+	ended   atomic.Bool // its certificate has expired
 }
 
 func newFakeCluster() *fakeCluster {
@@ -60,7 +60,7 @@ func (k *fakeCluster) Leader() (name string, here bool) {
 	return name, k.status.Role == "leader"
 }
 
-// Disbelieved is said once its certificate has ended.
+// Disbelieved returns a text once the certificate has expired.
 func (k *fakeCluster) Disbelieved() string {
 	if k.ended.Load() {
 		return "its certificate has ended: have it signed again"
@@ -91,7 +91,7 @@ func (k *fakeCluster) set(role string, leader *string) {
 	k.status.Role, k.status.Leader = role, leader
 }
 
-// Commits are one of a second.
+// Commits returns one commit of a second.
 func (k *fakeCluster) Commits() stats.Counts {
 	var h stats.Histogram
 	h.Took(time.Second)
@@ -109,7 +109,7 @@ func (k *fakeCluster) Remove(_ context.Context, node string) error   { return k.
 func (k *fakeCluster) Promote(_ context.Context, node string) error  { return k.do("promote " + node) }
 func (k *fakeCluster) Transfer(_ context.Context, node string) error { return k.do("transfer " + node) }
 
-// TestServerAlone: it leads, and has no cluster.
+// TestServerAlone: a single server leads, and has no cluster.
 func TestServerAlone(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.do("GET", "/leader", ask{}).wants(t, 200, "")
@@ -119,7 +119,7 @@ func TestServerAlone(t *testing.T) {
 	expect(t, !strings.Contains(a.body, "polystalk_cluster"), "there are metrics of a cluster")
 }
 
-// TestClusterByHTTP: its status, and changes with their audit.
+// TestClusterByHTTP: the status of the cluster, and its changes with their audit.
 func TestClusterByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
@@ -192,8 +192,8 @@ func TestFollowerByHTTP(t *testing.T) {
 	expect(t, strings.Contains(a.body, `polystalk_cluster_role{role="follower"} 1`) && !strings.Contains(a.body, "polystalk_jobs{"), "%s", a.body)
 }
 
-// TestFollowerTellsOfItsDisk: how its own journal stands, in all places, though it has no clients.
-// With a full disk it is ready, since proxied clients miss nothing, and reports the disk.
+// TestFollowerTellsOfItsDisk: a follower reports the state of its own journal everywhere. With a
+// full disk it is ready, since forwarded clients are not affected, but it reports the disk.
 func TestFollowerTellsOfItsDisk(t *testing.T) {
 	k := newFakeCluster()
 	leader := "n1"

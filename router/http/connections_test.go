@@ -14,7 +14,7 @@ import (
 
 const connectionsPath = "/api/v1/connections"
 
-// told is the list of connections that a query finds, in parts.
+// told returns the connections that a query finds, read in parts.
 func (w *world) told(query string) (all []wire.Connection) {
 	w.t.Helper()
 	for after := ""; ; {
@@ -26,7 +26,7 @@ func (w *world) told(query string) (all []wire.Connection) {
 	}
 }
 
-// gear is a worker of Gearman that has sent some packets.
+// gear connects a Gearman worker, which sends some packets.
 func (w *world) gear(packets ...string) net.Conn {
 	w.t.Helper()
 	conn := w.connect(w.srv.ServeGearman)

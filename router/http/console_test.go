@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestConsoleIsServed with its policy, compressed or not, and not again to a browser that has it.
+// TestConsoleIsServed with its policy, compressed or not, and with 304 to a browser that has it.
 func TestConsoleIsServed(t *testing.T) {
-	w := newWorld(t, setup{unstarted: true}) // it can say that the server is starting
+	w := newWorld(t, setup{unstarted: true}) // the console can show that the server is starting
 	page := w.do("GET", "/", ask{})
 	page.wants(t, 200, "")
 	if got := page.header.Get("Content-Type"); got != "text/html; charset=utf-8" {
@@ -50,7 +50,8 @@ func TestConsoleIsServed(t *testing.T) {
 	}
 }
 
-// TestPrefixIsRemoved: roles and checks are the same behind it, and only a whole segment is one.
+// TestPrefixIsRemoved: below the prefix, roles and checks are the same. A part of a path segment is
+// no prefix.
 func TestPrefixIsRemoved(t *testing.T) {
 	w := newWorld(t, setup{options: func(o *Options) { o.Rules.Prefix = "/ops/queue" }})
 	w.do("POST", "/ops/queue/api/v1/tubes/a%2Fapi%2Fv1/jobs", ask{token: operateToken, json: true, body: `{"body":"x"}`}).wants(t, 201, "")
@@ -87,8 +88,8 @@ func TestModulesImportWhatIsThere(t *testing.T) {
 	expect(t, n >= 15, "only %d imports were found", n)
 }
 
-// TestNothingIsAskedOfOthers: all that the page needs is on this server, by paths that hold
-// behind any prefix.
+// TestNothingIsAskedOfOthers: the page loads everything from this server, by relative paths, which
+// are valid behind any prefix.
 func TestNothingIsAskedOfOthers(t *testing.T) {
 	for name, f := range assets() {
 		if strings.HasPrefix(name, "vendor/") {
@@ -104,8 +105,8 @@ func TestNothingIsAskedOfOthers(t *testing.T) {
 	}
 }
 
-// TestFirstPageIsSmall: what a browser loads before it has seen anything; the e2e tests count
-// its requests.
+// TestFirstPageIsSmall measures the files that a browser loads before it shows anything. The e2e
+// tests count the requests.
 func TestFirstPageIsSmall(t *testing.T) {
 	plain, packed := 0, 0
 	for _, name := range []string{consoleIndex, "style.css", firstModule, "vendor/preact.mjs", "vendor/uplot.mjs"} {
@@ -118,7 +119,7 @@ func TestFirstPageIsSmall(t *testing.T) {
 	expect(t, plain <= 150_000 && packed <= 50_000, "%d bytes, %d compressed: want at most 150,000 and 50,000", plain, packed)
 }
 
-// TestFirstModulesHaveNoTwoNamesAlike: as one module they would not be read.
+// TestFirstModulesHaveNoTwoNamesAlike, since the joined module would be invalid.
 func TestFirstModulesHaveNoTwoNamesAlike(t *testing.T) {
 	seen := make(map[string]bool)
 	top := regexp.MustCompile(`(?m)^(?:export )?(?:default )?(?:async )?(?:const|let|function|class) (\w+)`)

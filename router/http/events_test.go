@@ -26,7 +26,7 @@ type reading struct {
 	body *bufio.Reader
 }
 
-// An event is one as it was sent.
+// An event is an event as it was sent.
 type event struct{ id, name, data string }
 
 // stream opens an event stream, which must answer 200.
@@ -42,7 +42,7 @@ func (w *world) stream(query string, header ...string) *reading {
 	return r
 }
 
-// streamed asks for a stream.
+// streamed requests a stream.
 func (w *world) streamed(method, query string, header ...string) *reading {
 	w.t.Helper()
 	conn := w.dial()
@@ -64,7 +64,7 @@ func (r *reading) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// next is the next event; comments are passed over.
+// next returns the next event; it skips comments.
 func (r *reading) next() (e event) {
 	r.t.Helper()
 	for {
@@ -107,7 +107,7 @@ func want[T any](r *reading, name string, fits func(v *T) bool) *T {
 	return nil
 }
 
-// ends reports how long it takes until the stream has its proper end.
+// ends returns the time until the stream ends without an error.
 func (r *reading) ends() time.Duration {
 	r.t.Helper()
 	start := time.Now()
@@ -139,7 +139,7 @@ func TestTopicsAreFollowed(t *testing.T) {
 	w.put("other", 1)
 	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"bury","select":{"tube":"other"}}`}).wants(t, 200, "")
 	odd := "a,b%2F\xff/ü"
-	topic := "tube:" + strings.ReplaceAll(wire.PathName(odd), "%", "%25") // encoded for the path, and this as a parameter
+	topic := "tube:" + strings.ReplaceAll(wire.PathName(odd), "%", "%25") // encoded as a path, and again as a parameter
 	r := w.stream("topics=server,journal,operation:1,"+topic+",tubes&match=mail-*&sort=-ready&limit=2", "Last-Event-ID: 99999999")
 	first := make(map[string]event)
 	for len(first) < 5 {
@@ -169,7 +169,7 @@ func TestTopicsAreFollowed(t *testing.T) {
 	expect(t, after.Sub(before) >= time.Second/2, "the server is shown again after %v", after.Sub(before))
 }
 
-// TestTheSixtyFifthIsRefused: and served once there is a place.
+// TestTheSixtyFifthIsRefused, but served once another stream has ended.
 func TestTheSixtyFifthIsRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Read})
 	var all []*reading
@@ -183,11 +183,11 @@ func TestTheSixtyFifthIsRefused(t *testing.T) {
 	all[7].conn.Close()
 	w.open(streamsMax - 1)
 	w.stream("topics=server").next()
-	// What is asked for beside them is served.
+	// Other requests are still served.
 	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
 }
 
-// TestATokenThatIsGoneEndsItsStreams: others go on.
+// TestATokenThatIsGoneEndsItsStreams; other streams stay open.
 func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -210,8 +210,8 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 	stays.next()
 }
 
-// TestClientsThatReadNothing: the memory for them is bounded, those that read are not
-// delayed, and in the end their streams are ended and others have the places.
+// TestClientsThatReadNothing: their memory is bounded, clients that read are not delayed, and in
+// the end the server closes their streams, so that other clients can open streams.
 func TestClientsThatReadNothing(t *testing.T) {
 	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
@@ -228,7 +228,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var busy sync.WaitGroup
-	busy.Go(func() { // so that all tubes change all the time
+	busy.Go(func() { // all tubes change all the time
 		for n := 0; ; n++ {
 			select {
 			case <-stop:
@@ -249,7 +249,7 @@ func TestClientsThatReadNothing(t *testing.T) {
 	busy.Wait()
 	expect(t, late <= hangs, "an event was late by %v", late)
 	expect(t, most <= before+40<<20, "%d MB are in use, and %d before", most>>20, before>>20)
-	w.open(1) // what nobody reads is ended
+	w.open(1) // streams that are not read have ended
 	w.stream("topics=server").next()
 	for _, c := range conns {
 		c.Close()

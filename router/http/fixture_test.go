@@ -34,8 +34,8 @@ const (
 	adminToken   = "admin-token-0123456789"
 )
 
-// hangs is how long a test waits for what comes at once: on a busy machine that may be long
-// after, and what has not come then never does.
+// hangs is the timeout for events that normally happen at once. On a busy machine they may be late,
+// but an event that is later than this never happens.
 const hangs = time.Minute
 
 // A world is a server with HTTP on a free port, and a client.
@@ -45,12 +45,12 @@ type world struct {
 	web    *API
 	url    string
 	addr   string
-	tokens string // the path of their file
+	tokens string // path of the tokens file
 	logged *logged
 	client *http.Client
 }
 
-// logged is a log.
+// logged collects the log.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -68,17 +68,17 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// setup says what is special about a world.
+// setup configures a world.
 type setup struct {
 	anonymous access.Role
 	noTokens  bool
-	dir       string // of a journal; empty: none
+	dir       string // of the journal; empty: no journal
 	disk      wal.Disk
 	unstarted bool
 	maxJob    uint32
-	cluster   admin.Cluster // nil: the server is alone
+	cluster   admin.Cluster // nil: the server has no cluster
 	options   func(*Options)
-	prepare   func(*API) // before it serves
+	prepare   func(*API) // called before the API serves
 }
 
 func tokenLines() string {
@@ -166,18 +166,18 @@ type ask struct {
 	token  string
 	header map[string]string
 	body   string
-	json   bool // the body is JSON, and said to be
+	json   bool // send Content-Type: application/json
 	host   string
 }
 
-// An answer is what came back.
+// An answer is the answer to an ask.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// do sends a request; target is a path and perhaps a query, as it is to be sent.
+// do sends a request; target is an encoded path, with or without a query.
 func (w *world) do(method, target string, a ask) *answer {
 	w.t.Helper()
 	var body io.Reader
@@ -212,7 +212,7 @@ func (w *world) do(method, target string, a ask) *answer {
 	return got
 }
 
-// wants fails the test unless the answer has that status; a problem must be of the kind.
+// wants fails the test unless the answer has the status and is a problem of the kind slug, if given.
 func (a *answer) wants(t testing.TB, status int, slug string) *answer {
 	t.Helper()
 	expect(t, a.status == status, "status %d, want %d: %s", a.status, status, a.body)
@@ -227,7 +227,7 @@ func (a *answer) wants(t testing.TB, status int, slug string) *answer {
 	return a
 }
 
-// read reads the answer's JSON.
+// read decodes the answer's JSON.
 func (a *answer) read(t testing.TB, v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(a.body))
@@ -236,22 +236,22 @@ func (a *answer) read(t testing.TB, v any) {
 	require(t, err == nil, "%v: %s", err, a.body)
 }
 
-// problem is the answer's.
+// problem returns the answer's problem.
 func (a *answer) problem(t testing.TB) *wire.Problem {
 	t.Helper()
 	p := as[wire.Problem](t, a)
 	return &p
 }
 
-// octets is the header of a body that is no JSON.
+// octets is the header of a raw body.
 var octets = map[string]string{"Content-Type": "application/octet-stream"}
 
 func newJob(tube, body string) admin.NewJob {
 	return admin.NewJob{Tube: tube, TTR: 60, Body: []byte(body)}
 }
 
-// beanstalkd is a client of that protocol: it sends a line, and returns the first one that
-// comes back; a body is read over.
+// beanstalkd connects a client of beanstalkd's protocol. The function sends a line and returns the
+// first line of the reply; it skips a body.
 func (w *world) beanstalkd() func(line string) string {
 	w.t.Helper()
 	conn := w.connect(w.srv.Serve)
@@ -267,8 +267,8 @@ func (w *world) beanstalkd() func(line string) string {
 	}
 }
 
-// function has a worker of Gearman say that it knows a function, which is a tube then,
-// until release is called.
+// function registers a Gearman worker for a function, so that its tube exists until release is
+// called.
 func (w *world) function(name string) (release func()) {
 	w.t.Helper()
 	conn := w.gear(request(1, name))
@@ -282,7 +282,7 @@ func (w *world) function(name string) (release func()) {
 	return nil
 }
 
-// connect connects to a listener that is served so.
+// connect connects to a new listener that serve serves.
 func (w *world) connect(serve func(net.Listener) error) net.Conn {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -295,7 +295,7 @@ func (w *world) connect(serve func(net.Listener) error) net.Conn {
 	return conn
 }
 
-// testRoutes are all routes, of no server.
+// testRoutes are all routes, without a server.
 var testRoutes = (&API{server: new(server)}).routes()
 
 // long skips a test that takes longer than a second under -short.
@@ -314,14 +314,14 @@ func noErr(t testing.TB, err error) {
 	}
 }
 
-// as reads the JSON of an answer.
+// as decodes the JSON of an answer.
 func as[T any](t testing.TB, a *answer) (v T) {
 	t.Helper()
 	a.read(t, &v)
 	return v
 }
 
-// get reads the answer to GET path, which must be 200, asked with a token or without.
+// get decodes the answer to GET path, with or without a token. The status must be 200.
 func get[T any](w *world, path string, token ...string) T {
 	w.t.Helper()
 	return as[T](w.t, w.do("GET", path, ask{token: strings.Join(token, "")}).wants(w.t, 200, ""))
@@ -336,7 +336,7 @@ func (a *answer) has(t testing.TB, parts ...string) *answer {
 	return a
 }
 
-// field fails the test unless the answer is a problem of that field.
+// field fails the test unless the answer is a problem about the field name.
 func (a *answer) field(t testing.TB, name string) *answer {
 	t.Helper()
 	p := a.problem(t)
@@ -344,7 +344,7 @@ func (a *answer) field(t testing.TB, name string) *answer {
 	return a
 }
 
-// expect fails the test, which goes on, unless ok.
+// expect fails the test unless ok, but lets it continue.
 func expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	wire "polystalk/codec/admin"
 )
 
-// TestStreamsGoThrough as they are made, and end at the leader when the client leaves, when its
-// token is removed, and when the follower stops.
+// TestStreamsGoThrough a follower without delay, and end on the leader when the client disconnects,
+// when its token is removed, and when the follower stops.
 func TestStreamsGoThrough(t *testing.T) {
 	long(t)
 	p := newPair(t)
@@ -35,7 +35,7 @@ func TestStreamsGoThrough(t *testing.T) {
 	r = stream()
 	go p.follower.web.Stop(t.Context())
 	r.ends()
-	p.relay.SetLeader(3, "n3") // so that no connection is kept for later
+	p.relay.SetLeader(3, "n3") // closes idle connections
 	await(t, "nothing is under way", func() bool { return p.open.Load() == 0 })
 }
 

@@ -22,16 +22,16 @@ import (
 	"polystalk/router/cluster/forward"
 )
 
-// A pair is a server that follows, and the one that leads, to which it hands requests on.
+// A pair is a follower and its leader.
 type pair struct {
 	follower, leader *world
 	cluster          *fakeCluster // as the follower sees it
 	relay            *forward.Relay
-	door             string // where the leader hears the follower
+	door             string // address at which the leader serves the follower
 	open             atomic.Int64
 }
 
-// tallied counts a connection as long as it is open.
+// tallied counts a connection while it is open.
 type tallied struct {
 	net.Conn
 	of     *atomic.Int64
@@ -66,13 +66,13 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// lead has the follower know of a leader.
+// lead tells the follower the name of the leader.
 func (p *pair) lead(name string) {
 	p.cluster.set("follower", &name)
 	p.relay.SetLeader(2, name)
 }
 
-// newFollower is a server that follows.
+// newFollower starts a follower.
 func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
 	t.Helper()
 	k.set("follower", nil)
@@ -86,7 +86,7 @@ func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
 	return w
 }
 
-// listen serves another listener, and gives its address.
+// listen serves another listener, and returns its address.
 func (w *world) listen(d Door) string {
 	w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func (w *world) listen(d Door) string {
 	return l.Addr().String()
 }
 
-// await waits until something is so.
+// await waits until a condition is true.
 func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(hangs); !is(); time.Sleep(time.Millisecond) {
@@ -103,7 +103,7 @@ func await(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// by wants that an answer was made by that server; empty: by the one that was asked.
+// by fails the test unless the answer names this leader; empty: the asked server itself answers.
 func (a *answer) by(t *testing.T, name string) *answer {
 	t.Helper()
 	got := a.header.Get(wire.ServerHeader)
@@ -111,7 +111,7 @@ func (a *answer) by(t *testing.T, name string) *answer {
 	return a
 }
 
-// TestFollowerHandsOn what needs the queue, and answers itself what is its own.
+// TestFollowerHandsOn requests for the queue, and answers requests about itself.
 func TestFollowerHandsOn(t *testing.T) {
 	p := newPair(t)
 	f := p.follower
@@ -146,7 +146,7 @@ func TestFollowerHandsOn(t *testing.T) {
 	f.do("GET", "/leader", ask{}).wants(t, 503, "").by(t, "")
 	f.do("GET", "/metrics/tubes", ask{}).wants(t, 503, "following").by(t, "")
 	f.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").by(t, "")
-	p.leader.do("GET", "/api/v1/tubes", ask{}).wants(t, 401, "no-token") // its own tokens count there
+	p.leader.do("GET", "/api/v1/tubes", ask{}).wants(t, 401, "no-token") // the leader has other tokens
 }
 
 // TestRolesAreThoseOfTheFollower: the follower decides about roles, and a forged header gives none.
@@ -181,7 +181,7 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 	}
 }
 
-// A fakeLeader answers what a follower proxies.
+// A fakeLeader answers the requests that a follower forwards.
 type fakeLeader func(r *http.Request) (*http.Response, string, error)
 
 func (f fakeLeader) Ask(r *http.Request) (*http.Response, string, error)       { return f(r) }
@@ -196,7 +196,7 @@ func newFollowerOf(t *testing.T, leader fakeLeader) *world {
 	return w
 }
 
-// TestNothingIsHandedOnTwice, whatever two servers believe of each other.
+// TestNothingIsHandedOnTwice, even if two servers take each other for the leader.
 func TestNothingIsHandedOnTwice(t *testing.T) {
 	f := newFollowerOf(t, func(*http.Request) (*http.Response, string, error) {
 		t.Error("another server is asked")
@@ -230,8 +230,8 @@ func TestFollowerWithoutALeader(t *testing.T) {
 	expect(t, e.Detail == "" && e.Status == 503, "the audit has %+v", e)
 }
 
-// TestLeaderGoesInTheMiddle: if the leader stops during a change, the client is not told to repeat
-// it, and the audit names the leader. If it stops during an answer, the client sees an error.
+// TestLeaderGoesInTheMiddle: if the leader stops during a change, the answer does not suggest a
+// retry, and the audit names the leader. If it stops during an answer, the client gets an error.
 func TestLeaderGoesInTheMiddle(t *testing.T) {
 	f := newFollowerOf(t, func(r *http.Request) (*http.Response, string, error) {
 		if r.Method == "GET" {
@@ -252,7 +252,7 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestChangeGoesOnWhenItsClientLeaves, with an Idempotency-Key or without, and the audit has its
+// TestChangeGoesOnWhenItsClientLeaves, with or without an Idempotency-Key, and the audit has the
 // answer.
 func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 	asked, answers := make(chan context.Context), make(chan struct{})
@@ -280,7 +280,7 @@ func TestChangeGoesOnWhenItsClientLeaves(t *testing.T) {
 	}
 }
 
-// TestTransferIsAnsweredWhileTheCallLasts: what ends the process then waits for no more than calls.
+// TestTransferIsAnsweredWhileTheCallLasts, since the restart waits only for calls.
 func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{cluster: k})
@@ -302,8 +302,8 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 	}
 }
 
-// TestASlowBodyTakesNoTimeFromTheAnswer: sending a request and beginning its answer have a limit
-// each, and what follows the beginning has none.
+// TestASlowBodyTakesNoTimeFromTheAnswer: the request and the begin of its answer have a timeout
+// each. The rest of the answer has none.
 func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -331,8 +331,8 @@ func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
 	}
 }
 
-// TestRefusedStreamIsAnAnswer: the client may send its next request on the connection, and the
-// time until the refusal counts.
+// TestRefusedStreamIsAnAnswer: the client may send its next request on the same connection, and the
+// metrics count the time of the refusal.
 func TestRefusedStreamIsAnAnswer(t *testing.T) {
 	f := newFollowerOf(t, func(*http.Request) (*http.Response, string, error) {
 		time.Sleep(50 * time.Millisecond)

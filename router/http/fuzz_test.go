@@ -14,7 +14,7 @@ import (
 	"polystalk/router/access"
 )
 
-// FuzzCursor: what is no cursor of the list is refused, what is one is read as it was
+// FuzzCursor: a text that is not a cursor of the list is refused, and a cursor is read as it was
 // written.
 func FuzzCursor(f *testing.F) {
 	filter := hashed("t*", "-ready")
@@ -36,8 +36,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzRequest: whatever path, query and body come, the answer is one that is described, and
-// never a mistake of the server's.
+// FuzzRequest: for any path, query and body, the answer is valid by openapi.json, and never an
+// internal error.
 func FuzzRequest(f *testing.F) {
 	for _, s := range [][4]string{
 		{"GET", "/api/v1/tubes?limit=3&sort=-ready&after=x", "", ""},
@@ -65,7 +65,7 @@ func FuzzRequest(f *testing.F) {
 		r.Method, r.URL, r.Host = method, u, "localhost"
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		r = r.WithContext(ctx) // streams have no end of their own
+		r = r.WithContext(ctx) // ends streams
 		r.Header.Set("Authorization", "Bearer "+operateToken)
 		if kind != "" {
 			r.Header.Set("Content-Type", kind)

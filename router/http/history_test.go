@@ -17,8 +17,8 @@ func withHistory(tubes int) func(*Options) {
 	return func(o *Options) { o.HistoryTubes = tubes }
 }
 
-// TestHistoryOfServerAndTube: what was there is shown after seconds, and nothing of the time
-// before.
+// TestHistoryOfServerAndTube: the history shows a change within seconds, and nothing before the
+// start.
 func TestHistoryOfServerAndTube(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestHistoryOfServerAndTube(t *testing.T) {
 	w.put("mail", 7)
 	deadline := time.Now().Add(hangs)
 	var h wire.History
-	for { // once both have been read
+	for { // until both were sampled
 		a := w.do("GET", "/api/v1/history?tube=mail", ask{})
 		if a.status == 200 {
 			a.read(t, &h)

@@ -11,8 +11,8 @@ import (
 	"polystalk/router/access"
 )
 
-// TestOddRequests: what no decent client sends is answered as it should be, and has never
-// more rights than what decent ones send.
+// TestOddRequests: unusual requests get the right answer, and never more rights than usual
+// requests.
 func TestOddRequests(t *testing.T) {
 	w := newWorld(t, setup{})
 	if _, err := w.srv.Operator().Put(t.Context(), newJob("mail", "x")); err != nil {
@@ -82,8 +82,8 @@ func TestOddRequests(t *testing.T) {
 	w.do("GET", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 200, "")
 }
 
-// TestMissingBodiesAreNotWaitedFor: a client without the role, or with a bad token, is answered
-// at once, and other bodies are given up.
+// TestMissingBodiesAreNotWaitedFor: a client without the role, or with a wrong token, is answered at
+// once, and the wait for other bodies has a timeout.
 func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 	long(t)
 	w := newWorld(t, setup{})
@@ -101,7 +101,7 @@ func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			t.Parallel()
 			conn := w.dial()
-			// Before our own deadline, and that for bodies that are waited for.
+			// Before the test's deadline, and before the timeout of a body.
 			status := asks(t, conn, tt.request+"Content-Length: 100\r\n\r\n{")
 			expect(t, status == tt.status, "status %d", status)
 			expect(t, isClosed(conn), "the connection stays open")

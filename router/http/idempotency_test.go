@@ -33,7 +33,7 @@ func answerKept(t *testing.T, k *keyStore, name string, n int, now time.Time) (t
 	return taken
 }
 
-// TestKeysAreKeptForTenMinutes: however many others come, and no longer.
+// TestKeysAreKeptForTenMinutes, however many other keys are added, and no longer.
 func TestKeysAreKeptForTenMinutes(t *testing.T) {
 	var k keyStore
 	now := time.Now()
@@ -68,7 +68,7 @@ func TestKeysOfOneCallerLeaveRoomForOthers(t *testing.T) {
 	expect(t, n == 5000, "of another's 5000 keys %d fit", n)
 }
 
-// TestKeysTakeAsMuchMemoryAsIsCounted, at most.
+// TestKeysTakeAsMuchMemoryAsIsCounted, or less.
 func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 	var k keyStore
 	before := heap()
@@ -88,8 +88,8 @@ func TestRefusedRequestsTakeNoMemory(t *testing.T) {
 	expect(t, len(k.kept) == 0 && len(k.order) == 0 && len(k.held) == 0 && k.all == 0, "%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
 }
 
-// keyed serves POST /test by a handler, and returns what sends a request with a key, if that is
-// not empty.
+// keyed serves POST /test with a handler. It returns a function that sends a request with a key, if
+// the key is not empty.
 func keyed(t *testing.T, handler func(*call) error) (w *world, send func(key string) *answer) {
 	w = newWorld(t, setup{anonymous: access.Operate, prepare: func(a *API) {
 		a.handle([]route{{pattern: "POST /test", need: access.Operate, flags: takesBody, handler: handler}})
@@ -111,7 +111,7 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 	w, send := keyed(t, func(c *call) error {
 		if calls.Add(1) == 1 {
 			close(begun)
-			<-c.R.Context().Done() // the connection is gone
+			<-c.R.Context().Done() // the connection is closed
 		}
 		if c.Ctx.Err() != nil {
 			return wire.Busy.Problem("given up")
@@ -126,8 +126,8 @@ func TestKeyOutlivesItsConnection(t *testing.T) {
 	expect(t, a.body == "done" && a.header.Get("Idempotency-Replayed") == "true" && calls.Load() == 1, "%+v, done %d times", a, calls.Load())
 }
 
-// TestUncertainAnswerIsKept: what may have been done is not done again, and the client is not told
-// to retry; a refused request may be retried.
+// TestUncertainAnswerIsKept: a request that may have been executed is not executed again, and the
+// answer does not suggest a retry. A refused request may be retried.
 func TestUncertainAnswerIsKept(t *testing.T) {
 	var calls atomic.Int32
 	kind := wire.Uncertain

@@ -47,7 +47,7 @@ func TestChangesAreAudited(t *testing.T) {
 	put := w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{}`}).wants(t, 201, "")
 	w.do("DELETE", "/api/v1/jobs/9", ask{token: operateToken}).wants(t, 404, "not-found")
 	w.do("DELETE", "/api/v1/jobs/1", ask{token: readToken}).wants(t, 403, "read-only")
-	for range 5 { // these are nobody's
+	for range 5 { // requests without a role
 		w.do("DELETE", "/api/v1/jobs/1", ask{}).wants(t, 401, "no-token")
 		w.do("DELETE", "/api/v1/jobs/1", ask{token: "wrong"}).wants(t, 401, "no-token")
 	}
@@ -67,7 +67,7 @@ func TestChangesAreAudited(t *testing.T) {
 	w.do("GET", "/api/v1/audit?limit=0", ask{token: adminToken}).wants(t, 400, "bad-request")
 }
 
-// TestAuditKeepsChangesWhateverIsRefused, and whatever another role does.
+// TestAuditKeepsChangesWhateverIsRefused, and however many changes another role makes.
 func TestAuditKeepsChangesWhateverIsRefused(t *testing.T) {
 	var a auditLog
 	a.add(wire.Entry{Role: "admin", Status: 200}, true)
@@ -89,7 +89,7 @@ func TestReloadSaysWhatCameOfIt(t *testing.T) {
 	expect(t, p.Detail == "file x:1: no", "%+v", p)
 }
 
-// TestProfilesAreForAdmins: they slow the server down, and end with it.
+// TestProfilesAreForAdmins, since they slow the server down. They end with the server.
 func TestProfilesAreForAdmins(t *testing.T) {
 	w := newWorld(t, setup{})
 	for path, want := range map[string]string{
@@ -135,7 +135,7 @@ func TestProbesSayHowFarTheStartIs(t *testing.T) {
 	w.do("GET", "/livez?verbose", ask{}).has(t, "[ok] loops\n", "[ok] shards\n")
 }
 
-// TestNeitherReadyNorAliveWhenTheJournalHasFailed: such a process ends; if it hangs it is to be killed.
+// TestNeitherReadyNorAliveWhenTheJournalHasFailed: such a process stops; if it hangs, kill it.
 func TestNeitherReadyNorAliveWhenTheJournalHasFailed(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.srv.Drain()

@@ -8,15 +8,15 @@ import (
 	"polystalk/router/access"
 )
 
-// job asks for a job with its whole body.
+// job returns a job with its whole body.
 func (w *world) job(path string) (j wire.Job) {
 	w.t.Helper()
 	w.do("GET", path+"?body=full", ask{}).wants(w.t, 200, "").read(w.t, &j)
 	return j
 }
 
-// TestJobsAreEdited: all that is named, and nothing else; also large bodies, and again after
-// a restart.
+// TestJobsAreEdited: an edit changes exactly the given values, also of large bodies, and survives a
+// restart.
 func TestJobsAreEdited(t *testing.T) {
 	dir := t.TempDir()
 	large := strings.Repeat("0123456789", 15_000)
@@ -81,7 +81,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 	w.do("PATCH", path, seen).wants(t, 204, "")
 }
 
-// TestWorkersAreOverruledByForceAlone.
+// TestWorkersAreOverruledByForceAlone: without force, an edit of a reserved job is refused.
 func TestWorkersAreOverruledByForceAlone(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	say := w.beanstalkd()

@@ -11,7 +11,7 @@ import (
 	"polystalk/router/access"
 )
 
-// list asks for all parts of a list of jobs.
+// list reads all parts of a list of jobs.
 func (w *world) list(path, query string) (jobs []wire.Job) {
 	w.t.Helper()
 	after := ""
@@ -27,7 +27,7 @@ func (w *world) list(path, query string) (jobs []wire.Job) {
 	return nil
 }
 
-// idsOf are the ids of jobs.
+// idsOf returns the ids of jobs.
 func idsOf(jobs []wire.Job) (ids []uint64) {
 	for i := range jobs {
 		ids = append(ids, jobs[i].ID)
@@ -154,8 +154,8 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 	leave()
 }
 
-// TestFirstJobsWithBodiesAreAsMany: what is shown of each job makes no difference to how many
-// there are, of a list that has no next.
+// TestFirstJobsWithBodiesAreAsMany as without: the order next has one part only, so bodies must not
+// shorten it.
 func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(150)

@@ -130,7 +130,7 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 		t.Error("another's key is taken for one's own")
 	}
 	send(operateToken, strings.Repeat("k", 256), `{}`).wants(t, 400, "bad-request")
-	// What was refused may be tried again.
+	// A refused request may be tried again.
 	send(operateToken, "again", `{"pri":-1}`).wants(t, 422, "invalid")
 	send(readToken, "r", `{}`).wants(t, 403, "read-only")
 	w.srv.Drain()

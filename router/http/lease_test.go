@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/commit"
 )
 
-// targets are all paths of routes that GET what the leader of a cluster alone may tell.
+// targets returns paths of all GET routes that only the leader of a cluster may answer.
 func targets() (list []string) {
 	fill := strings.NewReplacer("{tube}", "default", "{id}", "1")
 	for _, e := range testRoutes {
@@ -27,8 +27,8 @@ func targets() (list []string) {
 	return list
 }
 
-// TestNothingIsReadFromALeaderWithoutALease: it answers once a commit shows that it leads still; if
-// another server leads, with a problem. A stream of events ends then.
+// TestNothingIsReadFromALeaderWithoutALease: it answers once a commit shows that it still leads. If
+// another server leads, the answer is a problem, and event streams end.
 func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Admin, noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
 	f, err := w.srv.Follow()
@@ -41,7 +41,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: octets}).wants(t, 201, "")
 
 	var waits atomic.Int64
-	set(func() uint64 { // as of a leader that needs a commit
+	set(func() uint64 { // a leader that needs a commit
 		waits.Add(1)
 		n := f.Journal().Begun() + 1
 		f.Journal().Wake()
@@ -49,14 +49,14 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	})
 	for _, target := range targets() {
 		if strings.HasSuffix(target, "/events") || strings.Contains(target, "/connections/") || strings.Contains(target, "/operations/") {
-			continue // they have no end, or there is none
+			continue // a stream, or a GET without the leader
 		}
 		was := waits.Load()
 		w.do("GET", target, ask{}).wants(t, 200, "")
 		expect(t, waits.Load() != was, "%s is answered without a commit", target)
 	}
 
-	// It may lose its lease while it reads a request, and then says nothing of what is not there either.
+	// It may lose its lease while it reads a request. Then it must not answer 404 either.
 	for request, body := range map[string]string{
 		"POST /api/v1/tubes/nothing/kick": `{"count":1}`, "PUT /api/v1/tubes/nothing/pause": `{"seconds":1}`,
 		"POST /api/v1/jobs/999/move": `{"to":"default"}`, "PATCH /api/v1/jobs/999": `{"pri":1}`,
@@ -88,7 +88,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	}
 
 	var asked, answered atomic.Int64
-	set(func() uint64 { asked.Add(1); return 1 << 60 }) // as of one that gets none
+	set(func() uint64 { asked.Add(1); return 1 << 60 }) // a leader that gets no commit
 	var all sync.WaitGroup
 	for _, target := range targets() {
 		all.Go(func() {
@@ -105,7 +105,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	all.Wait()
 	_, err = w.web.render(t.Context(), nil, nil)
 	expect(t, err != nil, "a stream of events goes on")
-	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process begins anew
+	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process restarts
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
 	a := w.do("GET", "/metrics", ask{}).wants(t, 200, "")
 	expect(t, !strings.Contains(a.body, "polystalk_jobs{") && strings.Contains(a.body, "polystalk_ready 0"), "the metrics tell of jobs: %s", a.body)

@@ -18,7 +18,7 @@ import (
 	"polystalk/router/access"
 )
 
-// dial connects without saying anything.
+// dial connects and sends nothing.
 func (w *world) dial() net.Conn {
 	w.t.Helper()
 	conn, err := net.Dial("tcp", w.addr)
@@ -28,8 +28,8 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-// isClosed waits until the server has closed a connection on which it says nothing. It reports
-// false if it has not by the deadline.
+// isClosed waits until the server closes a connection without an answer. It returns false if the
+// deadline comes first.
 func isClosed(conn net.Conn) bool {
 	_, err := conn.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -50,8 +50,8 @@ func asks(t *testing.T, conn net.Conn, request string) int {
 	return resp.StatusCode
 }
 
-// TestStrangersKeepNobodyOut: not by answers that they do not read, and not by logins that do not
-// come.
+// TestStrangersKeepNobodyOut, neither with answers that they do not read, nor with logins that they
+// do not complete.
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	for what, request := range map[string]string{
 		"unread answers": strings.Repeat("GET /console/app.mjs HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
@@ -74,7 +74,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestAnswersForEverybodyAreNotWaitedForLong: other answers may take a minute.
+// TestAnswersForEverybodyAreNotWaitedForLong: they have a short timeout; other answers have a minute.
 func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestAnswersForEverybodyAreNotWaitedForLong(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutATokenComeAtAPace: event loops need the processors.
+// TestRequestsWithoutATokenComeAtAPace, since event loops need the processors.
 func TestRequestsWithoutATokenComeAtAPace(t *testing.T) {
 	w := newWorld(t, setup{})
 	const n = 2000
@@ -137,7 +137,7 @@ func TestHugeHeaderIsRefused(t *testing.T) {
 }
 
 // TestSmallBodiesTakeNoSlotOfUploads: neither logins, which anybody may send, nor jobs without a
-// length. A large one waits for a slot, however it is sent.
+// Content-Length. A large body waits for a slot, with or without its length.
 func TestSmallBodiesTakeNoSlotOfUploads(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 1 << 26})
 	w.do("POST", "/api/v1/session", ask{json: true, body: strings.Repeat(" ", loginMax+1)}).wants(t, 413, "too-large")
@@ -159,15 +159,15 @@ func TestSmallBodiesTakeNoSlotOfUploads(t *testing.T) {
 	status := asks(t, w.dial(), put)
 	expect(t, status == 201, "a small upload beside others: status %d", status)
 	if testing.Short() {
-		return // the large one waits for two seconds
+		return // the large body waits for two seconds
 	}
 	long := strings.Repeat(" ", jsonMax)
 	status = asks(t, w.dial(), strings.Replace(put, "c\r\n", fmt.Sprintf("%x\r\n%s\r\nc\r\n", jsonMax, long), 1))
 	expect(t, status == 429, "a large upload beside others: status %d", status)
 }
 
-// TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After. Scrapes have
-// a place of their own.
+// TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After.
+// Scrapes have another slot.
 func TestOneHeavyRequestAtATime(t *testing.T) {
 	long(t)
 	for refused, free := range map[string][]string{
@@ -197,7 +197,7 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnswered: the server lives on, and says which request it was.
+// TestPanicIsAnswered: the server continues, and the log has the id of the request.
 func TestPanicIsAnswered(t *testing.T) {
 	w := newWorld(t, setup{})
 	w.web.metrics.handler = nil
@@ -206,7 +206,7 @@ func TestPanicIsAnswered(t *testing.T) {
 	w.do("GET", "/readyz", ask{}).wants(t, 200, "")
 }
 
-// TestAllTubesTakeAPlaceWhileTheyAreMade: and none while a client reads them slowly.
+// TestAllTubesTakeAPlaceWhileTheyAreMade, but no slot while a client reads them slowly.
 func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
@@ -228,8 +228,8 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	expect(t, strings.Count(all, "\n") == 4001+2, "%d lines", strings.Count(all, "\n"))
 }
 
-// TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the
-// connection behind a request still reads, while the journal is waited for.
+// TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the connection
+// after a request still gets the answer, which waits for the journal.
 func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 	const body = `{"body":"x"}`
@@ -242,8 +242,8 @@ func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
 	}
 }
 
-// TestWholeBodiesAreSentInPieces: however they are cut, they are the same, and clients that do not
-// read cost no memory.
+// TestWholeBodiesAreSentInPieces: the parts give the same body, and clients that do not read take no
+// memory.
 func TestWholeBodiesAreSentInPieces(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")

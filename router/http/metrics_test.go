@@ -20,7 +20,7 @@ import (
 	"polystalk/router/access"
 )
 
-// scrape reads a page of metrics: name and labels, as they stand there, to value.
+// scrape reads a page of metrics: values by the text of name and labels.
 func parseMetrics(t *testing.T, text string) map[string]string {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -38,7 +38,7 @@ func parseMetrics(t *testing.T, text string) map[string]string {
 	return values
 }
 
-// put puts jobs, as a client would.
+// put puts jobs as a client.
 func (w *world) put(tube string, n int) {
 	w.t.Helper()
 	for range n {
@@ -75,7 +75,7 @@ func TestMetricsShowTheServer(t *testing.T) {
 	worker("delete 1")
 	worker("delete 1")
 	worker("list-tube-used")
-	time.Sleep(1100 * time.Millisecond) // a sample serves a second
+	time.Sleep(1100 * time.Millisecond) // a sample is reused for a second
 	got = parseMetrics(t, w.do("GET", "/metrics", ask{}).body)
 	for name, want := range map[string]string{
 		`polystalk_job_events_total{event="reserve"}`: "1", `polystalk_job_events_total{event="delete"}`: "1", `polystalk_job_events_total{event="put"}`: "3",
@@ -92,8 +92,8 @@ func TestMetricsShowTheServer(t *testing.T) {
 	check(t, text)
 }
 
-// check has promtool look at a page. It comes last in a test, which is skipped by it where
-// there is none.
+// check lets promtool check a page. It must come last in a test, since it skips the test without
+// promtool.
 func check(t *testing.T, text string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
@@ -118,8 +118,8 @@ func TestMetricsComeAsAsked(t *testing.T) {
 	expect(t, err == nil && parseMetrics(t, string(text))["polystalk_ready"] == "1", "compressed: %v", err)
 }
 
-// TestMetricsShowSomeTubes: those that were asked for, then the busiest, and /metrics/tubes
-// all, each with the same series.
+// TestMetricsShowSomeTubes: first the tubes that match, then the busiest. /metrics/tubes shows all
+// tubes, with the same series.
 func TestMetricsShowSomeTubes(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.MetricsTubes, o.MetricsMatch = 3, []string{"want*"} }})
 	for i := range 20 {
@@ -131,8 +131,8 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 	if s := worker("reserve"); !strings.HasPrefix(s, "RESERVED") {
 		t.Fatal(s)
 	}
-	worker("list-tube-used")                   // what comes is the body
-	release := w.function("odd\xff\"\\\nname") // after it a sample serves for two seconds
+	worker("list-tube-used")                   // the reply is the body
+	release := w.function("odd\xff\"\\\nname") // after it, a sample is reused for two seconds
 	defer release()
 	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
 	got := parseMetrics(t, text)
@@ -174,7 +174,7 @@ func TestMetricsShowSomeTubes(t *testing.T) {
 	check(t, text)
 }
 
-// families reads a page as a library does: name and labels in one order, to value.
+// families reads a page with a library: values by name and sorted labels.
 func families(t *testing.T, text string) map[string]string {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -195,7 +195,7 @@ func families(t *testing.T, text string) map[string]string {
 	return all
 }
 
-// TestScrapersAreShownWhatTheHistoryHasLookedAt: so they cost nothing, and yet see each change
+// TestScrapersAreShownWhatTheHistoryHasLookedAt: scrapes use its samples, and still see each change
 // soon.
 func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 	long(t)
@@ -221,7 +221,7 @@ func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 	expect(t, age == 0, "tubes are as of %v ago, and nobody looks", age)
 }
 
-// TestRequestsAreCountedByTheirMethods: by each that a route has, and others as one.
+// TestRequestsAreCountedByTheirMethods: each known method has a label, and others share one.
 func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	want := make(map[string]string)
@@ -256,7 +256,7 @@ func TestTextIsReadBack(t *testing.T) {
 	}
 }
 
-// TestNumbersAreWrittenShortest: each is read as it was, and whole ones have no exponent.
+// TestNumbersAreWrittenShortest: each is read back unchanged, and whole numbers have no exponent.
 func TestNumbersAreWrittenShortest(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 1: "1", 1e6: "1000000", 1 << 52: "4503599627370496", 0.00390625: "0.00390625", 1.5: "1.5", -2: "-2", -0.5: "-0.5", 1e300: "1e+300",

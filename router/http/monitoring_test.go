@@ -35,11 +35,11 @@ func alerts(t *testing.T) (list []alert) {
 	return list
 }
 
-// subject finds what a series in a test of alerts is about.
+// subject matches the subject of a series in a test of alerts.
 var subject = regexp.MustCompile(`(?:instance|tube)="(?:[^"i]|i[^"])[^"]*"`)
 
-// TestAlertsFireAndAreSilent: as promtool finds, each where it should and where not; and each
-// says what is wrong and what to do.
+// TestAlertsFireAndAreSilent, as promtool checks. Each alert has a test in which it fires, and says
+// what is wrong and what to do.
 func TestAlertsFireAndAreSilent(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -77,10 +77,10 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 	}
 }
 
-// inDashboard finds the expressions of the dashboard, as JSON.
+// inDashboard matches the expressions of the dashboard, as JSON.
 var inDashboard = regexp.MustCompile(`"(?:expr|definition)": *("(?:[^"\\]|\\.)*")`)
 
-// busy gives a server traffic of all kinds, so that whatever is shown has something to show.
+// busy gives a server traffic of all kinds, so that each metric has a value.
 func (w *world) busy() {
 	w.t.Helper()
 	say := w.beanstalkd()
@@ -92,7 +92,7 @@ func (w *world) busy() {
 		if s := say("reserve"); !strings.HasPrefix(s, "RESERVED") {
 			w.t.Fatal(s)
 		}
-		id := i + 1 // ids are given from 1 on, and nobody else puts meanwhile
+		id := i + 1 // ids begin at 1, and no other client puts jobs
 		say(fmt.Sprintf([]string{"delete %d", "bury %d 0", "release %d 0 0", "delete %d", "bury %d 0", "delete %d"}[i], id))
 	}
 	say("delete 99")
@@ -120,7 +120,7 @@ func (w *world) busy() {
 	w.do("GET", "/api/v1/tubes/none", ask{}).wants(w.t, 404, "not-found")
 }
 
-// metricName finds names of metrics in an expression without labels and texts.
+// metricName matches names of metrics in an expression without labels and texts.
 var (
 	metricName = regexp.MustCompile(`\b(?:polystalk|process|go)_[a-z0-9_]+`)
 	inBraces   = regexp.MustCompile(`\{[^}]*\}`)
@@ -133,7 +133,7 @@ func TestMonitoringNamesExist(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
 	w.busy()
-	time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
+	time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 	w.do("GET", "/metrics", ask{})
 	shown := make(map[string]bool)
 	for series := range parseMetrics(t, w.do("GET", "/metrics", ask{}).wants(t, 200, "").body) {

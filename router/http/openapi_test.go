@@ -17,7 +17,7 @@ import (
 	"polystalk/router/access"
 )
 
-// described is the description as a library for it reads it.
+// described is the description as a library reads it.
 var described = sync.OnceValues(func() (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
 	doc, err := loader.LoadFromData(description)
@@ -36,7 +36,7 @@ func TestDescriptionIsWellFormed(t *testing.T) {
 	w.do("GET", "/api/v1/openapi.json", ask{header: map[string]string{"If-None-Match": a.header.Get("ETag")}}).wants(t, 304, "")
 }
 
-// TestDescriptionHasEveryRouteAndNoOther: with the role that it takes.
+// TestDescriptionHasEveryRouteAndNoOther, with the role that it needs.
 func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	doc, err := described()
 	noErr(t, err)
@@ -59,7 +59,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	}
 }
 
-// routeOf finds what is described for a request; nil: nothing.
+// routeOf returns the described operation of a request; nil: none.
 func routeOf(doc *openapi3.T, r *http.Request) (item *openapi3.PathItem, path string, params map[string]string) {
 	asked, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/v1")
 	if !ok {
@@ -85,7 +85,7 @@ next:
 	return nil, "", nil
 }
 
-// validate holds an answer against the description, and so the request if it was served.
+// validate checks an answer against the description, and also the request if it was served.
 func (w *world) validate(r *http.Request, sent ask, got *answer) {
 	w.t.Helper()
 	doc, err := described()
@@ -96,7 +96,7 @@ func (w *world) validate(r *http.Request, sent ask, got *answer) {
 	}
 	op := item.GetOperation(r.Method)
 	if op == nil {
-		return // the method is none that is served
+		return // the method is not served
 	}
 	r = r.Clone(context.Background())
 	r.Body = io.NopCloser(strings.NewReader(sent.body))

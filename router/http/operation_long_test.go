@@ -19,8 +19,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A heldDisk is a directory with files that become durable on demand: let sends one sync on
-// its way, and open all from then on.
+// A heldDisk is a directory with files that become durable on demand: see hold and let.
 type heldDisk struct {
 	wal.Disk
 	mu   sync.Mutex
@@ -32,14 +31,14 @@ type heldFile struct {
 	disk *heldDisk
 }
 
-// hold has syncs wait from now on.
+// hold makes syncs wait from now on.
 func (d *heldDisk) hold() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.held = make(chan struct{})
 }
 
-// let ends the hold for the syncs that wait, and for those to come.
+// let ends the hold, for waiting and later syncs.
 func (d *heldDisk) let() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +68,7 @@ func (f *heldFile) Sync() error {
 	return f.File.Sync()
 }
 
-// newHeld is a world with a disk that can be held, and n jobs in the tube mail.
+// newHeld returns a world with a heldDisk, and n jobs in the tube mail.
 func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
 	dir := t.TempDir()
 	d := &heldDisk{Disk: wal.Dir(dir)}
@@ -79,7 +78,7 @@ func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
 	return w, d
 }
 
-// fill puts that many jobs into the tube mail.
+// fill puts n jobs into the tube mail.
 func (w *world) fill(jobs int) {
 	w.t.Helper()
 	conn := w.connect(w.srv.Serve)
@@ -99,14 +98,14 @@ func (w *world) fill(jobs int) {
 	conn.Close()
 }
 
-// shows is how far an operation is.
+// shows returns the progress of an operation.
 func (w *world) shows(at string) (v wire.Operation) {
 	w.t.Helper()
 	w.do("GET", at, ask{}).wants(w.t, 200, "").read(w.t, &v)
 	return v
 }
 
-// until waits until an operation is as it should be.
+// until waits until an operation fulfils a condition.
 func (w *world) until(at string, within time.Duration, as func(v *wire.Operation) bool) (v wire.Operation) {
 	w.t.Helper()
 	for start := time.Now(); time.Since(start) < within; time.Sleep(2 * time.Millisecond) {
@@ -120,14 +119,14 @@ func (w *world) until(at string, within time.Duration, as func(v *wire.Operation
 
 func over(v *wire.Operation) bool { return v.Ended != nil }
 
-// begin begins an operation that is not over soon, and returns its path.
+// begin begins an operation that does not end soon, and returns its path.
 func (w *world) begin(body string) string {
 	w.t.Helper()
 	a := w.do("POST", operations, ask{json: true, body: body}).wants(w.t, 202, "")
 	return "/api/v1/" + a.header.Get("Location")
 }
 
-// audited are the entries of the audit about operations that have ended later.
+// audited returns the entries of the audit about operations that have ended after their answer.
 func (w *world) audited() (list []wire.Entry) {
 	w.t.Helper()
 	for _, e := range w.audit("") {
@@ -140,7 +139,7 @@ func (w *world) audited() (list []wire.Entry) {
 
 const buryMail = `{"action":"bury","select":{"tube":"mail"}}`
 
-// TestLongOperationIsFollowed: what is said to be done is durable, all along; its end is
+// TestLongOperationIsFollowed: jobs that it reports as done are durable at any time. Its end is
 // audited and logged, with the client.
 func TestLongOperationIsFollowed(t *testing.T) {
 	const jobs = 10_000
@@ -168,8 +167,8 @@ func TestLongOperationIsFollowed(t *testing.T) {
 	expect(t, strings.Contains(log, "affected=10000") && strings.Contains(log, list[0].RequestID), "the log has no line about it: %s", log)
 }
 
-// TestCancelEndsSoon: whatever it waits for, and what was not done is done by the same once
-// more.
+// TestCancelEndsSoon, whatever the operation waits for. The same operation again changes the
+// remaining jobs.
 func TestCancelEndsSoon(t *testing.T) {
 	long(t)
 	const jobs = 10_000
@@ -187,7 +186,7 @@ func TestCancelEndsSoon(t *testing.T) {
 	expect(t, v.State == "cancelled" && v.Looked == 0 && v.Problem != nil && strings.Contains(v.Problem.Detail, `by the token "worker"`), "the one that waits: %+v, %+v", v, v.Problem)
 	v = cancel(running)
 	expect(t, v.State == "cancelled" && v.Done == 0 && v.Unconfirmed >= 4096 && v.Unconfirmed+v.Skipped["unfit"] == v.Matched, "the one that runs: %+v", v)
-	w.do("DELETE", running, ask{}).wants(t, 204, "") // again, to no effect
+	w.do("DELETE", running, ask{}).wants(t, 204, "") // again, without an effect
 	for start := time.Now(); len(w.audited()) != 2; time.Sleep(time.Millisecond) {
 		require(t, time.Since(start) <= hangs, "%d ends are audited", len(w.audited()))
 	}
@@ -203,8 +202,8 @@ func TestCancelEndsSoon(t *testing.T) {
 	}
 }
 
-// TestServerThatEndsEndsOperations: those that run and those that wait say so, within the
-// time that the server has, and nothing of them is left.
+// TestServerThatEndsEndsOperations: running and waiting operations are cancelled within the time of
+// the shutdown, and no goroutine is left.
 func TestServerThatEndsEndsOperations(t *testing.T) {
 	long(t)
 	for _, within := range []time.Duration{10 * time.Second, 100 * time.Millisecond} {
@@ -241,12 +240,12 @@ func TestServerThatEndsEndsOperations(t *testing.T) {
 	}
 }
 
-// A stumbling action makes the server fail.
+// A stumbling action panics.
 type stumbling struct{ admin.Verb }
 
 func (stumbling) Do(context.Context, *admin.Operator, *admin.Step) error { panic("stumbled") }
 
-// TestOperationThatPanicsHasFailed: others go on.
+// TestOperationThatPanicsHasFailed; other operations continue.
 func TestOperationThatPanicsHasFailed(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.fill(3)

@@ -19,7 +19,7 @@ import (
 
 const operations = "/api/v1/operations"
 
-// operation begins one, and reads its value, which must come with a status.
+// operation begins an operation and returns its value. The answer must have the status.
 func (w *world) operation(status int, format string, args ...any) (v wire.Operation) {
 	w.t.Helper()
 	a := w.do("POST", operations, ask{json: true, body: fmt.Sprintf(format, args...)})
@@ -30,7 +30,7 @@ func (w *world) operation(status int, format string, args ...any) (v wire.Operat
 	return v
 }
 
-// TestOperationsByID: of jobs in any tube, together with other conditions, once each.
+// TestOperationsByID: jobs of any tube, also with other conditions, and each job once.
 func TestOperationsByID(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
@@ -73,7 +73,7 @@ func TestOperationsByID(t *testing.T) {
 	expect(t, v.Matched == 2 && v.Done == 2, "%+v", v)
 }
 
-// TestOperationsThatAskAtLengthAreRefused: what is asked for is remembered.
+// TestOperationsThatAskAtLengthAreRefused, since the server stores the request.
 func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for _, long := range []string{
@@ -88,7 +88,7 @@ func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
 	}
 }
 
-// TestTubesOfAnyNameAreSelected: also those that no text of JSON can name.
+// TestTubesOfAnyNameAreSelected, also names that are not UTF-8.
 func TestTubesOfAnyNameAreSelected(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.function("a/\xff")
@@ -126,7 +126,7 @@ func TestDryRunForesees(t *testing.T) {
 	}
 }
 
-// TestMomentsAreRead as they were written, by this process and by the one after it.
+// TestMomentsAreRead as they were written, by this process and by the next one.
 func TestMomentsAreRead(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	other := newWorld(t, setup{anonymous: access.Operate})
@@ -149,8 +149,8 @@ func TestMomentsAreRead(t *testing.T) {
 	}
 }
 
-// TestTimesToRunAreSetInMany: jobs are recorded as a whole then, large ones too, and a body is
-// set in one job alone.
+// TestTimesToRunAreSetInMany: this records whole jobs, also large ones. A body can only be set in a
+// single job.
 func TestTimesToRunAreSetInMany(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
@@ -180,7 +180,7 @@ func TestTimesToRunAreSetInMany(t *testing.T) {
 	check(again.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 }
 
-// TestAsOfHoldsAfterARestart: what was put before it goes, what came later stays.
+// TestAsOfHoldsAfterARestart: jobs put before as_of are deleted, and later jobs stay.
 func TestAsOfHoldsAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
@@ -196,14 +196,14 @@ func TestAsOfHoldsAfterARestart(t *testing.T) {
 	again.do("GET", late, ask{}).wants(t, 200, "")
 	got := idsOf(again.list("/api/v1/tubes/mail/jobs", "state=ready,delayed,reserved,buried"))
 	expect(t, slices.Equal(got, []uint64{9, 15}), "%d are left", got)
-	// Of a tube that has gone since there is nothing left to do.
+	// For a tube that was removed meanwhile, there is nothing to do.
 	again.operation(200, `{"action":"delete","select":{"tube":"mail"}}`)
 	v = again.operation(200, `{"action":"delete","select":{"tube":"mail"},"as_of":%q}`, v.AsOf)
 	expect(t, v.Matched == 0, "%+v", v)
 }
 
-// TestReadersSeeOperationsWithoutWhatWasLookedFor: to know it, and how often it is there, is
-// to see bodies.
+// TestReadersSeeOperationsWithoutWhatWasLookedFor: the text and the number of matches would reveal
+// parts of bodies.
 func TestReadersSeeOperationsWithoutWhatWasLookedFor(t *testing.T) {
 	w := newWorld(t, setup{maxJob: 200_000})
 	w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: operateToken, json: true, body: `{"body":"needle"}`}).wants(t, 201, "")

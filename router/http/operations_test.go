@@ -18,8 +18,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestOperationsOfARoleAreForgotten, the oldest ended one first, and those of other roles are not.
-// Too many that wait are refused.
+// TestOperationsOfARoleAreForgotten, the oldest ended one first; operations of other roles are not.
+// When too many wait, a new one is refused.
 func TestOperationsOfARoleAreForgotten(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("mail", 5)
@@ -78,8 +78,7 @@ func TestOperationsByHTTP(t *testing.T) {
 	expect(t, n == 2, "%d jobs are left", n)
 }
 
-// A fillingDisk is a directory in which there is room for no further segment while it is
-// full.
+// A fillingDisk is a directory without space for another segment while it is full.
 type fillingDisk struct {
 	wal.Disk
 	full  atomic.Bool
@@ -101,8 +100,8 @@ func (d *fillingDisk) Free() int64 {
 	return 1 << 40
 }
 
-// TestFullDisk: nothing is changed that takes space, neither one job nor many; deleting goes on, and
-// makes room.
+// TestFullDisk: changes that need space are refused, of one job or many. Deletes still work, and
+// free space.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	disk := &fillingDisk{Disk: wal.Dir(dir)}
@@ -153,5 +152,5 @@ func TestFullDisk(t *testing.T) {
 	expect(t, v.Done == 2000, "deleted were %+v", v)
 	gone := as[wire.Flushed](t, w.do("DELETE", jobs+"?state=delayed", ask{}).wants(t, 200, ""))
 	expect(t, gone.Jobs == uint64(put), "%+v, %d were put", gone, put)
-	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found") // it was gone with its last job
+	w.do("GET", "/api/v1/tubes/mail", ask{}).wants(t, 404, "not-found") // it was removed with its last job
 }

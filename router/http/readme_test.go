@@ -15,7 +15,7 @@ import (
 	"polystalk/router/access"
 )
 
-// shell finds the examples of the guide.
+// shell matches the examples of the guide.
 var shell = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // TestExamplesOfTheGuideWork: each line, in their order, on one server.
@@ -48,8 +48,8 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 
 var code = regexp.MustCompile("`([a-z_]+)`")
 
-// explains holds a guide's table of metrics against what the server shows: each metric with the prefix,
-// and no other, with its type and labels.
+// explains compares a guide's table of metrics with the server: it must have exactly the metrics
+// with the prefix, with their types and labels.
 func (w *world) explains(guide, prefix string) {
 	w.t.Helper()
 	_, table, _ := strings.Cut(readFile(w.t, guide), "| Metric | Type | Labels | Meaning |")
@@ -112,7 +112,7 @@ func TestGuidesExplainEveryMetric(t *testing.T) {
 		long(t)
 		w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
 		w.busy()
-		time.Sleep(2100 * time.Millisecond) // samples serve for two seconds
+		time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 		w.do("GET", "/metrics", ask{})
 		w.explains("README.md", "polystalk_")
 	})

@@ -11,8 +11,8 @@ import (
 	"polystalk/router/trend"
 )
 
-// TestRemedies: a problem about a member, type, role, name or token says what would be right, in
-// plain words: without names of Go types and prefixes of libraries.
+// TestRemedies: a problem about a member, type, role, name or token says what to do, in plain words:
+// without names of Go types and prefixes of libraries.
 func TestRemedies(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	const jobs = "/api/v1/tubes/mail/jobs"
@@ -23,7 +23,7 @@ func TestRemedies(t *testing.T) {
 		status       int
 		field        string
 		detail       string // what it contains
-		remedy       string // the same
+		remedy       string // what it contains
 	}{
 		{"POST", operations, post(`{"action":"delete","select":{"tube":"mail","state":"buried"}}`), 422, "select.state", "unknown", "one of all_tubes, contains, id_max, id_min, ids, older_than_seconds, states, tube, tube_path"},
 		{"POST", operations, post(`{"action":"set","select":{"tube":"mail"},"set":{"priority":1}}`), 422, "set.priority", "unknown", "delay_seconds, pri, ttr_seconds"},
@@ -78,7 +78,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// TestBadRequestsAreRefused with the field that is wrong, and change nothing.
+// TestBadRequestsAreRefused with the name of the wrong field, and change nothing.
 func TestBadRequestsAreRefused(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 100, options: withHistory(1)})
 	w.put("mail", 1)

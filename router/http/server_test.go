@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A fakeConn notes whether it was closed.
+// A fakeConn records whether it was closed.
 type fakeConn struct {
 	net.Conn
 	closed bool
@@ -26,8 +26,8 @@ func (c *connections) connected(n int) (list []*fakeConn) {
 	return list
 }
 
-// TestStrangersAreClosedFirst: the oldest one first, also with a request under way; connections with
-// a token, streams and requests that are allowed keep their places.
+// TestStrangersAreClosedFirst, the oldest first, also during a request. Connections with a token, a
+// stream or an allowed request stay open.
 func TestStrangersAreClosedFirst(t *testing.T) {
 	var c connections
 	kept := c.connected(5)
@@ -51,7 +51,7 @@ func TestStrangersAreClosedFirst(t *testing.T) {
 	expect(t, c.len() == connectionsMax && n == uint64(len(strangers)), "%d connections, %d dropped", c.len(), n)
 }
 
-// TestOnlyRequestsWithATokenCanCloseTheNewest connection: then there is no other to close.
+// TestOnlyRequestsWithATokenCanCloseTheNewest connection, if all others have a token.
 func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 	var c connections
 	busy := c.connected(connectionsMax)

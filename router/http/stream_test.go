@@ -14,7 +14,7 @@ import (
 	"polystalk/router/access"
 )
 
-// streaming is a server whose path /test streams. Its limits of requests are so short that a
+// streaming starts a server with a stream at /test. Its timeouts of requests are so short that a
 // stream soon outlives them.
 func streaming(t *testing.T, handler func(c *call) error) *world {
 	return newWorld(t, setup{anonymous: access.Read, prepare: func(a *API) {
@@ -23,8 +23,8 @@ func streaming(t *testing.T, handler func(c *call) error) *world {
 	}})
 }
 
-// TestStreamsOutliveTheLimitsOfRequests: of reading, of answering, and of rest. The time to serve
-// the request ends when the stream begins.
+// TestStreamsOutliveTheLimitsOfRequests: the timeouts for reading, answering and idling. In the
+// metrics, the time of the request ends when the stream begins.
 func TestStreamsOutliveTheLimitsOfRequests(t *testing.T) {
 	long(t)
 	w := streaming(t, func(c *call) error {
@@ -65,6 +65,6 @@ func TestStopEndsAStreamThatIsNotRead(t *testing.T) {
 	fmt.Fprint(w.dial(), "GET /test HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-full
 	time.Sleep(200 * time.Millisecond)
-	w.web.Stop(context.Background()) // it would wait for ever
+	w.web.Stop(context.Background()) // must not wait for the stream
 	w.open(0)
 }

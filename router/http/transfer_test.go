@@ -17,14 +17,14 @@ import (
 	"polystalk/shard/core"
 )
 
-// transfer asks for a move or a copy.
+// transfer requests a move or a copy.
 func (w *world) transfer(what string, id int, to string) *answer {
 	w.t.Helper()
 	return w.do("POST", fmt.Sprintf("/api/v1/jobs/%d/%s", id, what), ask{json: true, body: fmt.Sprintf(`{"to":%q}`, to)})
 }
 
-// TestJobIsTransferred: with all that it has but its id, whatever state it is in and however
-// large it is; and a move leaves nothing behind.
+// TestJobIsTransferred with everything except its id, in any state and of any size. A move leaves
+// nothing in the old tube.
 func TestJobIsTransferred(t *testing.T) {
 	for _, what := range []string{"move", "copy"} {
 		for _, dir := range []string{"", t.TempDir()} {
@@ -65,17 +65,17 @@ func TestTransfersThatAreRefused(t *testing.T) {
 	defer w.function(strings.Repeat("g", 256))()
 	w.transfer("move", 12, "away").wants(t, 409, "job-reserved")
 	for _, what := range []string{"move", "copy"} {
-		w.transfer(what, 1, strings.Repeat("g", 256)).wants(t, 422, "invalid") // no record of a job has room for it
+		w.transfer(what, 1, strings.Repeat("g", 256)).wants(t, 422, "invalid") // too long for the record of a job
 	}
 	w.do("POST", "/api/v1/tubes/"+strings.Repeat("g", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
 	w.do("PUT", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
 	w.transfer("copy", 1, "away").wants(t, 503, "draining")
-	w.transfer("move", 1, strings.Repeat("f", 254)+"\n").wants(t, 201, "") // there are not more jobs by that
+	w.transfer("move", 1, strings.Repeat("f", 254)+"\n").wants(t, 201, "") // the number of jobs stays the same
 	n := len(w.list("/api/v1/tubes/mail/jobs", ""))
 	expect(t, n == 12, "%d jobs are in the tube", n)
 }
 
-// submit sends a job for a function, and returns its number once it was taken.
+// submit submits a job for a function, and returns its number once it was accepted.
 func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle string) {
 	t.Helper()
 	io.WriteString(conn, request(kind, strings.Join(parts, "\x00")))
@@ -90,8 +90,8 @@ func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle s
 	return string(rest)
 }
 
-// TestTransferOfSubmittedJobs: a job that a client waits for stays; a background job is moved, and becomes
-// an ordinary job.
+// TestTransferOfSubmittedJobs: a job that a client waits for stays. A background job is moved, and
+// becomes an ordinary job.
 func TestTransferOfSubmittedJobs(t *testing.T) {
 	const submitJob, submitBackground, reduceBackground = 7, 18, 38
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
@@ -124,8 +124,7 @@ func (w *world) order(tube string) (ids []uint64) {
 	}
 }
 
-// TestBulkTransferKeepsOrder: that in which jobs are served, and that in which they are
-// kicked.
+// TestBulkTransferKeepsOrder: the orders in which jobs are served and kicked.
 func TestBulkTransferKeepsOrder(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
@@ -160,7 +159,7 @@ func TestBulkTransferKeepsOrder(t *testing.T) {
 	}
 }
 
-// served are the bodies of a tube's ready jobs, in the order in which they will be served.
+// served returns the bodies of a tube's ready jobs, in the order in which they will be served.
 func (w *world) served(tube string) []string {
 	w.t.Helper()
 	list := w.list("/api/v1/tubes/"+tube+"/jobs", "state=ready&body=full&limit=1000")
@@ -175,7 +174,7 @@ func bodies(list []wire.Job) (all []string) {
 	return all
 }
 
-// TestMovesAreNoPutsAndNoDeletes: neither of the tubes nor of the server. A copy is a put.
+// TestMovesAreNoPutsAndNoDeletes in the counts of the tubes and the server. A copy is a put.
 func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for range 3 {
@@ -198,7 +197,7 @@ func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	expect(t, slices.Equal(got, want), "mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
 }
 
-// TestTransferOperationsByHTTP: what they want, and what they tell.
+// TestTransferOperationsByHTTP: their requests and their answers.
 func TestTransferOperationsByHTTP(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()

@@ -61,7 +61,7 @@ func TestTubesAreListedInParts(t *testing.T) {
 	w.do("GET", "/api/v1/tubes?limit=999", ask{header: map[string]string{"If-None-Match": tag}}).wants(t, 200, "")
 }
 
-// TestTubesOfAnyNameAreReached: a function of Gearman may have any.
+// TestTubesOfAnyNameAreReached, since a Gearman function may have any name.
 func TestTubesOfAnyNameAreReached(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 255), "?", "a\nb"} {
@@ -75,7 +75,7 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		expect(t, tube.Jobs.Ready == 1 && tube.PauseSeconds == 9, "%q: %+v", name, tube)
 		release()
 	}
-	// A journal would not find a longer name again.
+	// A longer name does not fit into a record of the journal.
 	defer w.function(strings.Repeat("x", 256))()
 	w.do("GET", "/api/v1/tubes/"+strings.Repeat("x", 256), ask{}).wants(t, 200, "")
 	w.do("POST", "/api/v1/tubes/"+strings.Repeat("x", 256)+"/jobs", ask{json: true, body: `{}`}).wants(t, 422, "invalid")
@@ -88,12 +88,12 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		w.do("PUT", target+"/pause", ask{json: true, body: `{"seconds":9}`}).wants(t, 404, "not-found")
 		w.do("POST", target+"/kick", ask{json: true, body: `{"count":9}`}).wants(t, 404, "not-found")
 	}
-	// A put makes a tube of any name that a journal has room for, as a submission does.
+	// Like a submission, a put creates a tube of any name that fits into a record.
 	for _, name := range []string{"-x", "App::resize", "a\x00", ".", strings.Repeat("y", 255)} {
 		w.do("POST", "/api/v1/tubes/"+wire.PathName(name)+"/jobs", ask{json: true, body: `{}`}).wants(t, 201, "")
 		w.do("GET", "/api/v1/tubes/"+wire.PathName(name), ask{}).wants(t, 200, "")
 	}
-	// A name that would be resolved as a part of the path is a parameter.
+	// A name that would be resolved as a path segment is given as a parameter.
 	for _, name := range []string{"..", "/", "-", "mail"} {
 		target := "/api/v1/tubes/-/jobs?tube=" + wire.PathName(name)
 		w.do("POST", target, ask{json: true, body: `{}`}).wants(t, 201, "")
@@ -133,7 +133,7 @@ func TestPauseAndKick(t *testing.T) {
 	expect(t, kicked.Kicked == 3 && v.Jobs.Delayed == 2 && v.Jobs.Ready == 4, "%+v, %+v", kicked, v)
 }
 
-// TestTubesTellWhatPassesThroughThem: the list and the tube alone tell the same.
+// TestTubesTellWhatPassesThroughThem: the list and the single tube have the same figures.
 func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	long(t)
 	w := newWorld(t, setup{anonymous: access.Operate})
@@ -143,10 +143,10 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	worker("watch mail")
 	worker("ignore default")
 	worker("reserve")
-	worker("delete 1") // what comes is the job's body
+	worker("delete 1") // the reply is the job's body
 	worker("list-tube-used")
 	w.put("mail", 20)
-	time.Sleep(2100 * time.Millisecond) // a sample serves two seconds
+	time.Sleep(2100 * time.Millisecond) // a sample is reused for two seconds
 	mail := get[wire.Tubes](w, "/api/v1/tubes?match=mail").Tubes[0]
 	expect(t, mail.Events["reserve"] == 1 && mail.Deletes == 1 && mail.BodyBytes == 20 && mail.Jobs.Ready == 20 && mail.OldestReadySeconds >= 2, "%+v", mail)
 	r := mail.Rates
@@ -159,7 +159,7 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	expect(t, reflect.DeepEqual(alone, mail), "alone %+v\nin the list %+v", alone, mail)
 }
 
-// TestListsSortByBytesAndAge: the largest tube, and the one that waits for longest.
+// TestListsSortByBytesAndAge: the largest tube, and the tube with the oldest ready job.
 func TestListsSortByBytesAndAge(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
 	w.put("old", 1)
@@ -171,8 +171,7 @@ func TestListsSortByBytesAndAge(t *testing.T) {
 	}
 }
 
-// TestFlushByHTTP: of the states that are named, of the jobs that were counted, and of none
-// that a worker has.
+// TestFlushByHTTP deletes the counted jobs in the given states, and no reserved jobs.
 func TestFlushByHTTP(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()

@@ -11,7 +11,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// sampleOf has tubes with an activity each.
+// sampleOf returns a sample of tubes with the given activities.
 func sampleOf(at time.Time, rates map[string]float32) *admin.TubeSample {
 	v := &admin.TubeSample{At: at}
 	for name, r := range rates {
@@ -30,7 +30,7 @@ func names(c *Choice, v *admin.TubeSample) []string {
 	return list
 }
 
-// TestAChosenTubeStays: until it is gone, or for an hour not among the busiest twice as many.
+// TestAChosenTubeStays until it is removed, or for an hour was not among the 2*most busiest tubes.
 func TestAChosenTubeStays(t *testing.T) {
 	at := time.Now()
 	c := NewChoice(2, func(name string) bool { return strings.HasPrefix(name, "want") })
@@ -60,7 +60,7 @@ func TestAChosenTubeStays(t *testing.T) {
 	expect(t, len(got) == 0, "of none, %v are chosen", got)
 }
 
-// TestBestAreTheFirst: as sorting all of them has it.
+// TestBestAreTheFirst of all rows in sorted order.
 func TestBestAreTheFirst(t *testing.T) {
 	for _, n := range []int{1, 2, 7, 100, 999, 1000, 1001, 5000} {
 		rates := make(map[string]float32)

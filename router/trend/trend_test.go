@@ -19,8 +19,8 @@ var (
 	ready, put, waitP50, waitP99 = 0, 1, 2, 3
 )
 
-// A world has simulated time: wall is what the machine's clock says, and no reading has a
-// clock that nobody can set.
+// A world has simulated time: wall is the time of the machine's clock, and readings have no
+// monotonic time.
 type world struct {
 	t     *testing.T
 	h     *history
@@ -44,7 +44,7 @@ func (w *world) read(after time.Duration, gauge float64) {
 	w.h.Server(w.reading(gauge))
 }
 
-// wants compares the points of a series that have begun since so long ago.
+// wants compares the points of a series in the last seconds.
 func (w *world) wants(series int, ago time.Duration, step int64, want ...float64) {
 	w.t.Helper()
 	s := SpanOf(w.wall.Add(-ago).Unix(), w.wall.Unix()+1, step, w.wall.Unix())
@@ -58,7 +58,7 @@ func (w *world) wants(series int, ago time.Duration, step int64, want ...float64
 
 var nan = math.NaN()
 
-// TestSlotsKeepTheLargestAndTheMean: whatever step is asked for.
+// TestSlotsKeepTheLargestAndTheMean, for any step.
 func TestSlotsKeepTheLargestAndTheMean(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 { // readings after 1, 2, … 20 seconds
@@ -66,20 +66,20 @@ func TestSlotsKeepTheLargestAndTheMean(t *testing.T) {
 		w.read(time.Second, float64(100-i))
 	}
 	w.wants(ready, 20*time.Second, 5, 100, 96, 91, 86, 81)
-	// Those in the first slot tell of three seconds, each of the others of five.
+	// The first slot has the rate of three seconds, each other slot of five.
 	w.wants(put, 20*time.Second, 5, (1.0+2+3)/3, (4.0+5+6+7+8)/5, (9.0+10+11+12+13)/5, (14.0+15+16+17+18)/5, 19)
 	w.wants(ready, 20*time.Second, 10, 100, 91, 81)
 	w.wants(ready, 20*time.Second, 60, 100)
 	w.wants(put, 20*time.Second, 60, 10)
 }
 
-// TestNothingIsMadeUp: for a time without a reading there are no points, and no rate tells of
-// a time that was too long.
+// TestNothingIsMadeUp: a time without a reading has no points, and a time that was too long has no
+// rate.
 func TestNothingIsMadeUp(t *testing.T) {
 	w := newWorld(t)
 	w.read(0, 1)
 	w.wants(ready, 0, 5, 1)
-	w.wants(put, 0, 5, nan) // of one reading there is no rate
+	w.wants(put, 0, 5, nan) // one reading gives no rate
 	w.count = 10
 	w.read(5*time.Second, 2)
 	w.count = 1000
@@ -90,13 +90,13 @@ func TestNothingIsMadeUp(t *testing.T) {
 	w.wants(put, 26*time.Second, 5, nan, 2, nan, nan, nan, 10)
 	w.read(5*time.Second, nan)
 	w.wants(ready, 5*time.Second, 5, 4, nan)
-	w.count = 1 // made anew
+	w.count = 1 // the counter was reset
 	w.read(5*time.Second, 5)
 	w.wants(put, 5*time.Second, 5, 0, nan)
 	w.wants(waitP99, 31*time.Second, 60, nan)
 }
 
-// TestHoursLater: of what is older than the rings nothing is left, at once or bit by bit.
+// TestHoursLater nothing is left that is older than the rings, after one long step or many.
 func TestHoursLater(t *testing.T) {
 	for _, pause := range []time.Duration{30 * time.Hour, 1000 * time.Hour} {
 		w := newWorld(t)
@@ -108,7 +108,7 @@ func TestHoursLater(t *testing.T) {
 	}
 }
 
-// TestAllOfTime: a span costs what is kept, however long it is.
+// TestAllOfTime: a span of any length costs only as much as the stored slots.
 func TestAllOfTime(t *testing.T) {
 	w := newWorld(t)
 	for _, filled := range []bool{false, true} {
@@ -120,7 +120,7 @@ func TestAllOfTime(t *testing.T) {
 	}
 }
 
-// TestQuantilesAreOfTheirSlot: of what was counted in it alone, and in no other.
+// TestQuantilesAreOfTheirSlot: only times counted in the slot are in its quantiles.
 func TestQuantilesAreOfTheirSlot(t *testing.T) {
 	w := newWorld(t)
 	w.times.N[20] = 1_000_000 // long ago
@@ -222,8 +222,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestTubesThatVanishKeepTheirGraph: until another tube needs the place; those that are
-// wanted keep it.
+// TestTubesThatVanishKeepTheirGraph until another tube needs the place. Wanted tubes keep theirs.
 func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	w := newWorld(t)
 	step := func(there, wanted, kept string) {
@@ -262,7 +261,7 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	step("e", "e", "e")
 }
 
-// TestMemoryOfATube: it is what the guide says, from the start, whatever happens.
+// TestMemoryOfATube: it is constant, and as large as the guide says.
 func TestMemoryOfATube(t *testing.T) {
 	l := &Layout{Gauges: make([]string, 6), Counters: make([]string, 4), Times: make([]string, 2)}
 	var before, after runtime.MemStats
@@ -288,7 +287,7 @@ func TestMemoryOfATube(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// expect fails the test, which goes on, unless ok.
+// expect fails the test unless ok, but lets it continue.
 func expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {

@@ -33,7 +33,7 @@ func (t *table) set(name string, ready uint64) {
 	t.ready[name], t.since[name] = ready, t.number
 }
 
-// most shows tubes with a prefix, those with most ready jobs first.
+// most is a view of tubes with a prefix, with most ready jobs first.
 func most(prefix string, limit int) View {
 	return View{
 		Key: fmt.Sprintf("%s %d", prefix, limit), Limit: limit,
@@ -44,7 +44,7 @@ func most(prefix string, limit int) View {
 	}
 }
 
-// A client has what it was told.
+// A client has the view that the changes have given it.
 type client struct {
 	look *Look
 	view View
@@ -66,8 +66,8 @@ func (c *client) apply(t *testing.T, v *admin.TubeSample, ch Change) {
 	}
 }
 
-// TestViewsFollowLikeATwin: a client that applies the changes always has the view, and is sent a
-// tube again only if it has changed or has come into the view.
+// TestViewsFollowLikeATwin: a client that applies the changes always has the view. It gets a tube
+// again only if the tube has changed or has entered the view.
 func TestViewsFollowLikeATwin(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
@@ -99,7 +99,7 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 		v := all.sample()
 		for _, c := range clients {
 			if rnd.IntN(3) == 0 {
-				continue // he is slow
+				continue // the client is slow
 			}
 			ch, ok := c.look.Next(v)
 			for first := true; ; first = false {

@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/stats"
 )
 
-// A fake is a server with figures that a test sets.
+// A fake is a Source with figures that a test sets.
 type fake struct {
 	mu      sync.Mutex
 	number  uint64
@@ -100,8 +100,8 @@ func (f *fake) counts() (looks, walks int) {
 	return len(f.looks), len(f.walks)
 }
 
-// TestNobodyIsLookedFor: without a subscriber and a history nothing is looked at, and after the
-// last one has gone no more.
+// TestNobodyIsLookedFor: without a subscriber and a history there are no samples, also after the
+// last subscriber has closed.
 func TestNobodyIsLookedFor(t *testing.T) {
 	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
 		time.Sleep(time.Minute)
@@ -172,7 +172,7 @@ func TestSlowSubscriberSkips(t *testing.T) {
 	})
 }
 
-// known counts the points that are known of a series of the last hour.
+// known counts the known points of a series in the last hour.
 func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, step int64) (n, all int) {
 	t.Helper()
 	now := time.Now().Unix()
@@ -192,7 +192,7 @@ func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, s
 }
 
 // TestHistoryHasNoGaps with and without subscribers: each slot has a reading, unless the server was
-// busy, and tubes that are gone keep theirs.
+// busy. Removed tubes keep their history.
 func TestHistoryHasNoGaps(t *testing.T) {
 	for _, subscribed := range []bool{false, true} {
 		inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {

@@ -20,11 +20,11 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// patience bounds what a page may take, also on a machine that has much else to do; it is met
-// only by one that hangs.
+// patience is the timeout for a page. It is long, so that on a busy machine only a page that hangs
+// exceeds it.
 const patience = time.Minute
 
-// A tab is one page in a browser of its own profile, and what its console has said.
+// A tab is a page with its own browser profile, and the messages of its JavaScript console.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context
@@ -34,15 +34,15 @@ type tab struct {
 	said []string
 }
 
-// A look is how somebody looks at the console.
+// A look is the way a user views the console: screen, theme, zoom.
 type look struct {
 	width  int64
 	dark   bool
 	zoomed bool // to 200 %
 }
 
-// chromium is the browser of all tests of the package: to start one takes longer than many of
-// them. Each tab has a profile of its own in it.
+// chromium is the browser of all tests of the package, since a start takes longer than many tests.
+// Each tab has another profile.
 var chromium struct {
 	once sync.Once
 	ctx  context.Context
@@ -50,7 +50,7 @@ var chromium struct {
 	stop func()
 }
 
-// browser is Debian's chromium; without it the test is skipped.
+// browser returns Debian's chromium; without it the test is skipped.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := daemon.Tool(t, "chromium", "chromium")
@@ -66,7 +66,7 @@ func browser(t *testing.T) context.Context {
 	return chromium.ctx
 }
 
-// stopBrowser ends it, if a test has started it.
+// stopBrowser stops the browser, if a test has started it.
 func stopBrowser() {
 	if chromium.stop != nil {
 		chromium.stop()
@@ -98,7 +98,7 @@ func open(t *testing.T, base, page string, l look) *tab {
 		l.width = 1280
 	}
 	var scale []chromedp.EmulateViewportOption
-	if l.zoomed { // as a browser does it: fewer CSS pixels, each of them larger
+	if l.zoomed { // like a browser: fewer and larger CSS pixels
 		l.width /= 2
 		scale = append(scale, chromedp.EmulateScale(2))
 	}
@@ -126,7 +126,7 @@ func (b *tab) visit(page string) {
 	b.eval(fmt.Sprintf("location.hash = %q", "#/"+page))
 }
 
-// eval is the value of an expression, as text.
+// eval returns the value of an expression, as text.
 func (b *tab) eval(js string) string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -136,7 +136,7 @@ func (b *tab) eval(js string) string {
 	return v
 }
 
-// text is what can be read on the page.
+// text returns the visible text of the page.
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -165,7 +165,7 @@ func (b *tab) shows(what, js string) {
 	}
 }
 
-// reads waits until a text can be read on the page.
+// reads waits until the page shows a text.
 func (b *tab) reads(text string) {
 	b.t.Helper()
 	b.shows(text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
@@ -177,8 +177,8 @@ func (b *tab) drawn() {
 	b.shows("its graphs", "[...document.querySelectorAll('.plot')].every(x => x.querySelector('canvas'))")
 }
 
-// keys types texts, one after the other. A key and its character are one event, as they are
-// from a keyboard: a page that takes the key for itself gets no character.
+// keys types texts. Like on a keyboard, a key and its character are one event: a page that handles
+// the key gets no character.
 func (b *tab) keys(texts ...string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -200,8 +200,7 @@ func (b *tab) keys(texts ...string) {
 	}
 }
 
-// press finds a button or link by its text among those that Tab leads to, goes to it, and
-// presses Enter: a keyboard is enough.
+// press moves the focus with Tab to the button or link with a text, and presses Enter.
 func (b *tab) press(text string) {
 	b.t.Helper()
 	find := fmt.Sprintf("[...document.querySelectorAll('dialog[open] button, dialog[open] a, body:not(:has(dialog)) button, body:not(:has(dialog)) a')].find(x => x.innerText.trim() === %q && !x.disabled && x.tabIndex >= 0 && x.checkVisibility())", text)
@@ -210,15 +209,15 @@ func (b *tab) press(text string) {
 	b.keys(kb.Enter)
 }
 
-// answer types into the first field of the dialog that is open, or about to be.
+// answer types into the first field of the dialog that is open, or opens soon.
 func (b *tab) answer(texts ...string) {
 	b.t.Helper()
 	b.shows("a dialog that asks for something", "document.activeElement.matches('dialog input, dialog textarea')")
 	b.keys(texts...)
 }
 
-// quiet fails the test if the browser's console has said something but what is expected: of
-// an answer that is an error the browser itself says so there.
+// quiet fails the test if the JavaScript console has messages that are not expected. The browser
+// itself writes messages about error answers there.
 func (b *tab) quiet(expected ...string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -229,14 +228,14 @@ func (b *tab) quiet(expected ...string) {
 	b.said = nil
 }
 
-// What the browser says of answers that are errors.
+// The browser's messages about error answers.
 const (
 	notThere = "status of 404"
 	notKnown = "status of 401"
 	noAnswer = "net::ERR_"
 )
 
-// picture keeps what is seen in the folder of POLYSTALK_PICTURES, if that is set.
+// picture saves a screenshot in the folder POLYSTALK_PICTURES, if it is set.
 func (b *tab) picture(name string) {
 	dir := os.Getenv("POLYSTALK_PICTURES")
 	if dir == "" {
@@ -248,7 +247,7 @@ func (b *tab) picture(name string) {
 	}
 }
 
-// axe fails the test if axe-core finds something on the page that keeps people out.
+// axe fails the test if axe-core finds an accessibility problem on the page.
 func (b *tab) axe(source string) {
 	b.t.Helper()
 	b.eval("(window.axe || (() => {" + source + "})(), true)")
@@ -263,7 +262,7 @@ func (b *tab) axe(source string) {
 	}
 }
 
-// axeSource is axe-core, which is installed beside the tests; without it the test is skipped.
+// axeSource returns the installed axe-core; without it the test is skipped.
 func axeSource(t *testing.T) string {
 	t.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("NODE_PATH")) {

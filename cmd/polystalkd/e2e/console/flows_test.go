@@ -53,7 +53,7 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.press("Delete")
 	b.reads("was deleted")
 
-	// A flush says how many, and wants the tube's name.
+	// A flush shows the number of jobs, and asks for the tube's name.
 	b.visit("tube/mail")
 	b.press("Flush …")
 	b.press("Count")
@@ -63,17 +63,17 @@ func TestByKeyboardAlone(t *testing.T) {
 	b.press("Flush 21")
 	b.reads("21 jobs flushed from mail")
 
-	// The focus comes back from a dialog, and Escape closes it.
+	// Escape closes a dialog, and the focus returns to its old place.
 	b.visit("tube/a%2Fb%20c")
 	b.press("Put a job")
 	b.answer(kb.Escape)
 	b.shows("the button again", "document.activeElement.innerText === 'Put a job'")
 	b.keys("g", "s")
 	b.reads("gearman-listen")
-	b.quiet(notThere) // of the tube from which the last job was deleted
+	b.quiet(notThere) // for the tube after its last job was deleted
 }
 
-// TestAdminByKeyboardAlone: what takes more rights, and what is done to rows that are selected.
+// TestAdminByKeyboardAlone: actions that need more rights, and actions on selected rows.
 func TestAdminByKeyboardAlone(t *testing.T) {
 	long(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
@@ -125,11 +125,11 @@ func TestAdminByKeyboardAlone(t *testing.T) {
 	b.shows("the field for the token", "document.activeElement.type === 'password'")
 	b.keys("not a token\r")
 	b.shows("that it is none", "document.querySelector('.trouble')")
-	b.quiet(notKnown, notThere) // nobody is logged in; the connection is no more
+	b.quiet(notKnown, notThere) // before the login; for the closed connection
 }
 
-// TestFirstSteps: an empty server says how to put a job into this one, wherever it listens, and
-// its form puts one that is not urgent. A dialog is left with the page it is about.
+// TestFirstSteps: an empty server shows a command that puts a job, with its own address. The form
+// puts a job that is not urgent. A dialog is closed with its page.
 func TestFirstSteps(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -153,7 +153,8 @@ func TestFirstSteps(t *testing.T) {
 	b.quiet()
 }
 
-// TestManyAreCountedFirst: what is done to all that match is what was counted, once that is whole.
+// TestManyAreCountedFirst: an action on all jobs that match changes only jobs that were counted, and
+// begins after the count is complete.
 func TestManyAreCountedFirst(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -170,7 +171,7 @@ func TestManyAreCountedFirst(t *testing.T) {
 	got := s.api("GET", "tubes/mail", "")
 	expect(t, strings.Contains(got, `"ready":1,`) && strings.Contains(got, `"buried":130`), "the tube is %s", got)
 
-	// What was counted until a count was broken off is not what would be done.
+	// A cancelled count must not begin an action.
 	b.reads("All that match")
 	b.eval(`((ask) => { window.fetch = (url, init) => init.body && init.body.includes('"dry_run":true') ? Promise.resolve(Response.json({
 		id: '1', state: 'cancelled', matched: 1, done: 0, skipped: {}, as_of: '2026-01-31T12:00:00Z', problem: { title: 'The operation was cancelled', detail: 'somebody else', remedy: 'again' } })) : ask(url, init); })(fetch)`)
@@ -181,7 +182,7 @@ func TestManyAreCountedFirst(t *testing.T) {
 	b.quiet()
 }
 
-// TestBodiesAreText: whatever a body is, nothing in it runs.
+// TestBodiesAreText: nothing in a body is executed.
 func TestBodiesAreText(t *testing.T) {
 	long(t)
 	s := serve(t, "-z", "4000000")
@@ -197,7 +198,7 @@ func TestBodiesAreText(t *testing.T) {
 	b.visit("job/" + ids[1])
 	b.reads("123456789012345678901234567890.10")
 
-	// What is large is folded, and of what is too large only the beginning is shown.
+	// A large body is folded, and of an even larger one only the beginning is shown.
 	long := s.put("evil", strings.Repeat("<b>long</b> ", 1000), "")
 	b.visit("job/" + long)
 	b.press("Show all 12\u202f000 bytes")
@@ -207,7 +208,7 @@ func TestBodiesAreText(t *testing.T) {
 	b.reads("bytes: download it to see more")
 	b.shows("the beginning alone", "document.querySelector('pre').innerText.length < 10000")
 
-	// What is not done is said where it was asked for.
+	// A failure is shown next to the form that caused it.
 	b.visit("tube/evil")
 	b.press("Put a job")
 	b.answer("<script>", kb.Tab, "1")
@@ -221,7 +222,7 @@ func TestBodiesAreText(t *testing.T) {
 	b.quiet("status of 413")
 }
 
-// TestBodiesThatAreMeantToHang: a length that leads back, and lists in lists in lists.
+// TestBodiesThatAreMeantToHang the page: a negative length, and deeply nested lists.
 func TestBodiesThatAreMeantToHang(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -282,8 +283,8 @@ func TestEditKeepsWhatIsNotChanged(t *testing.T) {
 	b.quiet()
 }
 
-// TestSelectionIsNeverAll: rows that were selected and are no more in the list are still what is
-// selected. What is done then is not done to all that match.
+// TestSelectionIsNeverAll: selected rows that have left the list stay selected, so that an action
+// never changes all jobs that match instead.
 func TestSelectionIsNeverAll(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -295,7 +296,7 @@ func TestSelectionIsNeverAll(t *testing.T) {
 	b.keys("jx")
 	b.reads("1 selected")
 	s.api("DELETE", "jobs/"+id, "")
-	b.eval("dispatchEvent(new Event('polystalk-refresh'))") // as when the stream comes back
+	b.eval("dispatchEvent(new Event('polystalk-refresh'))") // as after a reconnect of the stream
 	b.shows("that it is gone", "document.querySelector('tr.selected.gone')")
 	b.press("Delete …")
 	b.shows("a question or an answer", "document.querySelector('dialog[open], .notice')")

@@ -14,10 +14,11 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// jobs is less than it should be, since many other tests run beside TestManyJobs.
+// jobs is smaller than a real queue, since many other tests run at the same time as TestManyJobs.
 var jobs = flag.Int("jobs", 20_000, "how many jobs a page goes through")
 
-// fillMany puts jobs by a connection of its own, many at a time; tube and body return those for the i-th job.
+// fillMany puts many jobs on another connection, pipelined. tube and body return the tube and the
+// body of job i.
 func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -45,7 +46,7 @@ func fillMany(t *testing.T, addr string, n int, tube, body func(i int) string) {
 	}
 }
 
-// rows are how many of a table are in the document, which must be few however many there are.
+// rows returns the number of table rows in the document, which must be small for any list.
 func (b *tab) rows() int {
 	b.t.Helper()
 	rows, err := strconv.Atoi(b.eval("document.querySelectorAll('tbody tr[aria-rowindex]').length"))
@@ -54,7 +55,7 @@ func (b *tab) rows() int {
 	return rows
 }
 
-// TestManyTubes: the page has few rows of them, and sorts, filters and searches on the server.
+// TestManyTubes: the document has few rows, and the server sorts, filters and searches.
 func TestManyTubes(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -76,8 +77,8 @@ func TestManyTubes(t *testing.T) {
 	b.quiet()
 }
 
-// TestManyJobs: all of them can be gone through, one can be found among them, and what is done
-// to all says how many they are.
+// TestManyJobs: a user can scroll through all jobs and find one, and an action on all jobs shows
+// their number.
 func TestManyJobs(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -111,5 +112,5 @@ func TestManyJobs(t *testing.T) {
 	b.answer("mail")
 	b.press("Flush " + all)
 	b.reads(all + " jobs flushed from mail")
-	b.quiet(notThere) // of the tube, which has ended
+	b.quiet(notThere) // for the removed tube
 }

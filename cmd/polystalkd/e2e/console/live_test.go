@@ -24,16 +24,16 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A front is a proxy before a server, which may stop to answer.
+// A front is a proxy in front of a server. It can stop answering.
 type front struct {
 	*httptest.Server
-	to atomic.Pointer[url.URL] // nil: it closes what is opened
+	to atomic.Pointer[url.URL] // nil: it closes new connections
 
 	mu    sync.Mutex
-	asked []string // the paths and queries of all requests
+	asked []string // paths and queries of all requests
 }
 
-// newFront is a proxy of a server.
+// newFront starts a front of a server.
 func newFront(t *testing.T, base string) *front {
 	f := new(front)
 	f.leadTo(base)
@@ -60,13 +60,13 @@ func (f *front) leadTo(base string) {
 	f.to.Store(to)
 }
 
-// cut ends all connections, and refuses others.
+// cut closes all connections, and refuses new ones.
 func (f *front) cut() {
 	f.to.Store(nil)
 	f.CloseClientConnections()
 }
 
-// TestConsoleFromAFolder: each module by itself, so that a developer sees a change at a reload.
+// TestConsoleFromAFolder: modules are not joined, so that a developer sees a change after a reload.
 func TestConsoleFromAFolder(t *testing.T) {
 	long(t)
 	dir := filepath.Join(t.TempDir(), "assets")
@@ -85,8 +85,8 @@ func TestConsoleFromAFolder(t *testing.T) {
 	b.quiet()
 }
 
-// TestFirstPageTakesFewRequests: those for the page and those for what it shows; how large the
-// page is, its package tests.
+// TestFirstPageTakesFewRequests, for the page and for its data. Package http tests the size of the
+// page.
 func TestFirstPageTakesFewRequests(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -98,7 +98,7 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 	b.shows("graphs", "document.querySelectorAll('.plot canvas').length === 4")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	asked := make(map[string]bool) // what is asked for again some seconds later counts once
+	asked := make(map[string]bool) // regular requests count once
 	for _, uri := range f.asked {
 		asked[regexp.MustCompile(`[?&]from=\d+`).ReplaceAllString(uri, "")] = true
 	}
@@ -106,8 +106,8 @@ func TestFirstPageTakesFewRequests(t *testing.T) {
 	expect(t, len(asked) <= 12 && len(asked) >= 7, "%d requests: %q", len(asked), slices.Sorted(maps.Keys(asked)))
 }
 
-// TestStreamIsLostAndComesBack: figures of a server that is gone are said to be stale, and are
-// grey; another one in its place is shown as soon as it is there.
+// TestStreamIsLostAndComesBack: without the server, the figures are marked as stale and grey. A new
+// server in its place is shown at once.
 func TestStreamIsLostAndComesBack(t *testing.T) {
 	long(t)
 	s := serve(t)
@@ -131,13 +131,13 @@ func TestStreamIsLostAndComesBack(t *testing.T) {
 	b.quiet(noAnswer, "status of 502")
 }
 
-// TestFiguresAreLive: they come by themselves, and stand still when somebody wants that.
+// TestFiguresAreLive: they are updated without a reload, unless updates are paused.
 func TestFiguresAreLive(t *testing.T) {
 	long(t)
 	s := serve(t)
 	s.put("mail", "one", "")
 	b := open(t, s.base, "tubes", look{})
-	other := open(t, s.base, "tubes", look{}) // to see that something would be shown by now
+	other := open(t, s.base, "tubes", look{}) // shows when an update has arrived
 	ready := func(n int) string {
 		return fmt.Sprintf("[...document.querySelectorAll('tbody tr')].some(r => r.innerText.includes('mail') && r.querySelector('[data-column=ready]').innerText.trim() === '%d')", n)
 	}

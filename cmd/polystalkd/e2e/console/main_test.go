@@ -1,5 +1,5 @@
-// Package console tests the console as people use it: in Debian's chromium, against the
-// program, with clients of both protocols beside it.
+// Package console tests the console as users see it: in Debian's chromium, with the real program
+// and clients of both protocols.
 package console
 
 import (
@@ -26,7 +26,7 @@ func noErr(t testing.TB, err error) {
 	}
 }
 
-// expect fails the test, which goes on, unless ok.
+// expect fails the test unless ok, but lets it continue.
 func expect(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {

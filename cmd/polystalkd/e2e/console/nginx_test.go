@@ -13,12 +13,12 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// publicName is the one by which browsers know what stands before the server; the browser of
-// the tests takes it for this machine.
+// publicName is the host name of nginx for browsers; the browser of the tests resolves it to this
+// machine.
 const publicName = "ops.example"
 
-// nginxConfig is the plain configuration of nginx: with the prefix removed, with it passed on, and
-// with the name that the browser gave.
+// nginxConfig is a simple configuration of nginx: with the prefix removed, with the prefix kept, and
+// with the browser's Host.
 const nginxConfig = `daemon off;
 master_process off;
 pid %[1]s/pid;
@@ -40,7 +40,7 @@ http {
 }
 `
 
-// behindNginx starts a server, and nginx before it, on a port that is free.
+// behindNginx starts a server, and nginx in front of it on a free port.
 func behindNginx(t *testing.T) (s *server, public string) {
 	t.Helper()
 	path, err := exec.LookPath("/usr/sbin/nginx")
@@ -76,8 +76,8 @@ func behindNginx(t *testing.T) (s *server, public string) {
 	}
 }
 
-// TestBehindNginx: below any path, whether nginx takes it off or not; what changes something
-// is known not to come from another site, and streams are not kept back.
+// TestBehindNginx: the console works below any path, also if nginx removes the path. Changes pass
+// the check of their origin, and streams are not delayed.
 func TestBehindNginx(t *testing.T) {
 	long(t)
 	browser(t)
@@ -97,6 +97,6 @@ func TestBehindNginx(t *testing.T) {
 		b.answer("behind nginx")
 		b.press("Put")
 		b.reads("was put")
-		b.quiet("Cross-Origin-Opener-Policy") // which browsers heed under TLS alone
+		b.quiet("Cross-Origin-Opener-Policy") // browsers ignore it without TLS
 	}
 }

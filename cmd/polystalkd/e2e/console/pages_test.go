@@ -26,12 +26,12 @@ type server struct {
 	t      *testing.T
 	base   string // of the console
 	tokens bool   // clients need a token
-	job    string // the id of a buried one
+	job    string // id of a buried job
 
 	gearman net.Conn // nil until something is submitted
 }
 
-// serve starts a server with something in every state.
+// serve starts a server with jobs in every state.
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
 	args = append([]string{"-b", t.TempDir(), "--http", "127.0.0.1:0", "--gearman-listen", "127.0.0.1:0"}, args...)
@@ -43,7 +43,7 @@ func serve(t *testing.T, args ...string) *server {
 	return s
 }
 
-// api asks the API for something to be done, and returns the answer.
+// api sends a request to the API, and returns the answer.
 func (s *server) api(method, path, body string) string {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.base+"/api/v1/"+path, strings.NewReader(body))
@@ -69,8 +69,8 @@ func (s *server) put(tube, body string, more string) string {
 	return strings.Split(got, `"`)[3]
 }
 
-// submit has a job of a function done in the background, as a client of Gearman: only such
-// may have any bytes as their name.
+// submit submits a background job for a function as a Gearman client: the name of a function may
+// have any bytes.
 func (s *server) submit(function, body string) {
 	s.t.Helper()
 	if s.gearman == nil {
@@ -97,7 +97,7 @@ func (s *server) submit(function, body string) {
 	noErr(s.t, err)
 }
 
-// fill makes jobs in all states but reserved, in tubes with names of all kinds.
+// fill makes jobs in all states except reserved, in tubes with unusual names.
 func (s *server) fill() {
 	s.t.Helper()
 	for i := range 20 {
@@ -124,7 +124,7 @@ func tokens(t *testing.T) string {
 
 const readToken = "console-read-0123456789"
 
-// pages are all pages, and what can be read on each once it is complete.
+// pages are all pages, each with a text that it shows once it is complete.
 func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
@@ -133,8 +133,8 @@ func (s *server) pages() map[string]string {
 	}
 }
 
-// TestPages: all pages, light, dark, small and at 200 %, for operators and for readers, have no
-// faults of accessibility.
+// TestPages: all pages, light, dark, narrow and at 200 %, for operators and for readers, have no
+// accessibility problems.
 func TestPages(t *testing.T) {
 	long(t)
 	axe := axeSource(t)
@@ -154,7 +154,7 @@ func TestPages(t *testing.T) {
 					b.visit(page)
 					b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 					b.drawn()
-					if name != "narrow" { // which differs by what is left out
+					if name != "narrow" { // it omits columns
 						b.axe(axe)
 					}
 					wide := b.eval("document.documentElement.scrollWidth - innerWidth")
@@ -173,12 +173,12 @@ func TestPages(t *testing.T) {
 						b.shows("no dialog", "!document.querySelector('dialog')")
 					}
 				}
-				b.quiet(notKnown, notThere) // before the login, and of the tube that nobody has
+				b.quiet(notKnown, notThere) // before the login, and for a tube that does not exist
 				if role == "read" {
 					for page, text := range s.pages() {
 						b.visit(page)
 						b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
-						// What is left chooses what is shown.
+						// The remaining controls only change the view.
 						names := b.eval("[...document.querySelectorAll('main button, main input[type=checkbox]')].filter(x => !x.closest('.menu, thead')).map(x => x.innerText || x.parentElement.innerText).filter(x => !/^(1 h|24 h|table|copy.*|with reserved jobs)$/.test(x.trim()))")
 						expect(t, names == "", "page %s has buttons that cannot apply: %s", page, names)
 					}
@@ -188,7 +188,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// login logs in by a token, as people do.
+// login logs in with a token on the login page.
 func (b *tab) login(token string) {
 	b.t.Helper()
 	b.shows("the field for the token", "document.activeElement.type === 'password'")

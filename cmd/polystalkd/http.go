@@ -182,7 +182,7 @@ func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
 	put, use := func() {}, func() {}
 	if o.tokens != nil {
 		if put, err = o.tokens.Prepare(); err != nil {
-			all = append(all, fault.New(fault.Usage, "the tokens stay as they were: %v", err))
+			all = append(all, fault.New(fault.Usage, "the tokens are unchanged: %v", err))
 		}
 	}
 	if o.pair != nil {
@@ -263,14 +263,14 @@ func (o *operators) reload() {
 	}
 	if o.tokens != nil {
 		if err := o.tokens.Reload(); err != nil {
-			o.log.Error("the tokens stay as they were", "signal", "SIGHUP", "err", err)
+			o.log.Error("the tokens are unchanged", "signal", "SIGHUP", "err", err)
 		} else {
 			o.log.Info("the tokens were read again", "signal", "SIGHUP", "tokens", o.tokens.Len())
 		}
 	}
 	if o.pair != nil {
 		if use, err := o.pair.prepare(); err != nil {
-			o.log.Error("the certificate stays as it was", "signal", "SIGHUP", "err", err)
+			o.log.Error("the certificate is unchanged", "signal", "SIGHUP", "err", err)
 		} else {
 			use()
 			o.log.Info("the certificate was read again", "signal", "SIGHUP", "until", o.pair.until())

@@ -15,7 +15,7 @@ func (s *Stage) copyright() []byte {
 	return []byte(`Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: polystalk
 Comment: The programs hold libraries of others. Which ones, and under which
- licences, stands in /usr/share/doc/polystalk/NOTICES.gz.
+ licences, is in /usr/share/doc/polystalk/NOTICES.gz.
 
 Files: *
 Copyright: 2026 The polystalk authors

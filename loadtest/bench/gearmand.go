@@ -94,7 +94,7 @@ func (c *gconn) expectCreated(t gearman.Type, m *gearman.Message, last []byte) e
 		return err
 	}
 	if h := m.Args[0]; len(h) == 0 || len(h) > gearman.MaxHandle || bytes.Equal(h, last) {
-		return c.wrong(t, fmt.Sprintf("a handle of its own after %q", last), m)
+		return c.wrong(t, fmt.Sprintf("a new handle after %q", last), m)
 	}
 	return nil
 }

@@ -383,8 +383,8 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 	}{
 		{"refused", "background conns=2 count=100", "expected JOB_CREATED, got ERROR", nth(gearman.JobCreated.String(), 9, refused)},
 		{"refused while filling", "drain conns=2 count=100", "setup: wrong reply to SUBMIT_JOB_BG", nth(gearman.JobCreated.String(), 9, refused)},
-		{"no handle", "background conns=1 count=100", "a handle of its own", nth(gearman.JobCreated.String(), 5, instead(string(gearman.AppendReply(nil, gearman.JobCreated))))},
-		{"joined job", "background conns=1 count=100", "a handle of its own", again(gearman.JobCreated)},
+		{"no handle", "background conns=1 count=100", "a new handle", nth(gearman.JobCreated.String(), 5, instead(string(gearman.AppendReply(nil, gearman.JobCreated))))},
+		{"joined job", "background conns=1 count=100", "a new handle", again(gearman.JobCreated)},
 		{"lost job", "background conns=1 count=100", "there are 99 jobs of this load, expected 100", nth("text", 1, swap("\t100\t", "\t99\t"))},
 		{"strange status", "background conns=1 count=100", "three numbers", nth("text", 1, instead("f\t1\n"))},
 		{"magic", "background conns=1 count=100", "malformed reply", nth(gearman.JobCreated.String(), 5, swap("\x00RES", "\x00REQ"))},

@@ -80,7 +80,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		return func(v string) error { *to = append(*to, v); return nil }
 	}
 	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", list(&asserts))
-	fs.Func("load", "a `workload` with settings of its own, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
+	fs.Func("load", "a `workload` with its own settings, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
 	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
 	base.flags(fs)
 	fs.Usage = func() { usage(fs) }

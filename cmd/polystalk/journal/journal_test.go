@@ -57,7 +57,7 @@ func TestWholeJournal(t *testing.T) {
 			t.Errorf("verify: %q", o.stdout)
 		}
 		o = polystalk(t, 0, "journal", "salvage", s.dir, fresh)
-		if !strings.Contains(o.stdout, "lost: nothing") || !strings.Contains(o.stdout, fmt.Sprintf("taken over: %d jobs", len(s.jobs))) || !strings.Contains(o.stdout, "1 paused tube") {
+		if !strings.Contains(o.stdout, "lost: nothing") || !strings.Contains(o.stdout, fmt.Sprintf("copied: %d jobs", len(s.jobs))) || !strings.Contains(o.stdout, "1 paused tube") {
 			t.Errorf("salvage: %q", o.stdout)
 		}
 		o = polystalk(t, 0, "journal", "export", "--format", "v7", s.dir, out)
@@ -210,7 +210,7 @@ func TestATornEndIsNoDamage(t *testing.T) {
 			t.Errorf("verify: %q", o.stdout)
 		}
 		o = polystalk(t, 0, "journal", "salvage", s.dir, filepath.Join(t.TempDir(), "new"))
-		if !strings.Contains(o.stdout, fmt.Sprintf("taken over: %d jobs", len(s.jobs)+1)) {
+		if !strings.Contains(o.stdout, fmt.Sprintf("copied: %d jobs", len(s.jobs)+1)) {
 			t.Errorf("salvage: %q", o.stdout)
 		}
 		o = polystalk(t, 0, "journal", "export", s.dir, filepath.Join(t.TempDir(), "out"))
@@ -244,7 +244,7 @@ func TestSalvageReadsFilesOfBeanstalkd(t *testing.T) {
 	unchanged(t, dir, func() {
 		polystalk(t, client.Dir, "journal", "verify", dir)
 		o := polystalk(t, 0, "journal", "salvage", dir, fresh)
-		if !strings.Contains(o.stdout, "damage: binlog.1 at offset ") || !strings.Contains(o.stdout, "taken over: 8 jobs") {
+		if !strings.Contains(o.stdout, "damage: binlog.1 at offset ") || !strings.Contains(o.stdout, "copied: 8 jobs") {
 			t.Errorf("salvage: %q", o.stdout)
 		}
 	})

@@ -73,7 +73,7 @@ func TestJournalOfAClustersServer(t *testing.T) {
 		polystalk(t, 0, "journal", "verify", dir)
 	})
 	saved := t.TempDir()
-	if out := polystalk(t, 0, "journal", "salvage", dir, saved).stdout; !strings.Contains(out, "taken over: 2 jobs") || !strings.Contains(out, "continue from 45") {
+	if out := polystalk(t, 0, "journal", "salvage", dir, saved).stdout; !strings.Contains(out, "copied: 2 jobs") || !strings.Contains(out, "continue from 45") {
 		t.Errorf("salvage says %q", out)
 	}
 }

@@ -62,7 +62,7 @@ func salvage(dir, newDir string, out io.Writer) error {
 		t.discard()
 		return err
 	}
-	fmt.Fprintf(out, "taken over: %s into %s", counted(w.jobs, "job", "jobs"), newDir)
+	fmt.Fprintf(out, "copied: %s into %s", counted(w.jobs, "job", "jobs"), newDir)
 	if n := len(r.paused); n > 0 {
 		fmt.Fprintf(out, ", %s", counted(n, "paused tube", "paused tubes"))
 	}

@@ -43,7 +43,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 		"serve probes, metrics and the operators' API by HTTP on `ADDR`, HOST:PORT\nor unix:PATH, as in 127.0.0.1:11380; may be given several times (default off)")
 	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "read the tokens of operators from `FILE`, a line for each: its\nname, a role (read, operate or admin) and sha256:DIGEST; SIGHUP reads\nthe file again")
 	fs.StringVar(&h.Anonymous, "http-anonymous", "", "give requests without a token the role `ROLE`: none, read or operate (default\noperate on loopback addresses and unix sockets if there are no tokens, else none)")
-	fs.StringArrayVar(&h.Hosts, "http-host", nil, "accept requests without a token for the host name `NAME`, besides localhost and\naddresses; may be given several times")
+	fs.StringArrayVar(&h.Hosts, "http-host", nil, "accept requests without a token for the host name `NAME`, in addition to localhost\nand addresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "allow pages of the site `URL` to make changes by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "trust X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
 	fs.StringVar(&h.Prefix, "http-prefix", "", "remove `PATH` from the path of each HTTP request that begins with it, behind a\nproxy that serves the server below PATH and passes it on, as in /queue")

@@ -26,7 +26,7 @@ type GearmanConfig = gearmand.Config
 // ShutdownFrom says which clients may send shutdown.
 type ShutdownFrom = gearmand.ShutdownFrom
 
-// Clients of this machine, all clients, none.
+// Clients of this machine, all clients, no clients.
 const (
 	ShutdownLocal = gearmand.ShutdownLocal
 	ShutdownAny   = gearmand.ShutdownAny
@@ -36,11 +36,11 @@ const (
 const (
 	// LoopsMax is the largest number of event loops.
 	LoopsMax = session.LoopsMax
-	// ShardsMax is the largest number of shards. Tubes are hashed onto as many slots, and a
-	// shard without a slot would have nothing to do.
+	// ShardsMax is the largest number of shards. Tubes are hashed to as many slots, and a shard
+	// without a slot would have no tubes.
 	ShardsMax = core.Slots
-	// shardsPerLoop is the least number of shards per loop: two loops should rarely need the
-	// same shard.
+	// shardsPerLoop is the default minimum of shards per loop: with several, two loops rarely
+	// need the same shard.
 	shardsPerLoop = 4
 )
 
@@ -65,13 +65,13 @@ type Config struct {
 	Shards int
 	// MaxJobSize is the largest job body in bytes; default 65,535.
 	MaxJobSize uint32
-	// MaxConnections is how many clients are served at a time; default what the limit of
-	// descriptors allows.
+	// MaxConnections is the largest number of connections; default the number that the limit
+	// of descriptors allows.
 	MaxConnections int
 	// OtherDescriptors is how many descriptors the process needs for other purposes. The
 	// connection limit leaves room for them.
 	OtherDescriptors int
-	// ConnectionMemory bounds the memory of all connections besides jobs, in bytes: input that
+	// ConnectionMemory bounds the memory of all connections, jobs excluded, in bytes: input that
 	// must wait, incomplete bodies, and unread output. Default no bound.
 	ConnectionMemory int64
 	// BinlogMaxSize is the binlog-max-size in stats, in bytes.
@@ -161,10 +161,10 @@ func (c *Config) Settings() Settings {
 // Prepare checks settings, and returns a function that applies them, which cannot fail. It
 // changes nothing itself. While the journal is read, it returns an error.
 //
-// A new setting holds for what comes later. No client is cut off, except those that use more
-// than a lower ConnectionMemory allows: connections above a lower MaxConnections stay, and a
-// body that is being received is accepted. apply waits for the shards, so a loop must not call
-// it, and only one goroutine at a time may. A follower applies the rest once it leads.
+// New settings apply to later connections and commands. Connections above a lower MaxConnections
+// stay, and a body that is being received is accepted; only a lower ConnectionMemory may close
+// connections. apply waits for the shards, so a loop must not call it. It is not safe for concurrent
+// use. On a follower, the shards get the new settings in Follower.Lead.
 func (s *Server) Prepare(to Settings) (apply func(), err error) {
 	if s.reactor != nil && s.life.Phase() == admin.Starting {
 		return nil, errStarting

@@ -7,9 +7,9 @@
 //	session     one connection on one loop: lifecycle, input, output, turns, limits
 //	beanstalkd  the beanstalkd protocol on a session
 //	gearmand    the Gearman protocol on a session
-//	ops         operations of several visits to shards; places of tubes and jobs; the clock
+//	ops         operations with several visits to shards; places of tubes and jobs; the clock
 //	direct      operations from goroutines that may block
-//	admin       what operators do
+//	admin       the operations of operators
 //	restore     recovers jobs when a server starts
 //
 // Below them, package shard and its parts hold the jobs. cmd/imports_test.go has the laws of
@@ -22,7 +22,7 @@
 //	     free: it runs in place, Protocol.Replied appends the reply, the shard is released
 //	     busy: the message goes into its inbox; the shard's owner runs it and posts it back
 //	           to the session's loop, where Replied appends the reply
-//	   -> one write a turn (session.Session.Flush)
+//	   -> one write per turn (session.Session.Flush)
 //
 // Package routertest drives the same server without network, clock and goroutines. Another
 // protocol is a session.Front that New makes and Serve gets; protocol_test.go has one.

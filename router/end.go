@@ -15,11 +15,11 @@ type drain struct {
 	host *session.Host // its Draining is kept up to date
 
 	mu     sync.Mutex
-	wanted bool // by Drain, or an operator
+	wanted bool // Drain or an operator has requested it
 	ending bool // the last job is gone; see awaitLastJob
 }
 
-// want makes the server refuse new jobs, or accept them again unless it ends.
+// want makes the server refuse new jobs, or accept them again unless ending is set.
 func (d *drain) want(on bool) { d.set(&d.wanted, on) }
 
 func (d *drain) set(reason *bool, on bool) {
@@ -33,24 +33,23 @@ func (d *drain) set(reason *bool, on bool) {
 // an ERROR.
 func (s *Server) Drain() { s.drain.want(true) }
 
-// ShutdownWanted returns a channel that delivers once: when a client has sent shutdown and
-// gets its OK, or when Retire has seen the last job go. The process should call Shutdown and
-// exit with status 0.
+// ShutdownWanted returns a channel that delivers once: when a client has sent shutdown and gets OK,
+// or when no job is left after Retire. The process should call Shutdown and exit with status 0.
 func (s *Server) ShutdownWanted() <-chan bool { return s.unwanted }
 
-// Retire refuses new connections of all protocols, and makes ShutdownWanted deliver when no
-// job waits or runs any more; buried jobs do not count. Open connections go on and may put
-// new jobs until then. Source: gearmand's SIGUSR1.
+// Retire refuses new connections of all protocols, and makes ShutdownWanted deliver when no job
+// is ready, delayed or reserved; buried jobs do not count. Until then, open connections continue
+// and may put new jobs. Source: gearmand's SIGUSR1.
 func (s *Server) Retire() {
 	s.retire(nil)
 	s.reactor.AwaitServe()
 }
 
-// wantShutdown runs a client's shutdown command: at once, or, if graceful, when no job is
-// left. Then new connections of its protocol are refused.
+// wantShutdown runs a client's shutdown command: at once, or, if graceful, when no job is left.
+// Graceful shutdown refuses new Gearman connections.
 func (s *Server) wantShutdown(graceful bool) {
 	switch {
-	case s.reactor == nil: // the caller of NewUnconnected decides
+	case s.reactor == nil: // a server from NewUnconnected ignores it
 	case graceful:
 		s.retire(s.gearmand)
 	default:
@@ -71,14 +70,14 @@ const gracePoll = 20 * time.Millisecond
 
 func (s *Server) awaitLastJob() {
 	caller := direct.New(s.host.Map, s.host.Clock)
-	ending := false // new jobs are refused: they would be lost with the process
+	ending := false // new jobs are refused, because the process is about to exit
 	for {
 		left := hasJobs(caller)
 		if !left && ending {
 			s.sayUnwanted()
 			return
 		}
-		ending = !left // else, a job was on its way
+		ending = !left // if it was set, a job has arrived before it
 		s.drain.set(&s.drain.ending, ending)
 		select {
 		case <-s.quit:
@@ -91,24 +90,24 @@ func (s *Server) awaitLastJob() {
 func (s *Server) sayUnwanted() {
 	select {
 	case s.unwanted <- true:
-	default: // said already
+	default: // delivered already
 	}
 }
 
-// hasJobs reports whether any job waits or runs, but is not buried.
+// hasJobs reports whether any job is ready, delayed or reserved.
 func hasJobs(c *direct.Caller) bool {
 	n := c.Counts()
 	return n.Ready+n.Delayed+n.Reserved > 0
 }
 
-// Shutdown stops accepting, lets the server reply to what it has received as long as ctx
-// allows, and closes all connections and the journal. Without a journal, jobs are gone.
+// Shutdown stops accepting, waits for the replies to received commands until ctx ends, and closes
+// all connections and the journal. Without a journal, jobs are lost.
 func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(s.Stop(ctx), s.Close())
 }
 
-// Stop is Shutdown without the journal, in which nothing changes any more. Close comes next. A
-// server that has never served clients may be closed without Stop.
+// Stop is Shutdown without the last step: Close must follow, to close the journal, which does not
+// change any more. A server that has never served clients may be closed without Stop.
 func (s *Server) Stop(ctx context.Context) error {
 	s.life.Stop()
 	err := s.reactor.Shutdown(ctx)

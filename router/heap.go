@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Jobs in slabs are unmapped when they go. Large bodies, and what tables and heaps leave
-// behind, are on the Go heap, which shrinks minutes later on an idle server. So a server
-// collects the heap and returns it to the system itself: after large bodies were freed,
-// when the heap is much too large, and once when it has come to rest.
+// The memory of small jobs is in slabs, which are unmapped with the jobs. Large bodies and old
+// tables are on the Go heap, which shrinks only after minutes on an idle server. So the server
+// collects the heap and returns its memory to the system: after large bodies were freed, when
+// more than half of the heap is free, and once when the heap has stopped changing.
 const (
-	// freedMin bytes of large bodies are worth a collection after freedQuiet without more
-	// of them, freedMost at once.
+	// freedMin bytes of freed large bodies cause a collection, once no more were freed for
+	// freedQuiet. freedMost bytes cause one at once.
 	freedMin   = 16 << 20
 	freedMost  = 256 << 20
 	freedQuiet = 100 * time.Millisecond
 
 	collectEvery = 2 * time.Second
-	// collectMin bytes of heap are not worth a collection.
+	// collectMin is the smallest heap, in bytes, that is collected.
 	collectMin = 12 << 20
-	// heapRest is the largest change between two looks at a resting heap.
+	// heapRest bounds the change, in bytes, of a resting heap in collectEvery.
 	heapRest = 1 << 20
 )
 
-// freedBodies counts the bytes of large bodies that no job has any more, since they were
-// last collected. Safe for concurrent use.
+// freedBodies counts the bytes of large bodies that no job has any more, since the last
+// collection. Safe for concurrent use.
 type freedBodies struct {
 	bytes  atomic.Int64
 	enough chan struct{} // receives when an addition leaves at least freedMin
@@ -34,7 +34,7 @@ type freedBodies struct {
 
 func newFreedBodies() *freedBodies { return &freedBodies{enough: make(chan struct{}, 1)} }
 
-// add counts n bytes more. It may be called while a shard is owned.
+// add adds n bytes. The caller may own a shard.
 func (f *freedBodies) add(n int) {
 	if f.bytes.Add(int64(n)) < freedMin {
 		return
@@ -45,8 +45,8 @@ func (f *freedBodies) add(n int) {
 	}
 }
 
-// due reports whether the bodies are to be collected now, and then counts them no more.
-// before is the number of bytes freedQuiet ago.
+// due reports whether the bodies should be collected now, and resets the count if so. before is
+// the number of bytes freedQuiet ago.
 func (f *freedBodies) due(before int64) bool {
 	n := f.bytes.Load()
 	if n < freedMin || n != before && n < freedMost {
@@ -58,12 +58,12 @@ func (f *freedBodies) due(before int64) bool {
 
 // A heapWatch decides when the heap should be collected and returned.
 type heapWatch struct {
-	last    uint64 // bytes of objects at the last look
-	resting uint64 // the same when it was last collected at rest
+	last    uint64 // bytes of objects at the last call of due
+	resting uint64 // bytes of objects at the last collection of a resting heap
 }
 
-// due takes the bytes of objects, dead ones included, and of free memory that the process
-// still has.
+// due reports whether the heap should be collected now. objects is the bytes of objects, including
+// dead ones; free is the bytes of free memory that was not returned to the system.
 func (w *heapWatch) due(objects, free uint64) bool {
 	rest := near(objects, w.last)
 	w.last = objects
@@ -80,12 +80,12 @@ func (w *heapWatch) due(objects, free uint64) bool {
 	return true
 }
 
-// collected notes what is left after a collection.
+// collected notes the bytes of objects after a collection.
 func (w *heapWatch) collected(objects uint64) { w.last, w.resting = objects, objects }
 
 func near(a, b uint64) bool { return max(a, b)-min(a, b) < heapRest }
 
-// collectHeap collects the heap when that returns much. It runs until quit is closed.
+// collectHeap collects the heap when that frees much memory. It runs until quit is closed.
 func collectHeap(freed *freedBodies, quit <-chan struct{}) {
 	heap := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},

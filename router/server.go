@@ -31,14 +31,14 @@ import (
 
 // A Server has the shards, the event loops and the connections.
 type Server struct {
-	cfg   Config // as at the start; see Prepare
+	cfg   Config // the settings at the start; see Prepare
 	log   *slog.Logger
 	host  *session.Host // what all connections share
 	freed *freedBodies  // large bodies to collect
 
 	beanstalkd *beanstalkd.Front
 	gearmand   *gearmand.Front
-	fronts     []session.Front  // the protocols, in the order in which their kinds are counted
+	fronts     []session.Front  // the protocols, in the order of their calls of session.Host.Base
 	reactor    *reactor.Reactor // nil: see NewUnconnected
 
 	life     admin.Life
@@ -51,7 +51,7 @@ type Server struct {
 	leading sync.Mutex             // held while the server begins to serve, or settings are applied
 
 	drain    drain
-	retiring atomic.Bool // the server ends once no job is left
+	retiring atomic.Bool // the server shuts down once no job is left
 	unwanted chan bool   // see ShutdownWanted
 	quit     chan struct{}
 }
@@ -80,8 +80,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// NewUnconnected makes a server without event loops and goroutines: its caller adds loops to
-// its Host, and brings their input. Serve, Take and Stop need event loops.
+// NewUnconnected makes a server without event loops and goroutines: the caller adds loops to its
+// Host, and passes them input. Serve, Take and Stop need event loops.
 func NewUnconnected(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func shownName(name string) (n int, foreign bool) {
 	return len(gearman.AppendQuoted(nil, []byte(name))), true
 }
 
-// newCore makes the machine of a shard.
+// newCore makes the core of a shard.
 func (s *Server) newCore(i int) *core.Core {
 	m := s.host.Map
 	machine := core.New(m.Directory())
@@ -171,13 +171,13 @@ func (s *Server) Host() *session.Host { return s.host }
 // Fronts returns the protocols: beanstalkd, Gearman.
 func (s *Server) Fronts() []session.Front { return s.fronts }
 
-// Operator returns the server's operator. It works before Start, too, and tells how far the
-// start is.
+// Operator returns the server's operator. It also works before Start, and reports the progress of
+// the start.
 func (s *Server) Operator() *admin.Operator { return s.operator }
 
-// Alive returns nil while every event loop has a turn, and every shard can be owned, within a
-// second; else it names those that do not. HTTP probes get the same result. Any goroutine may
-// call it at any time.
+// Alive returns nil if every event loop has a turn, and every shard can be owned, within a second;
+// else the error names the others. HTTP probes get the same result. Any goroutine may call it at
+// any time.
 func (s *Server) Alive() error {
 	var failed []string
 	for _, c := range s.operator.Alive().Checks {

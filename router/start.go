@@ -50,7 +50,7 @@ func (s *Server) serve() error {
 // A Follower is a server of a cluster while it starts:
 //
 //	Follow         ─► the journal is read and open, and the shards are in its state
-//	Apply, Settle  ─► the shards apply what the leader writes
+//	Apply, Settle  ─► the shards apply the records of the leader
 //	Lead           ─► the journal records changes of the shards; clients may be served
 //
 // One goroutine uses it. It has no clients: Serve works once Lead has returned.
@@ -76,7 +76,7 @@ func (s *Server) FollowByHand(now func() time.Time) (*Follower, error) {
 	return s.follow(s.target().RecoverByHand(s.cfg.Journal, now, s.host.Wake))
 }
 
-// target returns what the journal's jobs are restored into.
+// target returns the restore.Target for the journal's jobs.
 func (s *Server) target() *restore.Target {
 	return &restore.Target{
 		Places: s.host.Map, Clock: s.host.Clock, Log: s.log, Workers: s.cfg.Loops,
@@ -101,17 +101,17 @@ func (f *Follower) Journal() *commit.Journal { return f.recovery.Journal() }
 // they were written.
 func (f *Follower) Apply(rec *record.Record) error { return f.recovery.Apply(rec) }
 
-// Settle sorts what was applied. Call it now and then: its cost, and the cost of Lead, is
-// linear in what was applied since.
+// Settle sorts the applied records. Call it periodically: its cost, and the cost of Lead, is linear
+// in the number of records since the last call.
 func (f *Follower) Settle() { f.recovery.Settle() }
 
-// Lead makes the server serve: the journal commits changes of the shards, and the goroutines
-// of shards and event loops start. A server without event loops serves at once: its caller
-// Ticks the shards. Lead is called once. After an error, which is a *JournalError if the
-// journal has failed, the server can only be shut down.
+// Lead makes the server serve: the journal commits changes of the shards, and the goroutines of
+// shards and event loops start. For a server without event loops, the caller Ticks the shards
+// instead. Lead is called once. After an error, which is a *JournalError if the journal has
+// failed, the server can only be shut down.
 //
-// fence, if not nil, returns the commit that every reply must wait for, also to a command that
-// changes nothing; see session.Host.
+// fence, if not nil, returns the commit that every reply must wait for, including replies to
+// commands that change nothing; see session.Host.
 func (f *Follower) Lead(fence func() uint64) error {
 	s := f.srv
 	if err := f.recovery.Lead(); err != nil {
@@ -138,7 +138,7 @@ func (s *Server) Fail(err error) {
 	s.gate.Fail()
 }
 
-// Failed returns a channel that delivers the error that has ended the journal. Nothing is
-// acknowledged any more; the process should end or restart, as the cause says. It is nil
+// Failed returns a channel that delivers the failure of the journal. After a failure nothing is
+// acknowledged. The process should end or restart, depending on the cause. Failed returns nil
 // without a journal, and before Start or Follow has returned.
 func (s *Server) Failed() <-chan *commit.Failure { return s.failed }

@@ -10,8 +10,7 @@ import (
 	"polystalk/shard/record"
 )
 
-// Records returns the jobs of beanstalkd's files as records that make them. Each is valid until
-// the next.
+// Records returns records that make the jobs of beanstalkd's files. Each is valid until the next.
 func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 	return func(yield func(*record.Record, error) bool) {
 		var buf []byte
@@ -40,7 +39,7 @@ func Records(jobs *binlog.Contents) iter.Seq2[*record.Record, error] {
 			case binlog.Delayed:
 				r.Job.State, r.Due = record.Delayed, max(1, j.Deadline)
 			case binlog.Buried:
-				// The time of the bury is unknown; the order is as in the files.
+				// The time of the bury is unknown; the order in the files is kept.
 				buried++
 				r.Job.State, r.Due = record.Buried, buried
 			}
@@ -55,7 +54,7 @@ func wholeSeconds(ns int64) uint32 {
 	return uint32(min(max(0, ns/int64(core.Second)), math.MaxUint32))
 }
 
-// JobOf returns a job of the journal as beanstalkd logs it. Its Body is j's.
+// JobOf converts a job of the journal to beanstalkd's format. They share the Body.
 func JobOf(j *record.Job) binlog.Job {
 	b := binlog.Job{
 		ID: j.ID, Tube: string(j.Tube), Pri: j.Pri, State: binlog.State(j.State), Created: j.Created,

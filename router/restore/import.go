@@ -13,8 +13,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// importMark exists while beanstalkd's files are imported. A journal beside it is incomplete,
-// no client knows anything in it, and it is made again.
+// importMark is a file that exists while beanstalkd's files are imported. A journal next to it is
+// incomplete and unknown to clients, so it is erased and made again.
 const importMark = "importing"
 
 // An importing imports the jobs of a directory that beanstalkd wrote. Its files stay as they
@@ -25,8 +25,8 @@ type importing struct {
 	dir  string
 	last uint64 // number of beanstalkd's last file
 
-	// jobs is the content of the files, nil if they were imported before. ids and slots are of
-	// the jobs, one by one.
+	// jobs is the content of the files; nil if they were imported before. ids and slots have an
+	// entry for each job.
 	jobs  *binlog.Contents
 	ids   []uint64
 	slots []uint16
@@ -58,8 +58,8 @@ func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 	return &importing{t: t, j: j, dir: dir, last: files[len(files)-1].Number}, nil
 }
 
-// readIfWanted reads the files if they were not imported before. fresh means that the journal,
-// which was read, is empty.
+// readIfWanted reads the files if they were not imported before. fresh means that the journal is
+// empty.
 func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
 	switch done := m.j.Imported(); {
 	case done >= m.last:
@@ -98,10 +98,10 @@ func (m *importing) read(replays []*core.Replay) error {
 	return wal.Dir(m.dir).Sync()
 }
 
-// importStep jobs are written between two checks of the disk.
+// importStep is the number of jobs written between two checks of the disk.
 const importStep = 256
 
-// write writes the jobs to the journal, which leads. failed delivers its failure.
+// write writes the jobs to the journal, after Lead. failed delivers the journal's failure.
 func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 	j := m.j
 	for i := range m.ids {

@@ -12,26 +12,26 @@ import (
 )
 
 // A Recovery restores a server's jobs in the stages of the package comment. One goroutine uses
-// it, and owns all shards until Lead has returned.
+// it, and owns all shards until Lead returns.
 type Recovery struct {
 	t         *Target
 	dir       string // for the log
 	j         *commit.Journal
 	failure   chan *commit.Failure
-	importing *importing // nil: there are no files of beanstalkd
+	importing *importing // nil: there are no beanstalkd files
 	found     *wal.Recovered
 	replays   []*core.Replay // by shard
 }
 
-// Journal returns the journal. It records changes once Lead has returned.
+// Journal returns the journal. It records changes after Lead.
 func (r *Recovery) Journal() *commit.Journal { return r.j }
 
-// Failed returns a channel that delivers the error that has ended the journal. Nothing is
-// acknowledged any more; the process should end or restart, as the cause says.
+// Failed returns a channel that delivers the failure of the journal. After a failure nothing is
+// acknowledged. The process should end or restart, depending on the cause.
 func (r *Recovery) Failed() <-chan *commit.Failure { return r.failure }
 
-// read reads the journal, or the files to import, into the replays. A worker has whole shards,
-// so that each shard gets its tubes in order.
+// read reads the journal, or the files to import, into the replays. Each shard has one worker, so
+// that its tubes are created in order.
 func (r *Recovery) read() error {
 	t, shards := r.t, r.t.Places.Shards()
 	workers := r.workers()
@@ -60,10 +60,10 @@ func (r *Recovery) read() error {
 	return r.j.Open()
 }
 
-// workers returns the number of goroutines. Worker w has the shards w, w+workers, ….
+// workers returns the number of workers. Worker w has the shards w, w+workers, ….
 func (r *Recovery) workers() int { return min(r.t.Workers, len(r.t.Places.Shards())) }
 
-// eachShard calls f for every shard, in the goroutine of its worker.
+// eachShard calls f for every shard. Each worker runs in a goroutine.
 func (r *Recovery) eachShard(f func(i int)) {
 	var wait sync.WaitGroup
 	workers := r.workers()
@@ -77,13 +77,13 @@ func (r *Recovery) eachShard(f func(i int)) {
 	wait.Wait()
 }
 
-// Follow brings the shards to the state of the journal, and makes the ids of all jobs lead to
-// them. From then on both follow Apply.
+// Follow brings the shards to the state of the journal, and notes the shards of all job ids. After
+// that, Apply updates both.
 func (r *Recovery) Follow() {
 	shards, ids := r.t.Places.Shards(), r.t.Places.IDs()
 	now := r.t.Clock.Now()
 	for i, sh := range shards {
-		sh.Record(r.j.Log(i)) // its sums then follow, too
+		sh.Record(r.j.Log(i)) // Apply then also updates the log's sums
 	}
 	r.eachShard(func(i int) {
 		r.replays[i].Settle(now)
@@ -100,7 +100,7 @@ func (r *Recovery) Follow() {
 	r.report()
 }
 
-// applyFrom applies a record for one of the workers: an Epoch concerns all its shards.
+// applyFrom applies a record for one of the workers. An Epoch applies to all shards of the worker.
 func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
 	if rec.Kind != record.KindEpoch {
 		return r.Apply(rec)
@@ -113,9 +113,9 @@ func (r *Recovery) applyFrom(worker, workers int, rec *record.Record) error {
 	return nil
 }
 
-// Apply applies a record that another server has written. Records of one slot come in order.
-// Different goroutines may apply records of different shards. An Epoch is for all shards, so
-// all earlier records must be applied before.
+// Apply applies a record that another server has written. Records of one slot must come in order.
+// Different goroutines may apply records of different shards. An Epoch applies to all shards, so
+// all earlier records must have been applied.
 func (r *Recovery) Apply(rec *record.Record) error {
 	if rec.Kind == record.KindEpoch {
 		return r.applyFrom(0, 1, rec)
@@ -123,15 +123,15 @@ func (r *Recovery) Apply(rec *record.Record) error {
 	return r.replays[r.t.Places.OfSlot(rec.Slot)].Apply(rec)
 }
 
-// Settle sorts what was applied. A follower calls it now and then, since its cost is linear in
-// what has changed. See core.Replay.
+// Settle sorts the applied changes. A follower calls it periodically, because its cost is linear in
+// the number of changes since the last call. See core.Replay.
 func (r *Recovery) Settle() {
 	now := r.t.Clock.Now()
 	r.eachShard(func(i int) { r.replays[i].Settle(now) })
 	r.resumeIDs()
 }
 
-// resumeIDs makes ids go on after the highest that was ever given out.
+// resumeIDs makes ids continue after the highest one ever allocated.
 func (r *Recovery) resumeIDs() {
 	high := r.j.HighID()
 	for i := range r.replays {
@@ -140,8 +140,8 @@ func (r *Recovery) resumeIDs() {
 	r.t.Places.IDs().Resume(high)
 }
 
-// Lead makes the shards go on by themselves, and the journal commit what they record. After an
-// error nothing may be used any more.
+// Lead makes the shards accept operations, and the journal commit their records. After an error
+// the Recovery, its shards and its journal must not be used.
 func (r *Recovery) Lead() error {
 	now := r.t.Clock.Now()
 	for _, p := range r.replays {
@@ -158,7 +158,7 @@ func (r *Recovery) Lead() error {
 	return nil
 }
 
-// report logs what the journal had.
+// report logs a summary of the journal.
 func (r *Recovery) report() {
 	log, found := r.t.Log, r.found
 	if found.Segments == 0 {

@@ -1,13 +1,13 @@
-// Package restore recovers the jobs of a server that starts: it opens the journal, replays it
-// into the shards, and imports a directory that beanstalkd wrote.
+// Package restore recovers the jobs of a starting server: it opens the journal, replays it into
+// the shards, and imports a directory that beanstalkd wrote.
 //
-//	Recover ─► the journal was read, and nothing was written but its files
+//	Recover ─► the journal was read; only its own files were written
 //	Follow  ─► the shards are in its state, and every id leads to its job
-//	           Apply, Settle: the shards apply what the leader writes
+//	           Apply, Settle: the shards apply the records of the leader
 //	Lead    ─► changes of the shards are recorded; imported jobs are written to the journal
 //
-// A server that is alone runs these stages in a row. A server of a cluster may stay between
-// Follow and Lead for any time: the time that Lead takes does not depend on the number of jobs.
+// A single server runs these stages in sequence. A server of a cluster may stay between Follow and
+// Lead for any time: the time that Lead takes does not depend on the number of jobs.
 package restore
 
 import (
@@ -36,26 +36,26 @@ type Config struct {
 	Node     uint64
 }
 
-// Descriptors is how many descriptors an open journal has at most, with its directory and lock.
+// Descriptors bounds the descriptors of an open journal, including its directory and lock.
 const Descriptors = wal.Descriptors + 2
 
-// A Target is what jobs are restored into. All fields but the functions must be given.
+// A Target is a server into which jobs are restored. All fields except the functions must be set.
 type Target struct {
-	Places  *ops.Map // nothing has used its shards yet
+	Places  *ops.Map // with unused shards
 	Clock   *ops.Clock
 	Log     *slog.Logger
-	Workers int // how many goroutines may read at a time
+	Workers int // number of goroutines that read
 
-	// Progress gets the bytes of the journal that were read, and its size, from the goroutine
-	// that calls Recover.
+	// Progress gets the number of bytes read, and the size of the journal. The goroutine that
+	// calls Recover calls it.
 	Progress func(read, all int64)
-	// Failed gets the error that ends the journal, before Recovery.Failed delivers it. It must
-	// not block.
+	// Failed gets the failure of the journal, before Recovery.Failed delivers it. It must not
+	// block.
 	Failed func(*commit.Failure)
 }
 
 // Recover reads the journal of a directory, which may take long. notify is Notify of
-// commit.Options. After an error nothing may be used, and the directory is as before.
+// commit.Options. After an error the shards must not be used, and the directory is unchanged.
 func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
 	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: time.Now}, Notify: notify})
 	if err == nil && cfg.Dir != "" {
@@ -67,8 +67,8 @@ func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
 	return r, r.read()
 }
 
-// RecoverByHand is Recover for a journal without goroutines: the caller makes it commit and
-// tend, and now is its time. Files of beanstalkd are not imported.
+// RecoverByHand is Recover for a journal without goroutines: the caller calls its Commit and Tend,
+// and now is its time. It imports no beanstalkd files.
 func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func()) (*Recovery, error) {
 	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: now, Manual: true}, Notify: notify})
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func())
 	return r, r.read()
 }
 
-// RecoverFrom is Recover for a journal that the caller has made, and will tend.
+// RecoverFrom is Recover for a journal that the caller has made and tends.
 func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
 	r := &Recovery{t: t, j: j}
 	return r, r.read()
@@ -106,8 +106,8 @@ func (t *Target) newRecovery(cfg *Config, o commit.Options) (*Recovery, error) {
 	return r, nil
 }
 
-// resumeExchange finishes the exchange of the journal for another server's, if the process has
-// ended within one, or removes a journal that was only received in part.
+// resumeExchange finishes an interrupted exchange of the journal for the leader's, or removes a
+// journal that was received only in part.
 func (t *Target) resumeExchange(d wal.Disk) error {
 	switch found, err := exchange.Resume(d); {
 	case err != nil:
@@ -121,7 +121,7 @@ func (t *Target) resumeExchange(d wal.Disk) error {
 }
 
 // A copier makes shards record existing jobs again: for a journal that frees old segments, and
-// for imported jobs. It waits for a shard as long as needed. One goroutine at a time uses it.
+// for imported jobs. It waits until a shard is free. Not safe for concurrent use.
 type copier struct {
 	places *ops.Map
 	clock  *ops.Clock
@@ -137,7 +137,7 @@ type nobody struct{}
 
 func (nobody) Post(*core.Message) {}
 
-// at returns the shard of a slot, with the present moment in the batch.
+// at returns the shard of a slot, and stamps the batch.
 func (c *copier) at(slot uint16) *shard.Shard {
 	c.clock.Stamp(&c.batch)
 	return c.places.Shard(c.places.OfSlot(slot))

@@ -180,7 +180,7 @@ func (s *Server) Prepare(to Settings) (apply func(), err error) {
 	return func() { s.apply(&cfg) }, nil
 }
 
-var errStarting = errors.New("the server is being started: try again when it serves")
+var errStarting = errors.New("the server is still starting: try again later")
 
 func (s *Server) apply(cfg *Config) {
 	s.host.BoundConnections(cfg.ConnectionMemory)

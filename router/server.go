@@ -213,7 +213,7 @@ func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 		}
 	}
 	c.Close()
-	return fmt.Errorf("no protocol of the name %q is spoken here", protocol)
+	return fmt.Errorf("unknown protocol %q", protocol)
 }
 
 // ForCluster sets the number of the server's cluster, before it serves clients. Its replies

@@ -181,7 +181,7 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 
 	loop := srv.Host().Loops()[1]
 	loop.Enter()
-	if err := alive(); err == nil || err.Error() != "the event loops [1] have not turned" {
+	if err := alive(); err == nil || err.Error() != "the event loops [1] do not respond" {
 		t.Errorf("a loop does not turn: %v", err)
 	}
 	loop.Exit()

@@ -158,7 +158,7 @@ func (c *conn) isForeign(b []byte, n int, err error) bool {
 func (c *conn) refuseForeign() bool {
 	c.Quit()
 	c.Host().CountRejection(session.RejectedForeign)
-	c.Host().Complain("closing a connection: its first line is a request of HTTP or TLS", "conn", &c.Session)
+	c.Host().Complain("closing a connection: its client speaks HTTP or TLS", "conn", &c.Session)
 	return true
 }
 

@@ -43,11 +43,11 @@ const MaxBodyLimit = 1 << 30
 func (c *Config) Validate() error {
 	switch {
 	case !gearman.ValidPrefix(c.Prefix):
-		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, no blanks", c.Prefix, gearman.MaxPrefix)
+		return fmt.Errorf("the prefix of job handles is %q: use at most %d bytes, without spaces", c.Prefix, gearman.MaxPrefix)
 	case c.MaxBody > MaxBodyLimit:
 		return fmt.Errorf("the largest body of a Gearman packet is %d: use at most %d", c.MaxBody, MaxBodyLimit)
 	case c.MaxUnread < 0:
-		return errors.New("what may be unread of a Gearman client is negative")
+		return errors.New("the limit of unread bytes of a Gearman client is negative")
 	}
 	return nil
 }

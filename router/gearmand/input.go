@@ -38,7 +38,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 	case foreign:
 		c.Quit()
 		c.front.host.CountRejection(session.RejectedForeign)
-		c.front.host.Complain("closing a connection: its first line is a request of HTTP or TLS", "conn", &c.Session)
+		c.front.host.Complain("closing a connection: its client speaks HTTP or TLS", "conn", &c.Session)
 		return len(b), true
 	case n == 0:
 		return 0, false

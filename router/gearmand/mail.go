@@ -123,7 +123,7 @@ func (c *conn) relay(r *core.Relay) {
 
 // cutOff closes the connection because its client does not read.
 func (c *conn) cutOff(unsent int) {
-	c.front.host.Complain("closing a connection that does not read what is relayed to it", "conn", &c.Session, "unsent", unsent)
+	c.front.host.Complain("closing a connection: its client does not read the reports about its jobs", "conn", &c.Session, "unsent", unsent)
 	c.Abort()
 }
 

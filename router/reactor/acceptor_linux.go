@@ -90,7 +90,7 @@ func (a *acceptor) backOff() {
 	wait := a.wait.Load()
 	a.timer = a.in.reactor.afterFunc(time.Duration(wait), func() {
 		if err := a.open(); err != nil && !errors.Is(err, net.ErrClosed) {
-			a.in.reactor.host.Complain("cannot watch a listener; trying again", "addr", a.in.l.Addr().String(), "err", err)
+			a.in.reactor.host.Complain("cannot watch a listener; retrying", "addr", a.in.l.Addr().String(), "err", err)
 			a.backOff()
 		}
 	})

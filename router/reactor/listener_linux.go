@@ -32,7 +32,7 @@ type listener struct {
 func (r *Reactor) listen(l net.Listener, f session.Front) error {
 	sc, ok := l.(syscall.Conn)
 	if !ok {
-		return errors.New("it has no descriptor")
+		return errors.New("the listener has no descriptor")
 	}
 	raw, err := sc.SyscallConn()
 	if err != nil {

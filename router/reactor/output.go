@@ -76,7 +76,7 @@ func (k *socket) send(p []byte) (int, bool) {
 // await makes the notifier call ready when the socket is writable, or, with input set, readable.
 func (k *socket) await(input bool) {
 	if err := k.reactor.notifier.watch(k, input); err != nil {
-		k.complain("closing a connection: cannot wait for its client", err)
+		k.complain("closing a connection: cannot watch its socket", err)
 		k.fail()
 	}
 }

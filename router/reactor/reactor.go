@@ -129,10 +129,10 @@ const (
 
 // Messages for the log.
 const (
-	complaintFull    = "clients wait to be accepted: as many as can be served are open"
-	complaintRefused = "refused a connection: as many as can be served are open"
-	complaintAccept  = "cannot accept connections; trying again"
-	complaintLost    = "could not take up a connection"
+	complaintFull    = "the connection limit is reached: new clients wait"
+	complaintRefused = "refused a connection: the connection limit is reached"
+	complaintAccept  = "cannot accept connections; retrying"
+	complaintLost    = "could not serve a new connection"
 )
 
 // Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, until Shutdown or
@@ -199,8 +199,8 @@ func (r *Reactor) AwaitServe() { r.accepting.Wait() }
 
 // Errors of Take.
 var (
-	errNotServing = errors.New("no clients are served now")
-	errFull       = errors.New("as many clients as can be served are connected")
+	errNotServing = errors.New("the server does not accept connections now")
+	errFull       = errors.New("the connection limit is reached")
 )
 
 // Take serves a connection that was accepted elsewhere, a *net.TCPConn or *net.UnixConn. The

@@ -162,7 +162,7 @@ func (k *socket) detach() {
 		if err == nil {
 			own = fd
 		} else {
-			k.complain("closing a connection: no descriptor to answer it to the end", os.NewSyscallError("fcntl", err))
+			k.complain("closing a connection: no free descriptor to send its last replies", os.NewSyscallError("fcntl", err))
 		}
 	}
 	r := k.reactor
@@ -315,7 +315,7 @@ func (k *socket) Resume() bool {
 		return false
 	}
 	if err := k.loop.resume(k.fd); err != nil {
-		k.complain("closing a connection: could not read it again", err)
+		k.complain("closing a connection: cannot resume reading", err)
 		return false
 	}
 	k.pause.on = false

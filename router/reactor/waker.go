@@ -45,7 +45,7 @@ func (r *Reactor) startWakers() error {
 		return r.unknown
 	}
 	if len(r.loops) != r.opts.Loops {
-		return errors.New("one cannot be woken")
+		return errors.New("a loop has no waker")
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *Reactor) Alive(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the event loops %v have not turned", late)
+			return fmt.Errorf("the event loops %v do not respond", late)
 		case <-tick.C:
 		}
 	}
@@ -152,5 +152,5 @@ func pollerOf(el any) (int, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("a gnet event loop of type %T is not the known one", el)
+	return 0, fmt.Errorf("unknown type of gnet event loop: %T", el)
 }

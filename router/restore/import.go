@@ -43,12 +43,12 @@ func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 	_, err = os.Stat(mark)
 	if len(files) == 0 {
 		if err == nil {
-			return nil, fmt.Errorf("beanstalkd's files were being taken over when the server ended, and they are gone (%s is there): put them back", mark)
+			return nil, fmt.Errorf("an import of beanstalkd's files was interrupted (%s exists), and the files are gone: put them back", mark)
 		}
 		return nil, nil
 	}
 	if err == nil {
-		t.Log.Warn("beanstalkd's files were being taken over when the server ended: starting again", "dir", dir)
+		t.Log.Warn("an import of beanstalkd's files was interrupted; starting again", "dir", dir)
 		if err := wal.Erase(wal.Dir(dir)); err != nil {
 			return nil, err
 		}
@@ -63,11 +63,11 @@ func (t *Target) findImport(dir string, j *commit.Journal) (*importing, error) {
 func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
 	switch done := m.j.Imported(); {
 	case done >= m.last:
-		m.t.Log.Info("beanstalkd's files were taken over before, and are left alone; they may be removed",
+		m.t.Log.Info("beanstalkd's files were imported before, and are ignored; they may be removed",
 			"dir", m.dir, "files", fmt.Sprintf("binlog.1 to binlog.%d", m.last))
 		return nil
 	case !fresh:
-		return fmt.Errorf("it holds a journal and beside it files of beanstalkd's, up to binlog.%d, that are not in it: move one of the two elsewhere", m.last)
+		return fmt.Errorf("the directory has a journal and also beanstalkd files, up to binlog.%d, that were not imported: move one of the two elsewhere", m.last)
 	}
 	return m.read(replays)
 }
@@ -76,10 +76,10 @@ func (m *importing) readIfWanted(fresh bool, replays []*core.Replay) error {
 func (m *importing) read(replays []*core.Replay) error {
 	var err error
 	if m.jobs, err = binlog.ReadDir(m.dir, binlog.Options{}); err != nil {
-		return fmt.Errorf("taking over beanstalkd's files: %w; polystalk journal salvage %s NEWDIR takes over what can be read", err, m.dir)
+		return fmt.Errorf("importing beanstalkd's files: %w; polystalk journal salvage %s NEWDIR imports the readable part", err, m.dir)
 	}
 	for _, d := range m.jobs.Damages {
-		m.t.Log.Warn("beanstalkd had not finished writing this when it ended, and had not answered; it is left out", "what", d.Error())
+		m.t.Log.Warn("skipped an incomplete record of beanstalkd's files; beanstalkd had not replied to its command", "what", d.Error())
 	}
 	for r, err := range Records(m.jobs) {
 		if err != nil {
@@ -118,7 +118,7 @@ func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 			}
 		}
 		if j.Pressure() == commit.Full {
-			return fmt.Errorf("taking over beanstalkd's files: the disk is full after %d of %d jobs: make room for about %d bytes, or give another directory",
+			return fmt.Errorf("importing beanstalkd's files: the disk is full after %d of %d jobs: free about %d bytes, or use another directory",
 				i+1, len(m.ids), 2*m.jobs.BodyBytes)
 		}
 	}
@@ -131,7 +131,7 @@ func (m *importing) write(to *copier, failed <-chan *commit.Failure) error {
 	if err := wal.Dir(m.dir).Sync(); err != nil {
 		return err // if the mark came back, the next start would begin again
 	}
-	m.t.Log.Info("beanstalkd's files were taken over, and are left as they are", "dir", m.dir,
+	m.t.Log.Info("beanstalkd's files were imported, and were not changed", "dir", m.dir,
 		"files", m.jobs.Files, "last", fmt.Sprintf("binlog.%d", m.last), "jobs", len(m.ids))
 	return nil
 }

@@ -165,7 +165,7 @@ func (r *Recovery) report() {
 		return
 	}
 	if found.Cut != "" {
-		log.Warn("the journal ended in the middle of a write that was never acknowledged as durable; that was cut off", "at", found.Cut)
+		log.Warn("the journal ended with an incomplete write, which was never acknowledged as durable; it was removed", "at", found.Cut)
 	}
 	jobs := int64(0)
 	for i := range r.replays {

@@ -113,9 +113,9 @@ func (t *Target) resumeExchange(d wal.Disk) error {
 	case err != nil:
 		return err
 	case found == exchange.Leftover:
-		t.Log.Warn("a journal of another server was being received when the server ended; what had come of it was removed")
+		t.Log.Warn("removed a partly received journal of another server: the server had ended during the transfer")
 	case found == exchange.Exchanged:
-		t.Log.Info("the journal of another server is in the place of the one that was here: the exchange had begun when the server ended")
+		t.Log.Info("a received journal has replaced this server's journal: the exchange had begun when the server ended")
 	}
 	return nil
 }

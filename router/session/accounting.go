@@ -336,7 +336,7 @@ func (s *Session) evict(unsent, held int) {
 		return // it has read meanwhile, or is gone
 	}
 	h := s.loop.host
-	h.Complain("closing a connection: all together keep more than they may",
+	h.Complain("closing a connection: all connections together use too much memory",
 		"conn", s, "unsent", unsent, "held", held, "bound", h.connectionMemory.Load())
 	if s.life >= closing {
 		s.conn.Drop() // its last replies

@@ -138,7 +138,7 @@ func (s *Session) askRoom(size int) commit.Pressure {
 	p := j.Fits(&r.claim, int64(size))
 	r.byClaim = p == commit.Wait
 	if p == commit.Full {
-		s.loop.host.Complain("a body is refused that is larger than what the disk has room for", "conn", s, "bytes", size)
+		s.loop.host.Complain("refused a job: the disk has no room for its body", "conn", s, "bytes", size)
 	}
 	return p
 }
@@ -172,7 +172,7 @@ func (s *Session) admitPart(n, size int) verdict {
 		return Wait
 	case commit.Full:
 		if size > slab.MaxSize+HeadMax {
-			s.loop.host.Complain("a body is refused in the middle: the disk is full", "conn", s, "bytes", size, "received", s.body.got)
+			s.loop.host.Complain("refused a job while its body arrived: the disk is full", "conn", s, "bytes", size, "received", s.body.got)
 		}
 		return Refuse
 	}
@@ -394,7 +394,7 @@ func (h *Host) EvictLate() {
 	for _, s := range h.bodies.late(h.Clock.Awake()) {
 		s.loop.Signal(s, func(s *Session) {
 			if s.life < closing && s.stops&NoSpace == 0 && slices.Contains(h.bodies.late(h.Clock.Awake()), s) {
-				h.Complain("closing a connection: its body does not come, and others wait", "conn", s, "received", s.body.got)
+				h.Complain("closing a connection: the body of its job is late, and other connections wait", "conn", s, "received", s.body.got)
 				s.Abort()
 			}
 		})

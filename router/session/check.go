@@ -61,7 +61,7 @@ func (s *Session) CheckAtRest() error {
 	case s.call.state != callIdle || s.queued || s.end == broken:
 		return fmt.Errorf("call %v, queued %v, ending %d at rest", s.call.state, s.queued, s.end)
 	case s.end > open && s.stops&Unread == 0 && s.life != gone:
-		return errors.New("its client sends no more and it does not end")
+		return errors.New("its client sends no more, but it does not close")
 	}
 	return nil
 }

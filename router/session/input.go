@@ -121,7 +121,7 @@ func (s *Session) pauseAboveCap() {
 		return
 	}
 	if n > most {
-		s.loop.host.Complain("closing a connection that sends on without waiting for its replies",
+		s.loop.host.Complain("closing a connection: it sends too much without reading its replies",
 			"conn", s, "held", n, "unsent", s.conn.Unsent())
 		s.Abort()
 	}

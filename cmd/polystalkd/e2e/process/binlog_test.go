@@ -114,9 +114,9 @@ func lowest(t *testing.T, files map[string]string) int {
 }
 
 const (
-	tookOver  = "beanstalkd's files were taken over, and are left as they are"
-	takenOver = "beanstalkd's files were taken over before, and are left alone"
-	startOver = "were being taken over when the server ended: starting again"
+	tookOver  = "beanstalkd's files were imported, and were not changed"
+	takenOver = "beanstalkd's files were imported before, and are ignored"
+	startOver = "an import of beanstalkd's files was interrupted; starting again"
 )
 
 // TestTakesOverBeanstalkdsDirectory: all jobs of a killed beanstalkd are imported exactly once,
@@ -159,7 +159,7 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 			if err := os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400); err != nil {
 				t.Fatal(err)
 			}
-			refuses(t, dir, "binlog.1000000", "not in it")
+			refuses(t, dir, "binlog.1000000", "were not imported")
 			if err := os.Remove(later); err != nil {
 				t.Fatal(err)
 			}

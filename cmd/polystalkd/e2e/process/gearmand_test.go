@@ -189,7 +189,7 @@ func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
 	}
 	daemon.Says(t, daemon.Dial(t, gear), "status\n", ".\n")
 	stat(t, s, "total-jobs", "0")
-	line := logged(t, s, "closing a connection: its first line is a request of HTTP or TLS")
+	line := logged(t, s, "closing a connection: its client speaks HTTP or TLS")
 	if conn, _ := line["conn"].(string); !strings.HasPrefix(conn, "127.0.0.1:") {
 		t.Errorf("the log names %q", conn)
 	}

@@ -10,9 +10,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// An inspected connection shows what it knows of the shards. Connections of both protocols do.
+// An inspected shows a connection's data about shards. Connections of both protocols implement it.
 type inspected interface {
-	// Handles returns how the shards know the client.
+	// Handles returns the client's handles.
 	Handles() *ops.Handles
 	// Used returns the tube that it uses, if any.
 	Used() (ops.Tube, bool)
@@ -20,12 +20,12 @@ type inspected interface {
 	Watched() []ops.Tube
 	// Numbered returns the job that it is about to put, and its shard; zero: none.
 	Numbered() (core.JobID, int)
-	// CheckAtRest returns an error if it contradicts itself when nothing is left to do.
+	// CheckAtRest returns an error if the state of the idle connection is inconsistent.
 	CheckAtRest() error
 }
 
-// CheckOutboxes returns an error if a message was posted again while it was under way. Call it
-// between any two calls to a Driven.
+// CheckOutboxes returns an error if a message is in an outbox twice. Call it between any two calls
+// to a Driven.
 func (d *Driven) CheckOutboxes() error {
 	for i, l := range d.Server.Host().Loops() {
 		if err := l.CheckOutbox(); err != nil {
@@ -35,8 +35,8 @@ func (d *Driven) CheckOutboxes() error {
 	return nil
 }
 
-// Check compares what sessions, shards, the list of tubes and ids know of each other, and reports
-// every contradiction. Call it for a Driven at rest: no shard is owned or due, and every message
+// Check compares the data of sessions, shards, the list of tubes and ids with each other, and reports
+// every inconsistency. Call it for a Driven at rest: no shard is owned or due, and every message
 // was delivered.
 func (d *Driven) Check() error {
 	k := &drivenChecker{d: d, owners: make(map[place]*session.Session)}
@@ -68,10 +68,10 @@ func (k *drivenChecker) fail(format string, args ...any) {
 	}
 }
 
-// Inspect returns what a session knows of the shards.
+// Inspect returns a session's data about shards.
 func Inspect(s *session.Session) inspected { return s.Protocol().(inspected) }
 
-// session checks a session by itself.
+// session checks a session without the shards.
 func (k *drivenChecker) session(s *session.Session) {
 	c := Inspect(s)
 	if err := errors.Join(s.CheckAtRest(), c.CheckAtRest(), c.Handles().Check()); err != nil {
@@ -134,8 +134,8 @@ func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session
 	}
 }
 
-// tubes compares the cores' tubes with the list of tubes and with what sessions use and watch. It
-// reports waits that should have been served.
+// tubes compares the cores' tubes with the list of tubes and with the tubes that sessions use and
+// watch. It reports waits that should have been served.
 func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
 	for ds := range k.d.sessions {

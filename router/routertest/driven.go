@@ -15,10 +15,10 @@ import (
 	"polystalk/shard/core"
 )
 
-// A Driven is a server without network, clock and goroutines: its caller brings the bytes and
-// lets time pass.
+// A Driven is a server without network, clock and goroutines: the caller passes input and lets
+// time pass.
 //
-// One goroutine uses a Driven. The shards are not started: call Tick of those that are Due. Call
+// One goroutine uses a Driven. The shards are not started: call Tick of shards that are Due. Call
 // GoOn soon after a loop's wake.
 type Driven struct {
 	Server   *router.Server
@@ -35,9 +35,9 @@ func New(cfg router.Config, now func() core.Time) (*Driven, error) {
 	return &Driven{Server: srv, sessions: make(map[*Session]struct{})}, nil
 }
 
-// A ByHand is a journal without goroutines. Its owner calls Commit once it was Requested, or
-// later; and Tend when it is Untended, and now and then besides, with no shard owned. An error of
-// either ends the journal: nothing more is acknowledged.
+// A ByHand is a journal without goroutines. Its owner calls Commit after it was Requested, and Tend
+// when it is Untended and also periodically, with no shard owned. An error of either ends the
+// journal: nothing more is acknowledged.
 type ByHand interface {
 	Requested() bool
 	Commit() error
@@ -45,8 +45,8 @@ type ByHand interface {
 	Tend() error
 }
 
-// Keep restores the jobs of the configured journal, and records changes from now on. Call it
-// before any session is opened; now is the journal's time. After an error nothing may be used.
+// Keep restores the jobs of the configured journal, and then records changes. Call it before any
+// session is opened; now is the journal's time. After an error only Close may be called.
 func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
 	f, err := d.Server.FollowByHand(now)
 	if err != nil {
@@ -61,11 +61,11 @@ func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
 // SetDay gives the server a time of day that may step.
 func (d *Driven) SetDay(day func() core.Time) { d.Server.Host().Clock.SetDay(day) }
 
-// SetSuspended sets the total time of all suspends, which the time of New leaves out. A server
-// notices a suspend by the time of day.
+// SetSuspended sets the source of the total time of suspends, which the clock of New does not
+// include. A server notices a suspend by the time of day.
 func (d *Driven) SetSuspended(total func() core.Time) { d.Server.Host().Clock.SetSuspended(total) }
 
-// Stamp sets b to the present moment, for a goroutine that owns or Ticks shards.
+// Stamp sets the times of b to now, for a caller that owns or Ticks shards.
 func (d *Driven) Stamp(b *shard.Batch) { d.Server.Host().Clock.Stamp(b) }
 
 // Shards returns the server's shards.
@@ -74,14 +74,13 @@ func (d *Driven) Shards() []*shard.Shard { return d.Server.Host().Map.Shards() }
 // ShardOf returns the index of a tube's shard.
 func (d *Driven) ShardOf(tube string) int { return d.Server.Host().Map.OfTube([]byte(tube)) }
 
-// HoldAtMost pauses connections that get ahead by more than n bytes, instead of session.HeldMax.
+// HoldAtMost sets the cap of held input to n bytes, instead of session.HeldMax.
 func (d *Driven) HoldAtMost(n int) { d.Server.Host().HeldMost = n }
 
-// LookAtMost makes a reserve look at n tubes of a long watch list in a turn, instead of
-// ops.LookMost.
+// LookAtMost makes a reserve read n tubes of a long watch list in a turn, instead of ops.LookMost.
 func (d *Driven) LookAtMost(n int) { d.Server.Host().LookMost = n }
 
-// Close returns the memory of the shards. Nothing may be used afterwards.
+// Close releases the memory of the shards. The Driven cannot be used afterwards.
 func (d *Driven) Close() {
 	for _, sh := range d.Shards() {
 		sh.Close()
@@ -102,21 +101,21 @@ func (d *Driven) NewCaller(turn func()) *direct.Caller {
 	return c
 }
 
-// A Loop stands for one event loop: its sessions take turns, and share a Batch.
+// A Loop replaces one event loop: its sessions take turns, and share a Batch.
 type Loop struct {
 	*session.Loop
 	d *Driven
 }
 
-// NewLoop adds a loop. It calls wake, with no shard owned, when GoOn is to be called once all
-// other connections with input were served. wake must not call GoOn itself.
+// NewLoop adds a loop. The loop calls wake, with no shard owned, when it needs a call of GoOn, after
+// all other connections with input had a turn. wake must not call GoOn itself.
 func (d *Driven) NewLoop(wake func()) *Loop {
 	l := session.NewLoop(d.Server.Host(), wake)
 	l.RunAfter(nil)
 	return &Loop{l, d}
 }
 
-// GoOn runs turns that were put off, and finishes what was done elsewhere.
+// GoOn runs deferred turns, and delivers messages from other owners.
 func (dl *Loop) GoOn() {
 	dl.Loop.GoOn(true)
 	dl.d.forget()
@@ -141,14 +140,14 @@ type Session struct {
 	d *Driven
 }
 
-// Input passes bytes of the client. b is the caller's again when it returns.
+// Input passes bytes of the client to the server. It does not keep b.
 func (s *Session) Input(b []byte) {
 	s.Loop().Input(s.Session, b)
 	s.d.forget()
 }
 
-// HalfClose says that the client sends no more. The server replies to what it sent, and then
-// calls Conn.Close.
+// HalfClose says that the client sends no more. The server replies to all received commands, and
+// then calls Conn.Close.
 func (s *Session) HalfClose() { s.event((*session.Session).HalfClose) }
 
 // HangUp says that the client of a paused connection sends no more, although not all of its input
@@ -163,19 +162,19 @@ func (s *Session) event(f func(*session.Session)) {
 	s.d.forget()
 }
 
-// AllSent says that Conn.Unsent has fallen to zero. The session goes on in its loop's next GoOn.
+// AllSent says that Conn.Unsent has fallen to zero. The session continues in its loop's next GoOn.
 func (s *Session) AllSent() { s.Loop().Signal(s.Session, (*session.Session).AllSent) }
 
-// Bytes returns how many bytes were received and sent, as operators see it.
+// Bytes returns the numbers of received and sent bytes in the session's Snapshot.
 func (s *Session) Bytes() (in, out uint64) {
 	p := s.Snapshot(0)
 	return p.In, p.Out
 }
 
-// Gone reports that the session has ended and no shard knows it any more.
+// Gone reports whether the session has ended and no shard knows it any more.
 func (s *Session) Gone() bool { return s.IsGone() }
 
-// HasMail reports that a message about its jobs, or a NOOP, is under way to a Gearman session.
+// HasMail reports whether a report or a NOOP is on its way to a Gearman session.
 func (s *Session) HasMail() bool {
 	m, ok := s.Protocol().(interface{ HasMail() bool })
 	return ok && m.HasMail()
@@ -184,7 +183,7 @@ func (s *Session) HasMail() bool {
 // Sessions returns the sessions that are not gone yet.
 func (d *Driven) Sessions() iter.Seq[*Session] { return maps.Keys(d.sessions) }
 
-// forget forgets sessions that have ended.
+// forget removes sessions that have ended.
 func (d *Driven) forget() {
 	for s := range d.sessions {
 		if s.Gone() {

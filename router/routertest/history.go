@@ -15,10 +15,10 @@ import (
 // Kind is the kind of an Op of a history.
 type Kind uint8
 
-// The commands, and the events without a command. Comments name the fields they use.
+// The commands, and events without a command. The comments list the fields in use.
 const (
 	Put       Kind = iota + 1 // Job, Tube, Pri, Delayed
-	Reserve                   // Watch; Job: zero when the answer was that there is none
+	Reserve                   // Watch; Job: zero if the reply was that there is none
 	Delete                    // Job, Found
 	Release                   // Job, Pri, Found
 	Bury                      // Job, Pri, Found
@@ -26,16 +26,16 @@ const (
 	Pause                     // Tube
 	Unpause                   // Tube
 	DelayEnds                 // Job; nothing happens if it is not delayed
-	HoldEnds                  // Job, Client; nothing happens if that one does not hold it
+	HoldEnds                  // Job, Client; nothing happens if the client does not hold the job
 )
 
 var kindNames = [...]string{"", "put", "reserve", "delete", "release", "bury", "kick-job", "pause", "unpause", "delay ends", "hold ends"}
 
-// Pending is the Return of an Op that was not answered.
+// Pending is the Return of an Op without a reply.
 const Pending = math.MaxInt64
 
-// An Op is one command and its answer. Call and Return are in any unit; an Op that
-// returned before another was called took effect before it.
+// An Op is one command and its reply. Call and Return are times in any unit. If an Op
+// returned before another was called, it took effect before the other.
 type Op struct {
 	Kind         Kind
 	Client       int
@@ -78,10 +78,10 @@ var ErrUndecided = errors.New("history: too many orders to try")
 
 const searchMax = 10 * time.Second
 
-// CheckHistory reports whether a history of commands is linearizable; the commands may overlap in
-// time. It looks for an order in which each command takes effect at one moment between its call and
-// its return, and a single queue gives every answer. If there is none, the error shows the longest
-// order that was found and the commands that cannot follow it.
+// CheckHistory returns an error if a history of commands is not linearizable; the commands may
+// overlap in time. It searches for an order in which each command takes effect at one moment between
+// its call and its return, and a single queue gives every reply. If there is none, the error shows
+// the longest order that was found and the commands that cannot follow it.
 func CheckHistory(ops []Op) error {
 	list := make([]porcupine.Operation, len(ops))
 	for i := range ops {
@@ -152,7 +152,7 @@ type job struct {
 	client int // its holder
 }
 
-// A queue is the model: all tubes at one moment. It is not changed.
+// A queue is a state of the model, with all tubes. It is immutable.
 type queue struct {
 	jobs   []job // by id
 	paused []int // tubes, sorted
@@ -163,7 +163,7 @@ var model = porcupine.Model{
 	Step: func(q, input, _ any) (bool, any) {
 		o := input.(*Op)
 		next, ok := q.(*queue).apply(o)
-		if !ok && o.Return == Pending { // it has had no effect
+		if !ok && o.Return == Pending { // it has no effect
 			return true, q
 		}
 		return ok, next
@@ -189,7 +189,7 @@ func (q *queue) best(watch []bool) int {
 	return best
 }
 
-// apply returns the queue after o, if o's answer is right.
+// apply returns the queue after o, and whether o's reply is right.
 func (q *queue) apply(o *Op) (*queue, bool) {
 	i, there := q.find(o.Job)
 	var j job
@@ -197,7 +197,7 @@ func (q *queue) apply(o *Op) (*queue, bool) {
 		j = q.jobs[i]
 	}
 	mine := there && j.in == reserved && j.client == o.Client
-	// move returns the queue with the job in another place, if may is what the client was told.
+	// move returns the queue with the job in another state. may must be equal to o.Found.
 	move := func(may bool, in whereabouts, pri uint32) (*queue, bool) {
 		if may && may == o.Found {
 			return q.with(i, job{j.id, pri, j.tube, in, 0}), true

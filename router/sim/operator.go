@@ -10,20 +10,19 @@ import (
 	"polystalk/router/direct"
 )
 
-// An operator looks at a world's server and acts on it beside the clients: what package
-// admin does for operators, and direct's visits themselves. Each task runs visit by visit;
-// between two visits, and while a shard is owned by somebody else, everybody else goes on.
-// The order follows from the world's seed.
+// An operator reads and changes a world's server while clients work, by the operations of package
+// admin and by direct visits. Each task runs visit by visit: between two visits, and while another
+// owner has the shard, other tasks and clients continue. The world's seed determines the order.
 type operator struct {
 	Admin *admin.Operator
 
 	w     *world
 	tasks []*task
-	runs  *task // the one that runs now
-	err   error // the first that a task has ended with
+	runs  *task // the running task
+	err   error // the first error of a task
 }
 
-// A task is a function that gives way now and then.
+// A task is a function that yields between visits.
 type task struct {
 	next  func() (struct{}, bool)
 	stop  func()
@@ -41,7 +40,7 @@ func (w *world) newOperator() *operator {
 	return o
 }
 
-// Begin begins a task, with a caller of its own. An error of it ends the world's history.
+// Begin begins a task with its own caller. If f returns an error, the world's history fails.
 func (o *operator) Begin(f func(c *direct.Caller) error) {
 	t := new(task)
 	t.next, t.stop = iter.Pull(iter.Seq[struct{}](func(yield func(struct{}) bool) {
@@ -58,7 +57,7 @@ func (o *operator) Begin(f func(c *direct.Caller) error) {
 	o.tasks = append(o.tasks, t)
 }
 
-// turn lets others go on. It is for the task that runs.
+// turn yields to others. The running task calls it.
 func (o *operator) turn() {
 	t := o.runs
 	if !t.yield(struct{}{}) {
@@ -66,10 +65,10 @@ func (o *operator) turn() {
 	}
 }
 
-// busy is how many tasks are under way.
+// busy returns the number of unfinished tasks.
 func (o *operator) busy() int { return len(o.tasks) }
 
-// goOn has a task go on until it gives way again.
+// goOn runs a task until it yields.
 func (o *operator) goOn(i int) {
 	t := o.tasks[i]
 	o.runs = t
@@ -80,7 +79,7 @@ func (o *operator) goOn(i int) {
 	}
 }
 
-// end stops all tasks where they are.
+// end stops all tasks.
 func (o *operator) end() {
 	for _, t := range o.tasks {
 		t.stop()
@@ -88,7 +87,7 @@ func (o *operator) end() {
 	o.tasks = nil
 }
 
-// fault is the error of a task.
+// fault returns the reason why the machine is down, or the error of a task.
 func (w *world) fault() error {
 	if w.down != nil {
 		return w.down

@@ -9,18 +9,18 @@ import (
 	"polystalk/shard/core"
 )
 
-// errDown is returned when the world's machine has stopped: the journal's disk does nothing
-// more, or fails. Boot makes the world go on.
+// errDown is returned when the world's machine has stopped, because the journal's disk has stopped
+// or failed. reboot starts it again.
 var errDown = errors.New("sim: the machine has stopped")
 
-// boot makes the server, with what its journal holds.
+// boot makes the server with the jobs of its journal.
 func (w *world) boot() error {
 	if err := w.serve(); err != nil {
 		return err
 	}
 	d := w.D
 	if w.journal != nil {
-		for _, sh := range d.Shards() { // as their goroutines begin: jobs may be due
+		for _, sh := range d.Shards() { // the goroutines of shards begin like this: jobs may be due
 			w.tick(sh)
 		}
 	}
@@ -33,7 +33,7 @@ func (w *world) boot() error {
 	return nil
 }
 
-// serve makes the server that the clients have: whichever leads, if there are several.
+// serve makes the clients' server, or gets the leader of a cluster.
 func (w *world) serve() (err error) {
 	if w.lead != nil {
 		w.D, w.journal, err = w.lead()
@@ -47,7 +47,7 @@ func (w *world) serve() (err error) {
 	return err
 }
 
-// newServer makes one that has the world's time.
+// newServer makes a server with the world's time.
 func (w *world) newServer() (*routertest.Driven, error) {
 	d, err := routertest.New(w.cfg, w.Now)
 	if err == nil {
@@ -56,12 +56,12 @@ func (w *world) newServer() (*routertest.Driven, error) {
 	return d, err
 }
 
-// noted is the time that journals note.
+// noted returns the time for journals.
 func (w *world) noted() time.Time { return time.Unix(0, int64(w.day())) }
 
-// reboot ends the process, as by kill -9 or with its machine, and begins another one on what
-// the journal's disk has. All connections break; input and output in flight is lost. It returns
-// the error of reading the journal; the machine is then down again.
+// reboot ends the process, as by kill -9 or a crash of the machine, and starts another one from the
+// journal's disk. All connections break; input and output in flight are lost. If the journal cannot
+// be read, it returns the error, and the machine is down again.
 func (w *world) reboot() error {
 	for _, k := range w.socks {
 		k.broken, k.sent = true, nil
@@ -76,17 +76,17 @@ func (w *world) reboot() error {
 	return w.boot()
 }
 
-// Down is ErrDown with its reason once the machine has stopped, else nil.
+// Down returns errDown with its reason if the machine has stopped, else nil.
 func (w *world) Down() error { return w.down }
 
-// stopped notes that the machine has stopped, if err says so.
+// stopped notes that the machine has stopped if err is not nil.
 func (w *world) stopped(err error) {
 	if err != nil && w.down == nil {
 		w.down = fmt.Errorf("%w: %w", errDown, err)
 	}
 }
 
-// keep does one thing that a journal's goroutines would.
+// keep does one step of a journal's goroutines.
 func (w *world) keep() {
 	switch {
 	case w.down != nil:
@@ -97,7 +97,7 @@ func (w *world) keep() {
 	}
 }
 
-// toKeep is what the journal's goroutines would do before the world comes to rest.
+// toKeep returns the pending steps of the journal's goroutines.
 func (w *world) toKeep() (todo []func()) {
 	if w.journal == nil {
 		return nil
@@ -111,13 +111,13 @@ func (w *world) toKeep() (todo []func()) {
 	return todo
 }
 
-// tendUnasked does what a journal's keeper does now and then, without a request.
+// tendUnasked does the periodic work of a journal's goroutine.
 func (w *world) tendUnasked() { w.stopped(w.journal.Tend()) }
 
 // day returns the world's time of day. Only dates depend on it.
 func (w *world) day() core.Time { return w.now + w.ahead }
 
-// setClock sets the machine's clock, now and then, to anything within a day.
+// setClock sometimes sets the machine's clock to a random time within a day.
 func (w *world) setClock() {
 	if !w.steady && w.clock.IntN(16) == 0 {
 		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)

@@ -14,51 +14,51 @@ import (
 	"polystalk/shard/core"
 )
 
-// epoch is when every world begins.
+// epoch is the time at which every world begins.
 const epoch = 1_700_000_000 * core.Second
 
-// A world is a server and its clients. It is used by one goroutine.
+// A world is a server and its clients. One goroutine uses it.
 type world struct {
 	D *routertest.Driven
 
 	rng    *rand.Rand
-	clock  *rand.Rand // sets the system's clock, unless that is steady
+	clock  *rand.Rand // sets the system's clock, unless steady is set
 	now    core.Time
-	ahead  core.Time // what the time of day is ahead of it
+	ahead  core.Time // the time of day minus now
 	steady bool
 	loops  []*loop
-	socks  []*sock // those not gone on either side
+	socks  []*sock // connections that are open on at least one side
 
-	// foreign owns the shards in owned, and is slow.
+	// foreign is another, slow owner. It owns the shards in owned.
 	foreign shard.Batch
 	owned   []*shard.Shard
 	next    int // loop of the next socket
 
 	cfg     router.Config
 	journal routertest.ByHand // nil: there is none
-	down    error             // what has stopped the machine
-	// lead, if not nil, gives the one of several servers that serves.
+	down    error             // why the machine has stopped
+	// lead, if not nil, returns the server that leads the cluster.
 	lead func() (*routertest.Driven, routertest.ByHand, error)
 
 	operator *operator          // nil: there is none
-	doomed   map[*sock]struct{} // an operator is about to send them away
-	watch    func()             // if not nil, called before anything happens
+	doomed   map[*sock]struct{} // connections that an operator is about to close
+	watch    func()             // if not nil, called before each event
 
 	// Pauses counts how often the server has paused a connection.
 	Pauses int
 }
 
-// loop is one event loop and the calls of GoOn it asked for.
+// A loop is one event loop and the pending calls of its GoOn.
 type loop struct {
 	*routertest.Loop
-	asked bool
-	later []core.Time // when it wants to be called besides
-	slow  int         // it is called once in slow times; zero: each time
+	asked bool        // it has requested a call
+	later []core.Time // times at which it also wants calls
+	slow  int         // only one of slow opportunities calls GoOn; zero: each does
 }
 
 func (l *loop) wants(now core.Time) bool { return l.asked || l.next() <= now }
 
-// next is the first time at which l wants to be called.
+// next returns the first time in later, or core.Never.
 func (l *loop) next() core.Time {
 	at := core.Never
 	for _, t := range l.later {
@@ -73,12 +73,12 @@ func (l *loop) drain(now core.Time) {
 	l.GoOn()
 }
 
-// nobody is the Home of the foreign owner: no message is its own.
+// nobody is the Home of the foreign owner, which sends no messages.
 type nobody struct{}
 
 func (nobody) Post(m *core.Message) { panic("sim: a message came to nobody") }
 
-// New makes a world of that many loops and shards.
+// New makes a world with that many loops, and boots its server.
 func New(seed uint64, loops int, cfg router.Config) (*world, error) {
 	w := newWorld(seed, loops, cfg)
 	if err := w.boot(); err != nil {
@@ -87,7 +87,7 @@ func New(seed uint64, loops int, cfg router.Config) (*world, error) {
 	return w, nil
 }
 
-// newWorld is New before there is a server.
+// newWorld is New without a server.
 func newWorld(seed uint64, loops int, cfg router.Config) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), clock: rand.New(rand.NewPCG(seed, 2)), now: epoch, doomed: make(map[*sock]struct{})}
 	w.foreign.Home = nobody{}
@@ -95,7 +95,7 @@ func newWorld(seed uint64, loops int, cfg router.Config) *world {
 	return w
 }
 
-// Close gives the memory of the shards back.
+// Close releases the memory of the shards.
 func (w *world) Close() {
 	if w.operator != nil {
 		w.operator.end()
@@ -103,32 +103,32 @@ func (w *world) Close() {
 	w.D.Close()
 }
 
-// Now is the world's time.
+// Now returns the world's time.
 func (w *world) Now() core.Time { return w.now }
 
-// A sock is one connection, both ends of it. It implements session.Conn.
+// A sock is both ends of one connection. It implements session.Conn.
 type sock struct {
 	w *world
 	s *routertest.Session
 
-	sent      []byte // by the client, not yet seen by the server
-	seen      uint64 // bytes by the server
-	said      uint64 // bytes by the server
+	sent      []byte // sent by the client, and not yet received by the server
+	seen      uint64 // bytes received by the server
+	said      uint64 // bytes sent by the server
 	shut      bool   // the client sends no more
-	told      bool   // the server knows that it sends no more
-	broken    bool   // the client is gone, or was sent away
-	Got       []byte // by the client
+	told      bool   // the server knows that the client sends no more
+	broken    bool   // the client is gone, or an operator has closed it
+	Got       []byte // received by the client
 	Ended     bool   // the server has closed
-	congested bool
-	Glutted   bool // when congested, with more than the server keeps for it
-	paused    bool // nothing is brought to the server
+	congested bool   // the client does not read
+	Glutted   bool   // when congested, more is unsent than the server keeps
+	paused    bool   // the server receives nothing
 	inInput   bool
 }
 
-// Open connects to the loop that is next in turn.
+// Open connects to the next loop, round robin.
 func (w *world) Open() *sock { return w.open((*routertest.Loop).Open) }
 
-// openGearman is Open for a connection that speaks Gearman.
+// openGearman is Open for a Gearman connection.
 func (w *world) openGearman() *sock { return w.open((*routertest.Loop).OpenGearman) }
 
 func (w *world) open(f func(*routertest.Loop, session.Conn) *routertest.Session) *sock {
@@ -202,23 +202,23 @@ func (k *sock) Drop() {
 	k.Close()
 }
 
-// doom tells that an operator is about to end the connection, and by which number he knows it.
+// doom notes that an operator is about to close the connection, and returns its number.
 func (k *sock) doom() (number uint64) {
 	k.w.doomed[k] = struct{}{}
 	return k.s.Number()
 }
 
-// Send sends b to the server, which gets it in pieces and later.
+// Send sends b to the server, which receives it later and in pieces.
 func (k *sock) Send(b []byte) {
 	if !k.shut && !k.broken {
 		k.sent = append(k.sent, b...)
 	}
 }
 
-// halfClose ends what the client sends.
+// halfClose closes the client's sending side.
 func (k *sock) halfClose() { k.shut = true }
 
-// Abort breaks the connection at once; what was sent and not delivered is lost.
+// Abort breaks the connection at once; undelivered bytes are lost.
 func (k *sock) Abort() {
 	if k.broken {
 		return
@@ -230,13 +230,13 @@ func (k *sock) Abort() {
 	}
 }
 
-// waiting reports that a reserve of the client waits in the server.
+// waiting reports whether a reserve of the client waits in the server.
 func (k *sock) waiting() bool { return k.s.Waiting() }
 
-// over reports that nothing can happen to the socket any more.
+// over reports whether both sides are done with the connection.
 func (k *sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) }
 
-// arrive gives the server the next n bytes, or the news that there are none.
+// arrive passes the next n bytes to the server, or the half-close behind the last one.
 func (k *sock) arrive(n int) {
 	switch {
 	case k.Ended || k.broken:
@@ -244,7 +244,7 @@ func (k *sock) arrive(n int) {
 	case k.paused:
 		k.s.HangUp()
 	case len(k.sent) > 0:
-		// A copy that is spoilt afterwards: nobody may have kept it.
+		// A copy, overwritten afterwards: the server must not keep it.
 		b := append([]byte(nil), k.sent[:n]...)
 		k.sent = k.sent[n:]
 		k.seen += uint64(n)
@@ -260,7 +260,7 @@ func (k *sock) arrive(n int) {
 	}
 }
 
-// coming reports that something is on its way to the server.
+// coming reports whether bytes or a half-close are on their way to the server.
 func (k *sock) coming() bool {
 	if k.Ended || k.broken || k.paused && !k.shut {
 		return false
@@ -277,7 +277,7 @@ func (k *sock) congest(on bool) {
 	k.congested = on && !k.Ended
 }
 
-// late does one random thing that may be due, and lets no time pass.
+// late lets one random event happen, if it is due. No time passes.
 func (w *world) late() {
 	if w.down != nil {
 		return
@@ -322,7 +322,7 @@ func (w *world) late() {
 	}
 }
 
-// jobs returns all jobs by id. Their bodies are valid until something happens.
+// jobs returns all jobs by id. Their bodies are valid until the next event.
 func (w *world) jobs() map[uint64]core.JobView {
 	all := make(map[uint64]core.JobView)
 	for _, sh := range w.D.Shards() {
@@ -333,7 +333,7 @@ func (w *world) jobs() map[uint64]core.JobView {
 	return all
 }
 
-// look tells the world's observer that something is about to happen.
+// look calls watch before an event.
 func (w *world) look() {
 	if w.watch != nil {
 		w.watch()
@@ -365,7 +365,7 @@ func (w *world) own(sh *shard.Shard) {
 	}
 }
 
-// occupy owns many shards at once.
+// occupy makes foreign own about half of the shards.
 func (w *world) occupy() {
 	for _, sh := range w.D.Shards() {
 		if w.rng.IntN(2) == 0 {
@@ -386,12 +386,12 @@ func (w *world) tick(sh *shard.Shard) bool {
 	return sh.Tick(&w.foreign)
 }
 
-// restMax is how many rounds a world may take to come to rest: far more than
-// any command needs, few enough to tell when something goes round in circles.
+// restMax bounds the events until a world is at rest: far more than any command
+// needs, but few enough to detect an endless loop.
 const restMax = 200_000
 
-// rest lets everything happen that is to happen at this moment, in a random
-// order, until nothing is.
+// rest lets all due events happen, in a random order, until none is left. No
+// time passes.
 func (w *world) rest() error {
 	tended := w.journal == nil
 	for range restMax {
@@ -441,8 +441,8 @@ func (w *world) rest() error {
 	return errors.New("the world does not come to rest")
 }
 
-// pass lets time pass punctually: every timer runs when it is due, in the
-// order of their times over all shards. The world must be at rest, and is
+// pass lets d pass punctually: every timer runs when it is due, in the order of
+// their times over all shards. The world must be at rest, and is at rest
 // afterwards.
 func (w *world) pass(d time.Duration) error {
 	w.setClock()
@@ -465,14 +465,14 @@ func (w *world) pass(d time.Duration) error {
 	}
 }
 
-// jump lets time pass and nobody notice.
+// jump lets d pass without running timers.
 func (w *world) jump(d time.Duration) {
 	w.setClock()
 	w.now += core.Time(d)
 }
 
-// Check is for a world at rest: it compares all that parts of the server know
-// of each other.
+// Check compares the states of the server's parts with each other. The world
+// must be at rest.
 func (w *world) Check() error {
 	if err := w.D.Check(); err != nil {
 		return err

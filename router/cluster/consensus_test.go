@@ -41,7 +41,7 @@ func TestConsensus(t *testing.T) {
 	})
 	t.Logf("%+v", sum)
 	if *seedFlag == 0 && !testing.Short() && (sum.elections == 0 || sum.acked == 0 || sum.stops == 0 || sum.transfers == 0 || sum.changes == 0 || sum.rejoins == 0 || sum.fetched == 0 || sum.lapses == 0 || sum.forgotten == 0) {
-		t.Errorf("something has never happened: %+v", sum)
+		t.Errorf("an event has never happened: %+v", sum)
 	}
 }
 
@@ -351,12 +351,12 @@ func (w *world) agree() error {
 		}
 	}
 	if leader == nil {
-		return errors.New("nobody leads, though all is well")
+		return errors.New("no node leads without faults")
 	}
 	there := map[uint64]int{}
 	for _, op := range w.ops {
 		if there[op]++; there[op] > 1 {
-			return fmt.Errorf("operation %d is there twice", op)
+			return fmt.Errorf("operation %d is in the history twice", op)
 		}
 	}
 	for _, op := range w.told {
@@ -370,13 +370,13 @@ func (w *world) agree() error {
 			continue
 		}
 		if s.hand == nil {
-			return fmt.Errorf("node %d is down, though all is well", s.id)
+			return fmt.Errorf("node %d is down without faults", s.id)
 		}
 		if got := s.hand.Machine().Members(); got.Index != members.Index || !slices.Equal(got.List, members.List) {
 			return fmt.Errorf("node %d knows members %+v, the leader %+v", s.id, got, members)
 		}
 		if applied := s.hand.Machine().store.applied; applied != uint64(len(w.history)) {
-			return fmt.Errorf("node %d has applied %d of %d entries, though all is well", s.id, applied, len(w.history))
+			return fmt.Errorf("node %d has applied %d of %d entries without faults", s.id, applied, len(w.history))
 		}
 		if err := s.rep.check(uint64(len(w.history))); err != nil {
 			return err

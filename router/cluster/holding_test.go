@@ -46,11 +46,11 @@ func TestHoldingKeepsBack(t *testing.T) {
 			t.Errorf("%s: committed up to %d, want %d", name, got, tt.want)
 		}
 		if list := h.release(tt.applied); len(list) != 0 {
-			t.Errorf("%s: %v is released while it is to be held", name, list)
+			t.Errorf("%s: %v is released too early", name, list)
 		}
 		list := h.release(9)
 		if held := tt.want < 9; held != (len(list) == 1) || held && list[0].pb != msg {
-			t.Errorf("%s: %v is released, want what was held", name, list)
+			t.Errorf("%s: %v is released, want the held message", name, list)
 		}
 	}
 }

@@ -225,7 +225,7 @@ func TestFaultyNodesAreSeen(t *testing.T) {
 					return
 				}
 			}
-			t.Error("no seed has shown it")
+			t.Error("no seed has found the fault")
 		})
 	}
 }
@@ -261,13 +261,13 @@ func TestLeaseEndsWhenAVoterIsToldToCampaign(t *testing.T) {
 	}
 	transfer()
 	if !l.hand.Leased() {
-		t.Error("a transfer to a voter that lacks a part of the log has taken the lease away")
+		t.Error("a transfer to a voter that lacks a part of the log has ended the lease")
 	}
 	for l.hand.Machine().Transferring() {
 		tick()
 	}
 	if !l.hand.Leased() {
-		t.Error("there is no lease after a transfer that came to nothing")
+		t.Error("there is no lease after a transfer that failed")
 	}
 	clear(w.cut)
 	w.still = true
@@ -276,6 +276,6 @@ func TestLeaseEndsWhenAVoterIsToldToCampaign(t *testing.T) {
 	}
 	transfer()
 	if l.hand.Leased() {
-		t.Error("there is a lease once a voter was told to campaign")
+		t.Error("there is a lease after a voter was told to campaign")
 	}
 }

@@ -268,7 +268,7 @@ func TestNodesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := <-l.failed; f.Cause != commit.Deposed {
-		t.Errorf("who hands over ends with %v", f)
+		t.Errorf("the node that hands over ends with %v", f)
 	}
 	if err := l.props.Propose(nil, 10_000); err == nil {
 		t.Error("it still takes proposals")
@@ -292,7 +292,7 @@ func TestNodesAgree(t *testing.T) {
 	last := leader(t, rest)
 	eventually(t, func() bool { return last.has(ops) })
 	if f := <-next.failed; f.Cause != commit.Deposed {
-		t.Errorf("who is cut off ends with %v", f)
+		t.Errorf("the isolated node ends with %v", f)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.node.Change(ctx, Change{Add, Member{ID: 9, Name: "n9", Addr: "z"}}); !errors.Is(err, context.Canceled) && err != nil {
-		t.Errorf("a change nobody waits for: %v", err)
+		t.Errorf("a change without a waiting caller: %v", err)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestRoomForProposals(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.Room() != room {
-			t.Errorf("behind proposal %d, of %d bytes, there is room: %v, want %v", n, size, !room, room)
+			t.Errorf("after proposal %d, of %d bytes, there is room: %v, want %v", n, size, !room, room)
 		}
 	}
 	propose(10, true)

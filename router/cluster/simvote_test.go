@@ -46,7 +46,7 @@ func (w *world) heed(s *simNode, m Message) error {
 		s.promised = max(s.promised, term)
 	}
 	if term < s.promised {
-		return fmt.Errorf("node %d is in term %d, and has promised something in term %d", s.id, term, s.promised)
+		return fmt.Errorf("node %d is in term %d, and has made a promise in term %d", s.id, term, s.promised)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestConnectedIsNotHeard(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 		if isHeard(0, ways, s, 2*second) || isHeard(3, ways, s, 2*second) {
-			t.Errorf("%s: and a server that is none", tt.name)
+			t.Errorf("%s: and a server that does not exist", tt.name)
 		}
 	}
 }

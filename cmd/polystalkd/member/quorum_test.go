@@ -97,7 +97,7 @@ func TestMajorityIsKept(t *testing.T) {
 	}
 	var follower *quorum
 	if err := follower.checkChange(cluster.Change{Kind: cluster.Remove, Member: cluster.Member{ID: 2}}); err != nil {
-		t.Errorf("at one that does not lead, which says just that: %v", err)
+		t.Errorf("at a follower, which the node refuses: %v", err)
 	}
 }
 

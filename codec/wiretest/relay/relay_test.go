@@ -90,7 +90,7 @@ func TestBytesArriveUnchanged(t *testing.T) {
 	hear(t, a, "half-closed is not closed")
 	b.Close()
 	if rest, err := io.ReadAll(a); len(rest) > 0 || err != nil {
-		t.Errorf("read %q, %v behind the end", rest, err)
+		t.Errorf("read %q, %v after the end", rest, err)
 	}
 }
 

@@ -30,7 +30,7 @@ func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("this did not happen: %s", what)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestClientsReachTheLeader(t *testing.T) {
 		leader := nodes[1]
 		leader.mu.Lock()
 		if came := "beanstalkd " + c.LocalAddr().String(); len(leader.came) != 1 || leader.came[0] != came {
-			t.Errorf("%q has come, want %q", leader.came, came)
+			t.Errorf("%q arrived, want %q", leader.came, came)
 		}
 		leader.mu.Unlock()
 		if n := nodes[0].forwarder.Accepted(); n != 1 {
@@ -479,7 +479,7 @@ func TestNobodyIsLostWhenANodeBeginsToLead(t *testing.T) {
 		select {
 		case <-came:
 		case <-time.After(ample):
-			t.Fatal("nobody comes to the server")
+			t.Fatal("no client reaches the server")
 		}
 	}
 	close(stop)
@@ -520,7 +520,7 @@ func TestClientsBeyondTheBoundWaitInTheBacklog(t *testing.T) {
 	if n := nodes[0].forwarder.Accepted(); n != 2 {
 		t.Errorf("%d clients were accepted, want 2", n)
 	}
-	await(t, "the operator is told", func() bool { return out.lines.Load() > 0 })
+	await(t, "a warning is logged", func() bool { return out.lines.Load() > 0 })
 	one.Close()
 	hear(t, three, "2: three\n")
 }
@@ -541,7 +541,7 @@ func TestUnixSocketsAreForwarded(t *testing.T) {
 	nodes[1].mu.Lock()
 	defer nodes[1].mu.Unlock()
 	if len(nodes[1].came) != 1 || nodes[1].came[0] != "Gearman " {
-		t.Errorf("%q has come", nodes[1].came)
+		t.Errorf("%q arrived", nodes[1].came)
 	}
 }
 
@@ -588,7 +588,7 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 	f := nodes[0].forwarder
 	await(t, "all wait", func() bool { return nodes[0].waiting() == crowd })
 	f.SetLeader(2) // node 2 refuses
-	await(t, "it is tried again and again", func() bool { return attempts.Load() > 2*attemptsMax })
+	await(t, "attempts are repeated", func() bool { return attempts.Load() > 2*attemptsMax })
 	f.SetLeader(3)
 	await(t, "the silent one is tried", func() bool { return current.Load() == attemptsMax })
 	if n := nodes[0].waiting(); n != crowd {
@@ -599,7 +599,7 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 		hear(t, c, fmt.Sprintf("2: %d\n", i))
 	}
 	if n := most.Load(); n > 2*attemptsMax { // the attempts at the silent leader may be about to end
-		t.Errorf("%d attempts at a time, want at most %d", n, attemptsMax)
+		t.Errorf("%d concurrent attempts, want at most %d", n, attemptsMax)
 	}
 }
 

@@ -69,7 +69,7 @@ func (f *fake) next() *asked {
 	case a := <-f.asked:
 		return a
 	case <-time.After(ample):
-		f.t.Fatal("no request has come")
+		f.t.Fatal("no request arrived")
 		return nil
 	}
 }
@@ -112,7 +112,7 @@ func wait(t *testing.T, done <-chan told) told {
 	case v := <-done:
 		return v
 	case <-time.After(ample):
-		t.Fatal("it goes on")
+		t.Fatal("the request does not end")
 		return told{}
 	}
 }
@@ -184,7 +184,7 @@ func TestNothingIsAskedTwice(t *testing.T) {
 		f.next().conn.Close()
 		wantProblem(t, wait(t, done), wire.Uncertain, "forwarded to server n2, which led, and no answer came")
 		if len(f.asked) > 0 {
-			t.Error("it was asked again")
+			t.Error("the request was repeated")
 		}
 	}
 	// A read may be retried on another connection, if the ended one was used before. net/http may
@@ -248,7 +248,7 @@ func TestAnotherLeads(t *testing.T) {
 	wantProblem(t, wait(t, change), wire.Uncertain, "n3, which led, and no answer came: another server leads")
 	wantProblem(t, wait(t, look), wire.Following, "n3, which led, has not answered: another server leads")
 	if len(f.asked) > 0 {
-		t.Error("somebody was asked again")
+		t.Error("a request was repeated")
 	}
 }
 
@@ -342,7 +342,7 @@ func TestConnectionsOfAbandonedRequestsAreBounded(t *testing.T) {
 		select {
 		case <-begun:
 		case <-time.After(ample):
-			t.Fatalf("of %d connections %d were begun", dialsMax, i)
+			t.Fatalf("%d connections may be made, and %d were", dialsMax, i)
 		}
 		leave()
 		if v := wait(t, done); v.err == nil {

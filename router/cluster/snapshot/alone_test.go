@@ -83,7 +83,7 @@ func TestRecoverAlone(t *testing.T) {
 			write(t, dir, name, "votes")
 		}
 		if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
-			t.Errorf("without a list of the servers it says %v", err)
+			t.Errorf("without a list of the servers the error is %v", err)
 		}
 		a, err := RecoverAlone(t.Context(), dir, true)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestRecoverAlone(t *testing.T) {
 		}
 		for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1,"} {
 			if !strings.Contains(a.Meaning(dir), word) {
-				t.Errorf("nothing is said of %s: %s", word, a.Meaning(dir))
+				t.Errorf("the text lacks %s: %s", word, a.Meaning(dir))
 			}
 		}
 		got := files(t, dir)
@@ -153,7 +153,7 @@ func TestRecoverAloneRefusesWhileAMajorityAnswers(t *testing.T) {
 				return
 			}
 			if _, is := errors.AsType[*QuorumError](err); !is || !strings.Contains(err.Error(), "n2 at 127.0.0.1:") {
-				t.Errorf("it says %v", err)
+				t.Errorf("the error is %v", err)
 			}
 			after := files(t, dir)
 			delete(after, "lock")
@@ -213,7 +213,7 @@ func TestRecoverAloneRefuses(t *testing.T) {
 			c.make(t, dir)
 			before := files(t, dir)
 			if _, err := RecoverAlone(t.Context(), dir, true); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("it says %v", err)
+				t.Errorf("the error is %v", err)
 			}
 			after := files(t, dir)
 			if before["lock"] == "" {
@@ -226,7 +226,7 @@ func TestRecoverAloneRefuses(t *testing.T) {
 		})
 	}
 	if _, err := RecoverAlone(t.Context(), filepath.Join(t.TempDir(), "gone"), true); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("of no directory it says %v", err)
+		t.Errorf("without a directory the error is %v", err)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestBackup(t *testing.T) {
 		os.Remove(filepath.Join(out, "lost+found"))
 		for name := range files(t, out) {
 			if !strings.HasPrefix(name, "journal.") && name != "lock" {
-				t.Errorf("there is still %s", name)
+				t.Errorf("not removed: %s", name)
 			}
 		}
 		if n := len(jobsOf(t, wal.Dir(out))); n != 400 {
@@ -298,7 +298,7 @@ func TestBrokenBackup(t *testing.T) {
 	binary.LittleEndian.PutUint32(b.Bytes()[b.Len()-20:], 1)
 	out := filepath.Join(t.TempDir(), "out")
 	if _, err := Backup(context.Background(), &b, out, nil); err == nil {
-		t.Error("nobody notices")
+		t.Error("no error")
 	}
 	if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is there: %v", err)
@@ -307,7 +307,7 @@ func TestBrokenBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Backup(context.Background(), strings.NewReader("HTTP/1.1 400"), out, nil); err == nil {
-		t.Error("nobody notices")
+		t.Error("no error")
 	}
 	if left := files(t, out); len(left) > 0 {
 		t.Errorf("there is still %q", slices.Sorted(maps.Keys(left)))

@@ -123,12 +123,12 @@ func TestJoinByWayOfOthers(t *testing.T) {
 	o.Disk, o.Addrs = fakedisk.New(3), o.Addrs[:2]
 	o.Pause = func(context.Context) error { return errTooOften }
 	if _, err := Join(context.Background(), o); !errors.Is(err, errTooOften) {
-		t.Errorf("with nobody who leads: %v", err)
+		t.Errorf("without a leader: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Pause = func(context.Context) error { cancel(); return ctx.Err() }
 	if _, err := Join(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("when it is told to end: %v", err)
+		t.Errorf("when the context ends: %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestJoinTriesAgain(t *testing.T) {
 	}
 	o.Pause = func(context.Context) error {
 		if left := otherFiles(d); !slices.Equal(left, []string{PendingName}) {
-			t.Errorf("after try %d there is still %q", n, left)
+			t.Errorf("after try %d not removed: %q", n, left)
 		}
 		l.node.set(func() { l.node.leader = leaderID })
 		return nil
@@ -190,17 +190,17 @@ func TestJoinIsRefused(t *testing.T) {
 	o.Member.Name = "one"
 	var refused *Refusal
 	if _, err := Join(context.Background(), o); !errors.As(err, &refused) || !strings.Contains(err.Error(), "cluster remove one") {
-		t.Errorf("of a name that is taken it says %v", err)
+		t.Errorf("the error for a taken name is %v", err)
 	}
 	if pending, _ := Pending(o.Disk); !pending {
-		t.Error("an ID of an earlier start is gone")
+		t.Error("the ID of an earlier start was removed")
 	}
 	o.Fresh = true
 	if _, err := Join(context.Background(), o); !errors.As(err, &refused) {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	if pending, _ := Pending(o.Disk); pending {
-		t.Error("a start that was refused leaves the ID that it has made")
+		t.Error("a refused start leaves its new ID")
 	}
 	d := fakedisk.New(2)
 	d.Limit = 50_000
@@ -209,7 +209,7 @@ func TestJoinIsRefused(t *testing.T) {
 	o.Receive.Room = 20_000
 	var full *RoomError
 	if _, err := Join(context.Background(), o); !errors.As(err, &full) {
-		t.Errorf("of a full disk it says %v", err)
+		t.Errorf("the error of a full disk is %v", err)
 	}
 	d = fakedisk.New(2)
 	d.Before = func(op, name string) error {
@@ -221,7 +221,7 @@ func TestJoinIsRefused(t *testing.T) {
 	l = newLeader(t, 20)
 	o = l.options(t, d)
 	if _, err := Join(context.Background(), o); !errors.Is(err, syscall.EIO) {
-		t.Errorf("of a disk that fails it says %v", err)
+		t.Errorf("the error of a failing disk is %v", err)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestNodeID(t *testing.T) {
 	}
 	d.Before = func(string, string) error { return syscall.EIO }
 	if _, err := NodeID(d); !errors.Is(err, syscall.EIO) {
-		t.Errorf("of a disk that fails it says %v", err)
+		t.Errorf("the error of a failing disk is %v", err)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestJoinPassesOverItself(t *testing.T) {
 	}
 	o.Addrs = []string{"own:1", "own:1"}
 	if _, err := Join(t.Context(), o); !errors.Is(err, ErrSelf) {
-		t.Fatalf("with no other address it says %v", err)
+		t.Fatalf("without another address the error is %v", err)
 	}
 	o.Addrs = []string{"own:1", l.asked}
 	s, err := Join(t.Context(), o)
@@ -382,7 +382,7 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%s: it says %v", c.name, err)
 		}
 		if state.Members().Index != c.index {
-			t.Errorf("%s: the members are as of %d", c.name, state.Members().Index)
+			t.Errorf("%s: the index of the members is %d", c.name, state.Members().Index)
 		}
 		if left, _ := exchange.Note(d); (left != nil) != (c.err != "") {
 			t.Errorf("%s: the note is %q", c.name, left)
@@ -401,7 +401,7 @@ func TestFetchWantsMembers(t *testing.T) {
 	}()
 	d := fakedisk.New(1)
 	if _, err := Fetch(context.Background(), here, d, ReceiveOptions{}); err == nil || len(d.Entries) > 0 {
-		t.Errorf("it says %v, and leaves %v", err, d)
+		t.Errorf("the error is %v, and files are left: %v", err, d)
 	}
 }
 

@@ -153,10 +153,10 @@ func TestBrokenAnywhere(t *testing.T) {
 		altered := slices.Clone(b)
 		altered[at] ^= 0x10
 		if _, err := receive(altered, d, ReceiveOptions{}); err == nil {
-			t.Fatalf("nobody notices that byte %d was altered", at)
+			t.Fatalf("byte %d was altered, and Receive succeeded", at)
 		}
 		if left := names(d); len(left) > 0 || d.Opened() > 0 {
-			t.Fatalf("byte %d: there is still %q, %d files are open", at, left, d.Opened())
+			t.Fatalf("byte %d: not removed: %q, %d files are open", at, left, d.Opened())
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if left := names(d); len(left) > 0 || d.Opened() > 0 {
-			t.Errorf("%s: there is still %q, %d files are open", what, left, d.Opened())
+			t.Errorf("%s: not removed: %q, %d files are open", what, left, d.Opened())
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: %d bytes were written", c.name, d.Size())
 		}
 		if left := names(d); len(left) > 0 {
-			t.Errorf("%s: there is still %q", c.name, left)
+			t.Errorf("%s: not removed: %q", c.name, left)
 		}
 	}
 	d := fakedisk.New(2)
@@ -300,10 +300,10 @@ func TestFailingDisk(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if !failed {
-			t.Errorf("%s: it never came to that", what)
+			t.Errorf("%s: the operation did not happen", what)
 		}
 		if left := names(d); len(left) > 0 || d.Opened() > 0 {
-			t.Errorf("%s: there is still %q, %d files are open", what, left, d.Opened())
+			t.Errorf("%s: not removed: %q, %d files are open", what, left, d.Opened())
 		}
 	}
 }
@@ -315,11 +315,11 @@ func TestSenderGivesUp(t *testing.T) {
 	deposed := errors.New("another server leads by now")
 	_, err := sendTo(&b, n, SendOptions{Confirm: func(context.Context) error { return deposed }})
 	if !errors.Is(err, deposed) {
-		t.Errorf("the sender says %v", err)
+		t.Errorf("the sender's error is %v", err)
 	}
 	var why *senderError
 	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || why.Text != deposed.Error() {
-		t.Errorf("the receiver says %v", err)
+		t.Errorf("the receiver's error is %v", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestGoesOnMeanwhile(t *testing.T) {
 		got := jobsOf(t, d)
 		for id, body := range before {
 			if got[id] != body {
-				t.Fatalf("stream %d: job %d is not what it was", i, id)
+				t.Fatalf("stream %d: job %d has changed", i, id)
 			}
 		}
 		if i == 1 {
@@ -377,11 +377,11 @@ func TestTooSlow(t *testing.T) {
 		}
 	}})
 	if !errors.Is(err, wal.ErrPinLost) {
-		t.Errorf("the sender says %v", err)
+		t.Errorf("the sender's error is %v", err)
 	}
 	var why *senderError
 	if _, err := receive(b.Bytes(), fakedisk.New(2), ReceiveOptions{}); !errors.As(err, &why) || !strings.Contains(why.Text, "twice") {
-		t.Errorf("the receiver says %v", err)
+		t.Errorf("the receiver's error is %v", err)
 	}
 }
 
@@ -393,13 +393,13 @@ func TestEitherSideEnds(t *testing.T) {
 	pin := n.Pin()
 	defer pin.Release()
 	if _, err := Send(ctx, io.Discard, pin, SendOptions{Progress: func(int64, int64) { cancel() }}); !errors.Is(err, context.Canceled) {
-		t.Errorf("the sender says %v", err)
+		t.Errorf("the sender's error is %v", err)
 	}
 	ctx, cancel = context.WithCancel(context.Background())
 	d := fakedisk.New(2)
 	_, err := Receive(ctx, bytes.NewReader(b), d, ReceiveOptions{Progress: func(int64, int64) { cancel() }})
 	if !errors.Is(err, context.Canceled) || len(names(d)) > 0 {
-		t.Errorf("the receiver says %v, and leaves %q", err, names(d))
+		t.Errorf("the receiver's error is %v, and files are left: %q", err, names(d))
 	}
 	r, w := io.Pipe()
 	broken := errors.New("connection reset")
@@ -408,7 +408,7 @@ func TestEitherSideEnds(t *testing.T) {
 		r.CloseWithError(broken)
 	}()
 	if _, err := sendTo(w, n, SendOptions{}); !errors.Is(err, broken) {
-		t.Errorf("the sender says %v", err)
+		t.Errorf("the sender's error is %v", err)
 	}
 }
 
@@ -426,7 +426,7 @@ func TestTornBatch(t *testing.T) {
 		b := frame(1, "polysnap\x01\x00\x10\x00\x00\x00\x00\x00\x00") +
 			frame(2, "\x01\x00\x00\x00\x00\x00\x00\x00") + frame(3, body) + frame(4, string(sums))
 		if _, err := receive([]byte(b), fakedisk.New(2), ReceiveOptions{}); (err == nil) != (cut == 0) {
-			t.Errorf("%d bytes of the last batch are missing: %v", cut, err)
+			t.Errorf("%d bytes of the last batch were cut off: %v", cut, err)
 		}
 	}
 }

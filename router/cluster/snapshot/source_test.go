@@ -35,7 +35,7 @@ func TestSourceRefuses(t *testing.T) {
 		t.Helper()
 		var why *senderError
 		if err := fetch(id); !errors.As(err, &why) || !strings.Contains(why.Text, want) {
-			t.Errorf("it says %v, want %q", err, want)
+			t.Errorf("the error is %v, want %q", err, want)
 		}
 	}
 	refused(43, "no server of the cluster")
@@ -83,12 +83,12 @@ func TestTwoAtATime(t *testing.T) {
 		here, there := net.Pipe()
 		go l.source.Serve(there, c.id)
 		if _, err := Fetch(context.Background(), here, fakedisk.New(1), ReceiveOptions{}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("it says %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	}
 	held[0].Close()
 	if ok := <-l.node.fetched; ok {
-		t.Error("a connection that broke counts as whole")
+		t.Error("a broken transfer counts as complete")
 	}
 	l.joiner.Store(ids[2])
 	here, there := net.Pipe()
@@ -97,11 +97,11 @@ func TestTwoAtATime(t *testing.T) {
 		t.Error(err)
 	}
 	if ok := <-l.node.fetched; !ok {
-		t.Error("what was whole counts as broken")
+		t.Error("a complete transfer counts as broken")
 	}
 	l.source.Close() // ends the one that hangs
 	if ok := <-l.node.fetched; ok {
-		t.Error("what was ended counts as whole")
+		t.Error("an ended transfer counts as complete")
 	}
 }
 

@@ -115,7 +115,7 @@ func await(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(ample); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("this did not happen: %s", what)
 		}
 	}
 }

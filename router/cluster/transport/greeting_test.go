@@ -26,7 +26,7 @@ func TestGreetingsSurviveTheWire(t *testing.T) {
 			t.Errorf("read %+v, %v, want %+v", got, err, g)
 		}
 		if rest, _ := io.ReadAll(r); string(rest) != "behind it" {
-			t.Errorf("%q is left, want all that is behind the greeting", rest)
+			t.Errorf("%q is left, want all bytes after the greeting", rest)
 		}
 	}
 }

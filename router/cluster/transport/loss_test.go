@@ -35,7 +35,7 @@ func TestLossThatPassesIsNoWarning(t *testing.T) {
 		begun := time.Unix(1e9, 0)
 		for i, s := range steps {
 			if level, tell := l.note(s.err, begun.Add(s.after)); level != s.level || tell != s.tell {
-				t.Errorf("%s, %d: %v is told %t, as %v; want %t, %v", name, i, s.err, tell, level, s.tell, s.level)
+				t.Errorf("%s, %d: %v is logged %t, as %v; want %t, %v", name, i, s.err, tell, level, s.tell, s.level)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func knock(t *testing.T, at *node, b []byte) (greeting, error) {
 		return g, err
 	}
 	if rest, err := io.ReadAll(c); err != nil || len(rest) > 0 {
-		t.Errorf("%q, %v behind a refusal, want the end", rest, err)
+		t.Errorf("%q, %v after a refusal, want the end", rest, err)
 	}
 	return g, nil
 }
@@ -299,11 +299,11 @@ func TestCloseEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.Open(t.Context(), 2, Forward); err == nil {
-		t.Error("a stream was opened behind Close")
+		t.Error("a stream was opened after Close")
 	}
 	a.SetMembers([]Member{b.as()})
 	if a.Send(2, nil) {
-		t.Error("a message was taken behind Close")
+		t.Error("a message was accepted after Close")
 	}
 	if err := a.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)

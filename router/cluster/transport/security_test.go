@@ -189,7 +189,7 @@ func TestWrongCertificatesAreExplained(t *testing.T) {
 				error
 				Lasts()
 			}](err); !lasts {
-				t.Errorf("%v is not said to last", err)
+				t.Errorf("%v is not marked as lasting", err)
 			}
 		}
 	}
@@ -246,17 +246,17 @@ func TestExpiryIsThatOfTheFilesReadLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.Expiry().At; got.After(certtest.Tomorrow()) || got.Before(time.Now()) {
-		t.Errorf("it is said to be valid until %v", got)
+		t.Errorf("its expiry is %v", got)
 	}
 	if got := s.Expiry(); got.Flag != "cluster-ca" || got.File != a.File {
-		t.Errorf("%+v, want the authority's to end first", got)
+		t.Errorf("%+v, want the authority's to expire first", got)
 	}
 	was := s.Expiry()
 	if err := os.WriteFile(cert, []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Reload(); err == nil || s.Expiry() != was {
-		t.Errorf("a file that is none: %v, and %+v, want an error and %+v", err, s.Expiry(), was)
+		t.Errorf("an invalid file: %v, and %+v, want an error and %+v", err, s.Expiry(), was)
 	}
 	r.Until = time.Now().Add(time.Hour)
 	a.Renew(cert, key, r)
@@ -264,7 +264,7 @@ func TestExpiryIsThatOfTheFilesReadLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.Expiry(); got.Flag != "cluster-cert" || got.File != cert || !got.At.Equal(r.Until.Truncate(time.Second)) {
-		t.Errorf("%+v, want its own to end first", got)
+		t.Errorf("%+v, want its own to expire first", got)
 	}
 }
 

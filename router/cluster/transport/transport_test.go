@@ -65,16 +65,16 @@ func TestClocksAndRoomAreTold(t *testing.T) {
 	})
 	b := newNode(t, 2, nil)
 	meet(a, b)
-	await(t, "both have told the time", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
+	await(t, "both have sent their clocks", func() bool { return a.status(b).ClockSamples > 0 && b.status(a).ClockSamples > 0 })
 	for _, tt := range []struct{ got, want time.Duration }{
 		{b.status(a).ClockAhead, ahead}, {a.status(b).ClockAhead, -ahead},
 	} {
 		if diff := tt.want - tt.got; diff < 0 || diff > ample {
-			t.Errorf("a clock is said to be %v ahead, want %v", tt.got, tt.want)
+			t.Errorf("a clock is reported as %v ahead, want %v", tt.got, tt.want)
 		}
 	}
 	if a.status(b).Room != nil || b.status(a).Room != nil {
-		t.Error("a room is known that was not told")
+		t.Error("a room is known that was not reported")
 	}
 	for _, n := range []int64{0, 5, 1 << 60} {
 		room.Store(n)
@@ -115,7 +115,7 @@ func TestServerComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if node := <-a.lost; node != 2 {
-		t.Errorf("server %d is said to be unreachable, want 2", node)
+		t.Errorf("server %d is reported as unreachable, want 2", node)
 	}
 	await(t, "messages are dropped", func() bool { return !a.Send(2, []byte("lost")) })
 	if s := a.status(b); s.Trouble == "" || s.Dropped == 0 {
@@ -142,7 +142,7 @@ func TestMembersChange(t *testing.T) {
 	talk(t, a, c, "there")
 	talk(t, c, a, "and back")
 	if s := a.status(c); s.Addr != c.Addr().String() {
-		t.Errorf("it is said to be at %s, want %s", s.Addr, c.Addr())
+		t.Errorf("its address is %s, want %s", s.Addr, c.Addr())
 	}
 	a.SetMembers([]Member{a.as()})
 	if a.Send(2, []byte("without it")) {
@@ -218,7 +218,7 @@ func TestQueueOfSmallMessagesIsBounded(t *testing.T) {
 		t.Error("a message that was sent takes room")
 	}
 	if n := p.shut(); n != queueMessages || p.send(nil) || p.queuedBytes.Load() != 0 {
-		t.Errorf("%d were dropped, want all; or it goes on", n)
+		t.Errorf("%d were dropped, want all; or it still accepts messages", n)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 	meet(a, b)
 	talk(t, a, b, "there")
 	r.Hold()
-	await(t, "the receiver gives up", func() bool { return !b.status(a).Hears })
+	await(t, "the receiver closes the connection", func() bool { return !b.status(a).Hears })
 	b.wantLogged(t, "has broken")
 	r.Pass()
 	talk(t, a, b, "again")
@@ -279,7 +279,7 @@ func TestSilentEndIsGivenUp(t *testing.T) {
 	meet(a, c)
 	m := bytes.Repeat([]byte("x"), 1<<20)
 	await(t, "the queue is full", func() bool { return a.status(c).ConnectedTo && !a.Send(3, m) })
-	await(t, "it is connected to anew", func() bool { return a.status(c).Connects > 1 })
+	await(t, "it is connected again", func() bool { return a.status(c).Connects > 1 })
 }
 
 func TestQuietConnectionStays(t *testing.T) {
@@ -293,7 +293,7 @@ func TestQuietConnectionStays(t *testing.T) {
 	meet(a, b)
 	talk(t, a, b, "there")
 	had := b.status(a)
-	await(t, "the time was told often", func() bool {
+	await(t, "the clock was sent often", func() bool {
 		s := b.status(a)
 		return s.ReceivedBytes-had.ReceivedBytes > clockSize*uint64(silent/clock)*9/8
 	})

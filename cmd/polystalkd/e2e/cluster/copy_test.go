@@ -67,7 +67,7 @@ func TestOneProcessPerServer(t *testing.T) {
 	old.EndsWith(fault.Removed)
 	old.wantLogged("polystalk cluster remove "+original.name+" at another server", "--cluster-join 127.0.0.1:")
 	if old.LogHas("tocommit") {
-		t.Errorf("it has the text of a library: %s", old.LogText())
+		t.Errorf("the log has a library's text: %s", old.LogText())
 	}
 	if isAt(l, original) {
 		t.Error("the copy did not take the address")

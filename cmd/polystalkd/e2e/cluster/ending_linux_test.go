@@ -96,7 +96,7 @@ func wantEnd(t *testing.T, n *node, since time.Time, code int) {
 		t.Errorf("%s took %v to end", n.name, took)
 	}
 	if n.LogHas("was not closed in time") {
-		t.Errorf("something was waited for in vain: %s", n.LogText())
+		t.Errorf("a wait has timed out: %s", n.LogText())
 	}
 }
 

@@ -87,7 +87,7 @@ func TestFullFollowerIsNamed(t *testing.T) {
 		return m != nil && m.DiskFull
 	})
 	if m := first.member("jobs2"); m == nil || m.DiskFull {
-		t.Errorf("of another disk it is said %+v", m)
+		t.Errorf("the status of another disk is %+v", m)
 	}
 	if table := operate(t, "cluster", "status", "--dir", small.dir).Stdout; !strings.Contains(table, "(full)") {
 		t.Errorf("status at %s:\n%s", small.name, table)
@@ -124,7 +124,7 @@ func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
 	ids := all[0].fill()
 	line := all[0].WaitLog("the disks of too many other servers are full: changes that need space are refused; deleting still works")
 	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
-		t.Errorf("full and away are said to be %s", got)
+		t.Errorf("full and away are %s", got)
 	}
 	for _, command := range []string{"put 0 0 60 1\r\nx\r\n", "peek-ready\r\n", "reserve-with-timeout 0\r\n", "delete " + ids[0] + "\r\n"} {
 		begun := time.Now()

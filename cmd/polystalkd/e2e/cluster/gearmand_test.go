@@ -54,15 +54,15 @@ func TestDaemonRestartsAsTheSameProcess(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(work, "log"))
 		return string(b)
 	}
-	eventually(t, "it begins anew", func() bool { return strings.Count(logged(), "msg=serving ") >= 2 })
+	eventually(t, "it restarts", func() bool { return strings.Count(logged(), "msg=serving ") >= 2 })
 	eventually(t, "its sockets are served", func() bool { return n.put("after") })
 	daemon.Says(t, daemon.Dial(t, "127.0.0.1:"+gear), "version\n", "OK ")
 	if again, err := os.ReadFile(filepath.Join(work, "pid")); err != nil || string(again) != string(text) {
-		t.Errorf("the file of its id has %q, had %q: %v", again, text, err)
+		t.Errorf("the PID file has %q, had %q: %v", again, text, err)
 	}
 	syscall.Kill(pid, syscall.SIGTERM)
 	eventually(t, "its process ends", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
 	if _, err := os.Stat(filepath.Join(work, "pid")); !os.IsNotExist(err) {
-		t.Errorf("the file of its id is left: %v\n%s", err, logged())
+		t.Errorf("the PID file is left: %v\n%s", err, logged())
 	}
 }

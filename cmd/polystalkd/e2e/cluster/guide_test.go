@@ -73,7 +73,7 @@ func TestGuide(t *testing.T) {
 			for line := range strings.Lines(block[1]) {
 				machine, command, ok := strings.Cut(strings.TrimSpace(line), "$ ")
 				if !ok || r.nodes[machine] == nil {
-					t.Fatalf("nobody knows where to run %q", line)
+					t.Fatalf("the test knows no machine for %q", line)
 				}
 				r.run(r.nodes[machine], command)
 				ran++
@@ -124,7 +124,7 @@ func TestGuideConfigures(t *testing.T) {
 			t.Errorf("%s: %+v", variable, got)
 		}
 		if got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(variable), "--config", conf, "--check-config"); got.Code == 0 {
-			t.Errorf("%s: without certificates it is taken as well", variable)
+			t.Errorf("%s: without certificates it is accepted as well", variable)
 		}
 	}
 }

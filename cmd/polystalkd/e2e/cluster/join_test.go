@@ -75,12 +75,12 @@ func TestJoinIsKilled(t *testing.T) {
 	// Meanwhile it cannot start without a cluster.
 	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", second.dir)
 	if got.Code != 10 || !strings.Contains(got.Stderr, "--cluster-join") {
-		t.Errorf("as a server of its own: exit code %d: %s", got.Code, got.Stderr)
+		t.Errorf("without a cluster: exit code %d: %s", got.Code, got.Stderr)
 	}
 	second.start("--cluster-join", first.cluster)
 	awaitVoters(t, first, 2)
 	if second.has("incoming.*")+second.has("cluster.joining")+second.has("exchange.*") > 0 {
-		t.Errorf("there is still %s", files(t, second.dir))
+		t.Errorf("not removed: %s", files(t, second.dir))
 	}
 	if m := first.member(second.name); m != nil && m.Fetching != nil {
 		t.Errorf("then there is still %+v", m.Fetching)
@@ -108,7 +108,7 @@ func TestJoinIsRefused(t *testing.T) {
 		tt.node.EndsWith(5)
 		tt.node.wantLogged(tt.says)
 		if tt.node.has("cluster.*") > 0 {
-			t.Errorf("%s: a start that was refused leaves files of a cluster", tt.node.name)
+			t.Errorf("%s: a refused start leaves files of a cluster", tt.node.name)
 		}
 	}
 	if k := first.status(); k == nil || len(k.Members) != 1 {
@@ -142,7 +142,7 @@ func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	had := second.has("journal.*")
 	second.Crash()
 	gone := fmt.Sprintf("journal.%010d", had+1) // the last segment that the other server has in part
-	eventually(t, "the leader has dropped what the other lacks", func() bool {
+	eventually(t, "the leader has dropped entries that the other lacks", func() bool {
 		first.work(2000, 10_000, true)
 		return first.has("journal.*") > 0 && first.has(gone) == 0
 	})

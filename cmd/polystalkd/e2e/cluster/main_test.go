@@ -120,7 +120,7 @@ func (n *node) wantLogged(texts ...string) {
 	n.t.Helper()
 	for _, s := range texts {
 		if !n.LogHas(s) {
-			n.t.Errorf("%s logs nothing of %q: %s", n.name, s, n.LogText())
+			n.t.Errorf("%s does not log %q: %s", n.name, s, n.LogText())
 		}
 	}
 }
@@ -159,7 +159,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * daemon.Hang); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it never came to be that %s", what)
+			t.Fatalf("this did not happen: %s", what)
 		}
 	}
 }

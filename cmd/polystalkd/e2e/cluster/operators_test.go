@@ -83,7 +83,7 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 		works(t, "POLYSTALK OK", server, "check")
 		works(t, fmt.Sprintf("%d ready, journal open", i+1), server, "check", "--tube", "mail", "--ready", ":100", "--journal")
 	}
-	eventually(t, "the tube is told by the server that leads", func() bool {
+	eventually(t, "the leader shows the tube", func() bool {
 		res, err := http.Get(urls[follower] + "/api/v1/tubes/mail")
 		if err != nil {
 			return false
@@ -111,13 +111,13 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 			late := time.AfterFunc(3*daemon.Hang, func() { res.Body.Close() })
 			s, _ := in.ReadString('\n')
 			if !late.Stop() {
-				t.Error("the events go on without a word")
+				t.Error("no line arrives, and the stream does not end")
 			}
 			return s
 		}
 	}
 	var line func() string
-	eventually(t, "there are events at a server that follows", func() bool { line = events(); return line != nil })
+	eventually(t, "there are events at a follower", func() bool { line = events(); return line != nil })
 	works(t, "", urls[follower], "cluster", "transfer", others[1].name, "--token-file", token)
 	for line() != "" { // until its end
 	}
@@ -132,12 +132,12 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 			<-n.Done
 		}
 	}
-	eventually(t, "nobody leads", func() bool {
+	eventually(t, "no server leads", func() bool {
 		out := at(t, urls[follower], "check")
 		return out.Code == 2 && strings.Contains(out.Stdout, "no server of the cluster leads")
 	})
 	begin := time.Now()
 	if out := at(t, urls[follower], "put", "mail", "--body", "x"); out.Code == 0 {
-		t.Errorf("a job is taken after %v while nobody leads", time.Since(begin))
+		t.Errorf("a job is taken after %v without a leader", time.Since(begin))
 	}
 }

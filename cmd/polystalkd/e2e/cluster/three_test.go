@@ -118,7 +118,7 @@ func TestAnyServerTakesClients(t *testing.T) {
 	jobs.wantReady(others[0])
 	l.start()
 	if now, _ := leader(t, all); now == l {
-		t.Errorf("%s leads again, though it only came back", l.name)
+		t.Errorf("%s leads again after its restart", l.name)
 	}
 	jobs.wantReady(l)
 }
@@ -149,7 +149,7 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	cluster(2, "", "remove", "jobs9", "--dir", third.dir)
 
 	third.Crash()
-	eventually(t, "the leader misses "+third.name, func() bool { m := to.member(third.name); return m != nil && !m.Connected })
+	eventually(t, "the leader does not hear "+third.name, func() bool { m := to.member(third.name); return m != nil && !m.Connected })
 	cluster(1, "be reached", "remove", l.name, "--dir", to.dir)
 	cluster(1, "start ", "transfer", third.name, "--dir", to.dir)
 	third.start()
@@ -206,7 +206,7 @@ func TestRemovedWhileDown(t *testing.T) {
 	l.Crash() // one of the last two, so that no server leads
 	last.WaitLog("no connection to another server of the cluster; trying again")
 	l.start()
-	eventually(t, "the two go on", func() bool { return last.put("after") })
+	eventually(t, "both servers continue", func() bool { return last.put("after") })
 }
 
 // empty removes all files of a server's directory.

@@ -52,7 +52,7 @@ func TestClusterWithTLS(t *testing.T) {
 	}
 	was := ends("jobs1")
 	if in := time.Until(ends("jobs2")); in < 23*time.Hour || in > 24*time.Hour || was.IsZero() {
-		t.Errorf("the certificates are said to be valid until %v, and for %v", was, in)
+		t.Errorf("the expiry of jobs1 is %v, and of jobs2 in %v", was, in)
 	}
 	sooner := certtest.ForNode("jobs1")
 	sooner.Until = sooner.Until.Add(-12 * time.Hour)
@@ -60,7 +60,7 @@ func TestClusterWithTLS(t *testing.T) {
 	one.Signal(syscall.SIGHUP)
 	one.WaitLog("the certificate of the cluster was read again")
 	if now := ends("jobs1"); !now.Equal(sooner.Until.Truncate(time.Second)) {
-		t.Errorf("the certificate is said to be valid until %v, want %v", now, sooner.Until)
+		t.Errorf("the expiry in the status is %v, want %v", now, sooner.Until)
 	}
 	bad := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), append(one.args(secure(ours, "jobs9")...), "--check-config")...)
 	if bad.Code != 5 || !strings.Contains(bad.Stderr, "--cluster-cert") || !strings.Contains(bad.Stderr, "jobs1") {

@@ -101,7 +101,7 @@ const (
 	membersLate            // raft uses members that are not on the disk
 )
 
-// A simEvent happens at a time. Events of a node that has stopped meanwhile do nothing.
+// A simEvent happens at a given time. Events of a node that has stopped meanwhile do nothing.
 type simEvent struct {
 	at  time.Duration
 	seq int

@@ -11,7 +11,7 @@ import (
 
 // A transport sends messages to other nodes.
 type transport interface {
-	// Send takes over a message and does not block. It reports false if the message is lost.
+	// Send takes ownership of a message and does not block. It reports false if the message is lost.
 	Send(to uint64, message []byte) bool
 }
 

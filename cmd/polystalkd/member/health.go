@@ -169,7 +169,7 @@ func (p *place) look(m *Member, n *cluster.Node, v *cluster.View, hearsLeader bo
 	})
 }
 
-// The time without a leader after which an operator is told. An election takes one to two timeouts,
+// The time without a leader after which a warning is logged. An election takes one to two timeouts,
 // and must sometimes be repeated.
 const (
 	leaderlessMin      = 10 * time.Second

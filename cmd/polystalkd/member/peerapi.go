@@ -69,8 +69,7 @@ func (k *control) newAPI() *http.Server {
 }
 
 // isStranger reports whether this server knows that another is not a member: it was removed, or is
-// about to join. While this server starts there are no strangers. A client of this machine never is
-// one.
+// about to join. While this server starts there are no strangers. A local client never is one.
 func (k *control) isStranger(from transport.Identity) bool {
 	n, v := k.m.view()
 	return n != nil && from.Node != 0 && v.Members.Find(from.Node) == nil

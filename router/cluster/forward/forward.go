@@ -81,7 +81,7 @@ func (r *route) cut() {
 	r.client.Close()
 }
 
-// New returns a Forwarder that knows of no leader.
+// New returns a Forwarder without a leader.
 func New(o Options) *Forwarder {
 	f := &Forwarder{
 		o: o, seats: make(chan struct{}, max(1, o.Max)),

@@ -60,7 +60,7 @@ type Relay struct {
 	closed bool
 }
 
-// NewRelay returns a Relay that knows of no leader.
+// NewRelay returns a Relay without a leader.
 func NewRelay(o RelayOptions) *Relay {
 	return &Relay{
 		o: o, seats: make(chan struct{}, RelayMax), streams: make(chan struct{}, RelayStreamsMax),

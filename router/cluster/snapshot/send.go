@@ -49,7 +49,7 @@ func Send(ctx context.Context, to io.Writer, pin *wal.Pin, o SendOptions) (Sent,
 	return s.sent, errors.Join(err, w.Flush())
 }
 
-// A writeError is an error of the connection: the receiver cannot be told.
+// A writeError is an error of the connection: it cannot be sent to the receiver.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return "sending the journal: " + e.err.Error() }

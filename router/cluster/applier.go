@@ -42,7 +42,7 @@ type applier struct {
 }
 
 // errDeposed ends a node that does not lead while its replica does.
-var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("this server does not lead any more")}
+var errDeposed = &commit.Failure{Cause: commit.Deposed, Err: errors.New("this server no longer leads")}
 
 // do applies a range of entries.
 func (a *applier) do(p *apply) error {

@@ -132,7 +132,7 @@ func (m *Member) askAround(ctx context.Context, members *cluster.Members) (*clus
 	errs := m.eachOther(members, func(one *cluster.Member) error {
 		told, err := m.askMembership(ctx, one)
 		if err != nil {
-			m.log.Debug("a server did not say who is a member", "node", one.Name, "err", err)
+			m.log.Debug("a server did not answer whether this one is a member", "node", one.Name, "err", err)
 			return nil
 		}
 		if told.removes(members) {

@@ -62,7 +62,7 @@ func RecoverAlone(ctx context.Context, dir string, force bool) (a *alone, err er
 	if st, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("the directory cannot be used: %w", err)
 	} else if !st.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory: give the one that polystalkd has after -b", dir)
+		return nil, fmt.Errorf("%s is not a directory: give the directory that polystalkd has after -b", dir)
 	}
 	if err := checkMember(dir); err != nil {
 		return nil, err

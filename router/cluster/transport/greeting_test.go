@@ -115,7 +115,7 @@ func TestFramesSurviveTheWire(t *testing.T) {
 			t.Errorf("%d bytes: read %d of type %d, %v", size, len(got), kind, err)
 		}
 		if want := size / (2 * pieceMax); moved < want {
-			t.Errorf("%d bytes: said %d times that it gets on, want at least %d", size, moved, want)
+			t.Errorf("%d bytes: reported progress %d times, want at least %d", size, moved, want)
 		}
 	}
 }

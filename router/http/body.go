@@ -18,6 +18,8 @@ const (
 	// jsonMax is the largest JSON body except a job, and the largest body that is read without
 	// a slot, in bytes.
 	jsonMax = 1 << 20
+	// unsizedMax is the largest body without a length that is read without a slot, in bytes.
+	unsizedMax = 64 << 10
 	// loginMax is the largest body of a request that needs no role, in bytes: it has a token.
 	loginMax = 4 << 10
 	// leftWithin is the timeout for the rest of a body that is not read.
@@ -53,10 +55,20 @@ func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 	}
 	control := http.NewResponseController(c.W)
 	control.SetReadDeadline(time.Now().Add(within))
+	first := int64(jsonMax) // that much is read without a slot
+	switch n := c.R.ContentLength; {
+	case n > jsonMax:
+		first = 0
+	case n < 0:
+		first = unsizedMax
+	}
 	var b bytes.Buffer
-	b.Grow(int(min(max(c.R.ContentLength, 0), jsonMax)) + bytes.MinRead)
 	body := http.MaxBytesReader(unwrapped(c.W), c.R.Body, most)
-	if _, err = io.CopyN(&b, body, jsonMax+1); err == nil { // it is large
+	if first > 0 {
+		b.Grow(int(max(c.R.ContentLength, 0)) + bytes.MinRead)
+		_, err = io.CopyN(&b, body, first+1)
+	}
+	if err == nil { // it is large
 		free, busy := s.uploads.take(c.Ctx)
 		if busy != nil {
 			control.SetReadDeadline(time.Now()) // nothing more is read

@@ -164,6 +164,9 @@ func TestSmallBodiesTakeNoSlotOfUploads(t *testing.T) {
 	long := strings.Repeat(" ", jsonMax)
 	status = asks(t, w.dial(), strings.Replace(put, "c\r\n", fmt.Sprintf("%x\r\n%s\r\nc\r\n", jsonMax, long), 1))
 	expect(t, status == 429, "a large upload beside others: status %d", status)
+	unread := fmt.Sprintf("POST /api/v1/tubes/mail/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", operateToken, jsonMax+1)
+	status = asks(t, w.dial(), unread)
+	expect(t, status == 429, "a large upload that has sent no body: status %d", status)
 }
 
 // TestOneHeavyRequestAtATime: the next request waits for a while, then gets 429 and Retry-After.

@@ -2,15 +2,14 @@ package shard
 
 import "polystalk/shard/core"
 
-// A Batch is what one event loop (or shard goroutine) carries from shard to
-// shard: the time of its turn, and the messages to deliver once the shard is
-// released. Not safe for concurrent use.
+// An event loop or shard goroutine carries a Batch from shard to shard. It has the time of the
+// turn, and the messages to deliver once the shard is released. It is not safe for concurrent use.
 type Batch struct {
 	Now          core.Time
 	Slept, Ahead core.Time // see timer.go of package core
 	Home         core.Home // messages for it are left in Local instead of being posted
 
-	// Local holds finished messages of Home itself, oldest first. The
+	// Local holds finished messages for Home, oldest first. The
 	// holder takes them out.
 	Local []*core.Message
 
@@ -18,8 +17,8 @@ type Batch struct {
 	// one to the sessions that they wake.
 	Defer bool
 
-	// Visits counts how often a shard was taken, Busy how often it was found
-	// owned, Sent the messages left in inboxes, Helped those run for others.
+	// Visits counts how often the caller got a shard, Busy how often it found a shard owned, Sent
+	// the messages it left in inboxes, and Helped the messages it ran for others.
 	Visits, Busy, Sent, Helped uint64
 
 	mail  []*core.Mail
@@ -27,17 +26,16 @@ type Batch struct {
 	woken []*core.Waiter
 }
 
-// FromDay is the moment at which the time of day is day, as far as b's owner knows.
+// FromDay returns the moment at which the time of day is day, by the b.Ahead of now.
 func (b *Batch) FromDay(day core.Time) core.Time { return core.DayOf(day, -b.Ahead) }
 
-// Day is the time of day now.
+// Day returns the current time of day.
 func (b *Batch) Day() core.Time { return core.DayOf(b.Now, b.Ahead) }
 
-// Deliver posts what an owner has collected; no shard may be owned any more.
-// Release does it, unless Defer is set.
+// Deliver posts the collected messages; the caller must own no shard. Release calls it, unless
+// Defer is set.
 func (b *Batch) Deliver() {
-	// Mail goes first: a session that submits hears of what it woke before the
-	// answer.
+	// Mail goes first: a session that submits gets the effects of its submission before the reply.
 	for i, m := range b.mail {
 		b.post(&m.Msg)
 		b.mail[i] = nil

@@ -15,22 +15,21 @@
 //	     └────────────────────────────► Send ─► inbox ─► an owner's Release ─► Home
 //
 // An owner applies its operation (due timers run first, waiting clients are matched last), runs
-// the messages in the inbox, frees the word, delivers replies and wake-ups, and looks at the
-// inbox once more. That last look is the reason that no message is left behind: a sender looks
-// at the word after its push. So either the sender gets the word, or the owner looks at the
-// inbox after the push.
+// the messages in the inbox, frees the word, delivers replies and wake-ups, and checks the inbox
+// once more. Because of this last check no message is left behind: a sender checks the word after
+// its push. So either the sender gets the word, or the owner checks the inbox after the push.
 //
 // The methods and their callers:
 //
 //	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Digest
-//	an event loop            Own, Send, Catchup; then it is an owner or not, and goes on at once
+//	an event loop            Own, Send, Catchup; they never block
 //	a goroutine that waits   OwnPatiently, Recopy, NeedsCopy
-//	any goroutine            Readied, Counters, Nudge, and what package core says of a Face
+//	any goroutine            Readied, Counters, Nudge, and the methods of a Face (package core)
 //
-// A Batch is what one of them carries from shard to shard: the moment of its turn and its
-// deliveries. It is never used by two at once. With Defer, several visits look like one to the
-// sessions that they wake.
+// A caller carries a Batch from shard to shard: the time of its turn and its deliveries. Only one
+// goroutine at a time uses a Batch. With Defer, several visits look like one to the sessions that
+// they wake.
 //
-// Mail is delivered before wake-ups, and those before answers: a session hears of what its
-// own operation has caused before the answer to it.
+// Mail is delivered before wake-ups, and wake-ups before replies: a session learns the effects of
+// its operation before it gets the reply.
 package shard

@@ -7,16 +7,16 @@ import (
 	"polystalk/shard/core"
 )
 
-// nobody is the Home of the shard goroutines: no message is theirs.
+// nobody is the Home of the shard goroutines, which send no messages.
 type nobody struct{}
 
 func (nobody) Post(*core.Message) {}
 
-// Start starts the shard's goroutine. It owns the shard for timers and for
-// what a bounded owner left over, and sleeps otherwise.
+// Start starts the shard's goroutine. It owns the shard to run timers and the messages that a
+// bounded owner has left, and sleeps otherwise.
 func (s *Shard) Start() { go s.run() }
 
-// Stop ends the goroutine and waits for it. The core is not touched.
+// Stop ends the goroutine and waits for it. It does not change the core.
 func (s *Shard) Stop() {
 	close(s.quit)
 	<-s.done
@@ -50,12 +50,11 @@ func (s *Shard) run() {
 	}
 }
 
-// OwnPatiently takes the shard, however long it takes. It sleeps if need be: it is for
-// goroutines that may wait, never for an event loop.
+// OwnPatiently waits until it owns the shard. It may sleep, so an event loop must not call it.
 func (s *Shard) OwnPatiently(b *Batch) {
 	for tries := 0; !s.Own(b); tries++ {
-		// The owner is in bounded work, unless its thread was preempted: then
-		// spinning would only keep it from running.
+		// The owner does bounded work, but its thread may be preempted: then spinning would
+		// only delay it.
 		if tries < 16 {
 			runtime.Gosched()
 		} else {
@@ -64,12 +63,12 @@ func (s *Shard) OwnPatiently(b *Batch) {
 	}
 }
 
-// yield lets the owner of a full shard go on.
+// yield lets the owner of a shard with a full inbox run.
 func yield() { runtime.Gosched() }
 
-// tick is one round of the goroutine for an owner: it runs what is due and what waits in
-// the inbox, and releases. It returns when the next timer is due; what came with the inbox
-// nudges.
+// tick is one round of the goroutine, which owns the shard: it runs due timers and the inbox, and
+// releases the shard. It returns when the next timer is due. If a message of the inbox sets an
+// earlier timer, Release nudges the goroutine.
 func (s *Shard) tick(b *Batch) (next core.Time) {
 	s.expire(b)
 	next = s.core.Next()
@@ -78,9 +77,8 @@ func (s *Shard) tick(b *Batch) (next core.Time) {
 	return next
 }
 
-// Tick does one round of the goroutine: it runs the due timers and the inbox.
-// It reports false when the shard is owned. For a driver of a shard that was
-// not started.
+// Tick does one round of the goroutine for a shard that was not started, as in a simulator:
+// it runs due timers and the inbox. It reports false if the shard is owned.
 func (s *Shard) Tick(b *Batch) bool {
 	if !s.Own(b) {
 		return false
@@ -93,9 +91,8 @@ func (s *Shard) Tick(b *Batch) bool {
 	return true
 }
 
-// Due is the moment at which the goroutine would call Tick: zero when it was
-// nudged, Never when nothing is pending. For a driver of a shard that was not
-// started.
+// Due returns the moment of the next Tick of a shard that was not started: zero if it was nudged,
+// Never if nothing is pending.
 func (s *Shard) Due() core.Time {
 	if len(s.wake) > 0 {
 		return 0
@@ -103,7 +100,7 @@ func (s *Shard) Due() core.Time {
 	return s.wakeAt
 }
 
-// Nudge makes the goroutine look at the shard soon.
+// Nudge makes the goroutine run a round soon.
 func (s *Shard) Nudge() {
 	select {
 	case s.wake <- struct{}{}:

@@ -5,15 +5,15 @@ import (
 	"sync/atomic"
 )
 
-// line separates words written by different sides: two 64-byte lines, because
-// x86 prefetches them in pairs and some arm64 cores have lines of 128 bytes.
+// line is the distance between words that different sides write: two 64-byte cache lines, because
+// x86 prefetches them in pairs and some arm64 CPUs have lines of 128 bytes.
 const line = 128
 
 // A ring is a bounded lock-free queue with many producers and one consumer: the inbox of a shard.
 //
 // It is Vyukov's bounded queue with the consumer's side simplified. Every
-// slot carries a sequence word that names the position it is ready for, so
-// producers and consumer meet in the slot and not on each other's index:
+// slot has a sequence word with the position that it is ready for, so producers and consumer
+// synchronize in the slot and not by each other's index:
 //
 //	seq == 2*pos      free for the producer that claims position pos
 //	seq == 2*pos+1    holds the value pushed at position pos
@@ -29,7 +29,7 @@ const line = 128
 // "push, then try to own" on one side and "release, then ask Empty" on the
 // other cannot both miss: one of the two sees the other's store.
 //
-// Positions count up for ever and may wrap around; only differences are used.
+// Positions only increase and may wrap around; only differences are used.
 //
 // A ring holds at most a fixed number of values, first in first out in the order in which producers
 // claimed their positions, hence in order for each producer. The zero value is not usable; a ring
@@ -91,8 +91,8 @@ func (r *ring[T]) Push(v T) bool {
 				return true
 			}
 		case d < 0:
-			// The slot is still a lap behind. Position pos cannot have been
-			// claimed by anyone then, so pos is the tail and the ring is full.
+			// The slot is still one lap behind. So no producer has claimed position pos: pos is
+			// the tail, and the ring is full.
 			return false
 		}
 		pos = r.tail.Load() // another producer took pos
@@ -105,8 +105,8 @@ func (r *ring[T]) Push(v T) bool {
 //
 // ok is false when the ring is empty, and also when the producer of the oldest
 // position has claimed it but not yet stored its value, even if later pushes
-// are complete. Empty tells the two apart: a consumer that gets !ok while
-// Empty is false must come back later, no one else will call it.
+// are complete. Empty distinguishes the two: a consumer that gets !ok while Empty is false must
+// call Pop again later, since nothing will wake it.
 func (r *ring[T]) Pop() (v T, ok bool) {
 	pos := r.head.Load()
 	s := &r.slots[pos&r.mask]

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// inboxSize bounds the messages that wait for a busy shard. A sender that
-	// finds it full helps to empty it, so the size trades memory (8 KiB a
-	// shard) against help; a client has one message under way at most.
+	// inboxSize is the maximum number of messages that wait for a busy shard. A sender that finds
+	// the inbox full helps to empty it, so the size is a trade-off between memory (8 KiB a shard)
+	// and help; a client has at most one message in flight.
 	inboxSize = 512
 
-	// visitMax messages are run in one visit; the rest is the goroutine's.
+	// visitMax is how many messages run in one visit; the goroutine runs the rest.
 	visitMax = 128
 )
 
@@ -24,7 +24,7 @@ const (
 // ownership say so.
 type Shard struct {
 	own atomic.Uint32
-	_   [124]byte // the word bounces between cores; nothing else on its lines
+	_   [124]byte // many CPUs write the word; nothing else is on its cache lines
 
 	// Index is the shard's number; it marks the messages it answers.
 	Index int
@@ -41,22 +41,22 @@ type Shard struct {
 	// due is the core's Next as of the last release, for routers.
 	due atomic.Int64
 
-	// wakeAt is when the goroutine will look by itself; owner only.
+	// wakeAt is when the goroutine will wake up by itself; for the owner only.
 	wakeAt core.Time
 	wake   chan struct{}
 	quit   chan struct{}
 	done   chan struct{}
 
-	// Written by owners, deepest only when it grows, rounds and left by the
-	// goroutine only; read by Counters.
+	// Owners write deepest, only when it grows; only the goroutine writes rounds and left.
+	// Counters reads all three.
 	deepest      atomic.Uint32
 	rounds, left atomic.Uint64
 
 	_ [8]byte // to whole cache lines
 }
 
-// New makes shard number index around core. clock gives a Batch the present moment; it
-// is read by the goroutine only: an event loop brings its own time along in its Batch.
+// New makes shard number index around core. clock sets the time of a Batch. Only the shard's
+// goroutine calls it: an event loop sets the time of its Batch itself.
 func New(index int, machine *core.Core, clock func(*Batch)) *Shard {
 	s := &Shard{
 		Index:   index,
@@ -73,7 +73,7 @@ func New(index int, machine *core.Core, clock func(*Batch)) *Shard {
 	return s
 }
 
-// Own takes the shard if nobody has it. It never waits.
+// Own takes the shard if it is free. It never waits.
 func (s *Shard) Own(b *Batch) bool {
 	if s.own.Load() != 0 || !s.own.CompareAndSwap(0, 1) {
 		b.Busy++
@@ -83,8 +83,7 @@ func (s *Shard) Own(b *Batch) bool {
 	return true
 }
 
-// Apply runs op in place; the shard must be owned. r.Body is good until
-// Release.
+// Apply runs op in place; the shard must be owned. r.Body is valid until Release.
 func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
 	s.mustBeOwned()
 	if b.Slept > s.core.SleptFor() {
@@ -99,7 +98,7 @@ func (s *Shard) Apply(b *Batch, op *core.Op, r *core.Reply) {
 	s.wantsCommit = s.log.End() || s.wantsCommit
 }
 
-// mustBeOwned panics if nobody owns the shard: then the caller does not.
+// mustBeOwned panics if the shard is free: then the caller does not own it.
 func (s *Shard) mustBeOwned() {
 	if s.own.Load() == 0 {
 		s.isFree()
@@ -117,8 +116,8 @@ func (s *Shard) begin(b *Batch) {
 	s.log.Buffer.Ahead = int64(b.Ahead)
 }
 
-// Record has the shard's changes recorded. Call it before anything else, or
-// right after a replay.
+// Record makes the shard record its changes to l. Call it before anything else, or right after a
+// replay.
 func (s *Shard) Record(l *commit.Log) {
 	s.log = l
 	s.core.RecordTo(&l.Buffer)
@@ -152,9 +151,8 @@ func (s *Shard) NeedsCopy(b *Batch, id, after uint64) bool {
 	return s.core.NeedsCopy(core.JobID(id), after)
 }
 
-// Release gives the shard back after running what waits in the inbox, and
-// delivers. Nothing that was pushed before stays behind unseen: the inbox is
-// looked at once more after the word is free.
+// Release runs the messages in the inbox, frees the shard, and delivers. It checks the inbox once
+// more after the word is free, so no message stays unnoticed.
 func (s *Shard) Release(b *Batch) {
 	s.mustBeOwned()
 	for first := true; ; first = false {
@@ -188,22 +186,22 @@ func (s *Shard) Release(b *Batch) {
 			b.Deliver()
 		}
 		if ran == visitMax {
-			nudge = true // the rest is the goroutine's
+			nudge = true // the goroutine runs the rest
 		}
 		if nudge {
 			s.Nudge()
 		}
-		// A message pushed while the word was ours is still there: its sender found the shard
-		// owned and relies on this look. A sender that has not finished its push looks at the
-		// word afterwards.
+		// A message that was pushed while the word was ours is still there: its sender found the
+		// shard owned and relies on this check. A sender that has not finished its push checks
+		// the word afterwards.
 		if ran == visitMax || !first && ran == 0 || s.inbox.Empty() || !s.Own(b) {
 			return
 		}
 	}
 }
 
-// Send leaves m for the shard, which the caller found busy, and helps should
-// it have become free. m is answered at its Home.
+// Send leaves m for the shard, which the caller found busy. If the shard has become free, Send
+// runs the inbox itself. m comes back to its Home.
 func (s *Shard) Send(b *Batch, m *core.Message) {
 	b.Sent++
 	for !s.inbox.Push(m) {
@@ -219,7 +217,7 @@ func (s *Shard) Send(b *Batch, m *core.Message) {
 	}
 }
 
-// expire does what is due; the shard must be owned.
+// expire runs due timers; the shard must be owned.
 func (s *Shard) expire(b *Batch) {
 	s.core.Slept(b.Slept)
 	if s.log == nil || !s.core.RecordsTimers() {
@@ -231,13 +229,12 @@ func (s *Shard) expire(b *Batch) {
 	s.wantsCommit = s.log.End() || s.wantsCommit
 }
 
-// SetSubmitOptions says how submitted jobs are treated from now on; the shard must be owned,
-// or not be shared yet.
+// SetSubmitOptions sets the options for submitted jobs; the shard must be owned, or not be shared
+// yet.
 func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions(o) }
 
-// Catchup runs timers that are due already but that the goroutine has not come
-// to; what a router reads in Mirrors is then as of now. It costs one read
-// when nothing is due, and leaves it to the owner when the shard is busy.
+// Catchup runs due timers that the goroutine has not run yet, so that the Mirrors are up to date.
+// If nothing is due, it costs one atomic load. If the shard is busy, the owner runs the timers.
 func (s *Shard) Catchup(b *Batch) {
 	if core.Time(s.due.Load()) <= b.Now && s.Own(b) {
 		s.expire(b)
@@ -245,7 +242,7 @@ func (s *Shard) Catchup(b *Batch) {
 	}
 }
 
-// Readied tells which tubes have got a better ready job. Anyone may read it.
+// Readied returns the log of tubes that got a better ready job. Any goroutine may read it.
 func (s *Shard) Readied() *core.ReadyLog { return s.readied }
 
 // runInbox runs up to visitMax messages; the shard must be owned.
@@ -271,15 +268,14 @@ func (s *Shard) runInbox(b *Batch) (n int) {
 	return n
 }
 
-// Counters are what a shard counts about itself. What its visitors meet is in
-// their Batch.
+// Counters are a shard's counters about itself. Visitors have further counters in their Batch.
 type Counters struct {
-	Deepest uint64 // messages found waiting in the inbox at a time, at most
+	Deepest uint64 // maximum number of messages in the inbox
 	Rounds  uint64 // turns of the goroutine
 	Left    uint64 // messages that an owner left to the goroutine
 }
 
-// Counters may be called at any time, by anyone.
+// Counters returns the counters. Any goroutine may call it at any time.
 func (s *Shard) Counters() Counters {
 	return Counters{
 		Deepest: uint64(s.deepest.Load()),
@@ -288,11 +284,11 @@ func (s *Shard) Counters() Counters {
 	}
 }
 
-// Counts is for an owner: the core's sums.
+// Counts returns the core's sums; the shard must be owned.
 func (s *Shard) Counts() core.Counts { return s.core.Counts() }
 
-// Close gives the core's memory back; the shard must be stopped or never
-// started, and not be used afterwards.
+// Close unmaps the core's memory. The shard must be stopped or never started, and must not be used
+// afterwards.
 func (s *Shard) Close() { s.core.Close() }
 
 // Jobs walks all jobs, in no order; the shard must be owned or not shared.

@@ -11,71 +11,73 @@ import (
 )
 
 // A sink orders commits and makes them safe. Only the goroutine that makes a commit calls it, with
-// no shard owned and no Log open, so a sink may wait as long as it has to.
+// no shard owned and no Log open, so a sink may block for any time.
 //
 // An error ends the storage, unless it is ErrStopped: neither this commit nor a later one is
-// acknowledged. What the sink took may be lost or kept.
+// acknowledged. The records of the commit may be lost or kept.
 type sink interface {
-	// Write takes what one Log has for commit e.commit, perhaps nothing. The records of one Log
-	// stay in order; the order of Logs is free. The sink may use e until Write returns, and the
-	// pieces in e.refs for ever, since they never change.
+	// Write takes the records of one Log for commit e.commit, perhaps none. It must keep the order
+	// of records of one Log; the order of Logs is free. The sink may use e until Write returns, and
+	// the pieces in e.refs for ever, since they never change.
 	Write(e *entry) error
 
-	// Sync ends commit n, which may have no entry. safe says that n is as safe as the policy asks,
-	// and may be acknowledged. A sink that needs other servers for that returns false, and
-	// committer.Committed is called later. The sink limits the number of commits under way by
-	// waiting in Write or Sync.
+	// Sync ends commit n, which may have no entry. safe says that n is as safe as the policy
+	// requires, and may be acknowledged. A sink that needs other servers for that returns false,
+	// and committer.Committed is called later. The sink limits the number of commits in progress by
+	// blocking in Write or Sync.
 	Sync(n uint64) (safe bool, err error)
 }
 
-// An entry is what one Log gives to one commit.
+// An entry has the records of one Log for one commit.
 type entry struct {
 	commit  uint64
 	data    []byte       // whole records without the bodies in refs, as in record.Buffer
 	refs    []record.Ref // large bodies
-	counted int64        // bytes of them that committerOptions.appended was told of
+	counted int64        // bytes that were reported to committerOptions.appended
 	grown   space.Growth
 }
 
-// committerOptions say how a committer is run. All functions must be set.
+// committerOptions configures a committer. All functions must be set.
 type committerOptions struct {
 	sink sink
 	logs int // one for each shard
 
-	// here lets a goroutine that waits for a commit make it, if prompt reports that it takes one
-	// write now and no waiting: handing that to another thread costs more than doing it.
+	// here allows a goroutine that waits for a commit to make it, if prompt reports that it needs
+	// one write now and no waiting: to hand that over to another thread would cost more.
 	here   bool
 	prompt func() bool
 
-	// appended hears that n bytes more wait in a Log, step bytes at least. The shard's owner calls
-	// it with the Log open: it must neither wait nor wake a goroutine that may use a shard.
+	// appended is called when n more bytes wait in a Log: at least step, or with large bodies. The
+	// shard's owner calls it with the Log open: it must neither block nor wake a goroutine that may
+	// use a shard.
 	step     int
 	appended func(n int64)
-	// acked hears that a commit was acknowledged.
+	// acked is called after a commit was acknowledged.
 	acked func()
-	// failed hears of the error that has ended the storage, once. Pressure is Wait by then.
+	// failed is called once, with the error that has ended the storage. Pressure is Wait then.
 	failed func(*Failure)
 }
 
-// A committer numbers commits: it takes what the Logs hold, gives it to a sink, and raises Acked
-// once that is safe. One commit serves all Logs, because a thousand records cost as much as one.
+// A committer numbers commits: it takes the records of the Logs, gives them to a sink, and raises
+// Acked once they are safe. One commit serves all Logs, because a sync costs the same for one
+// record and for a thousand.
 //
-// To request a commit is to have any goroutine make one. To wake is to have the committer's
-// goroutine make one. To acknowledge is to let replies go that wait for one.
+// To request a commit is to ask any goroutine to make one. To wake is to ask the committer's
+// goroutine to make one. To acknowledge is to release the replies that wait for one.
 type committer struct {
 	opts committerOptions
 	logs []*Log
 
 	queue     atomic.Pointer[Log] // logs with records, linked
 	begun     atomic.Uint64       // the last commit begun
-	requested atomic.Bool         // a commit that has not begun will be made
+	requested atomic.Bool         // a commit is requested and has not begun
 	acked     atomic.Uint64
 	pressure  atomic.Int32
 	tight     atomic.Bool   // see record.Buffer
 	wake      chan struct{} // for the committer's goroutine
 
 	committing sync.Mutex // held while a commit is made
-	entry      entry      // what is being written; guarded by committing
+	entry      entry      // passed to the sink; guarded by committing
 
 	mu      sync.Mutex
 	failure *Failure // what ended the storage; nothing is acknowledged after that
@@ -90,24 +92,24 @@ func newCommitter(o committerOptions) *committer {
 	return c
 }
 
-// resume continues the numbers of commits behind n, which counts as acknowledged. It is called
+// resume continues the numbers of commits after n, which counts as acknowledged. It is called
 // before anything else.
 func (c *committer) resume(n uint64) {
 	c.begun.Store(n)
 	c.acked.Store(n)
 }
 
-// Acked returns the last commit with replies that may leave.
+// Acked returns the last acknowledged commit: its replies may be sent.
 func (c *committer) Acked() uint64 { return c.acked.Load() }
 
-// Begun returns the number of the last commit begun. What is in the Logs by now goes with that
-// one or the next.
+// Begun returns the number of the last commit that has begun. Records that are in the Logs now
+// belong to that commit or the next.
 func (c *committer) Begun() uint64 { return c.begun.Load() }
 
 // Requested reports whether a commit that has not begun will be made.
 func (c *committer) Requested() bool { return c.requested.Load() }
 
-// Pressure says whether changes are taken.
+// Pressure says whether changes are accepted.
 func (c *committer) Pressure() Pressure { return Pressure(c.pressure.Load()) }
 
 // setPressure sets the pressure, and whether a record.Buffer is Tight. It reports whether the
@@ -118,13 +120,13 @@ func (c *committer) setPressure(p Pressure, tight bool) (changed bool) {
 		return false
 	}
 	if c.Err() != nil {
-		c.pressure.Store(int32(Wait)) // Fail may have said so before us
+		c.pressure.Store(int32(Wait)) // the Swap may have overwritten the Wait of Fail
 		return false
 	}
 	return true
 }
 
-// enqueue puts l on the list of logs to be taken; l is locked.
+// enqueue adds l to the list of Logs with records; l is locked.
 func (c *committer) enqueue(l *Log) {
 	for {
 		head := c.queue.Load()
@@ -135,15 +137,15 @@ func (c *committer) enqueue(l *Log) {
 	}
 }
 
-// request has a commit made; the caller owns no shard. Where commits are mere writes, a
-// goroutine that waits for one makes it in CommitHere, or a timer calls Wake before long.
+// request requests a commit; the caller must own no shard. With committerOptions.here, a goroutine
+// that waits for the commit makes it in CommitHere, or a timer calls Wake soon.
 func (c *committer) request() {
 	if !c.requested.Load() && c.requested.CompareAndSwap(false, true) && !c.opts.here {
 		c.Wake()
 	}
 }
 
-// Wake has the committer's goroutine make a commit.
+// Wake makes the committer's goroutine make a commit.
 func (c *committer) Wake() {
 	c.requested.Store(true)
 	select {
@@ -167,8 +169,8 @@ func (c *committer) serve(quit <-chan struct{}) {
 	}
 }
 
-// CommitHere makes a commit if one was requested, and if that takes one write and no waiting;
-// else it leaves the commit to the committer's goroutine.
+// CommitHere makes a requested commit if it needs one write and no waiting. Otherwise it leaves
+// the commit to the committer's goroutine.
 func (c *committer) CommitHere() {
 	if !c.opts.here || !c.requested.Load() {
 		return
@@ -185,8 +187,8 @@ func (c *committer) CommitHere() {
 	c.commit() // its error has ended the storage
 }
 
-// Commit makes a commit. An error has ended the storage before the next commit can begin: that one
-// would find a half-written batch, or its sync would succeed and mean nothing.
+// Commit makes a commit. An error ends the storage before the next commit can begin. Otherwise
+// that commit would follow a half-written batch, or its sync would falsely report success.
 func (c *committer) Commit() error {
 	c.committing.Lock()
 	defer c.committing.Unlock()
@@ -215,11 +217,11 @@ func (c *committer) commit() error {
 	return nil
 }
 
-// run takes the Logs, has them written, and acknowledges the commit if it is safe. late reports
-// that some of the records are waited for under the next number, so another commit must follow.
+// run passes the records of the Logs to the sink, and acknowledges the commit if it is safe. late
+// reports that replies to some records wait for the next number, so another commit must follow.
 func (c *committer) run() (late bool, err error) {
 	if err := c.Err(); err != nil {
-		return false, err // perhaps another goroutine's
+		return false, err // perhaps from another goroutine
 	}
 	e := &c.entry
 	e.commit = c.begun.Add(1)
@@ -242,8 +244,8 @@ func (c *committer) run() (late bool, err error) {
 	return late && err == nil, err
 }
 
-// Committed acknowledges commit n and all before it. Numbers come once and in order. The error is
-// the one that has ended the storage: then nothing was acknowledged, and nothing will be.
+// Committed acknowledges commit n and all before it. It must be called with increasing numbers.
+// If the storage has ended, it returns that error, and nothing is acknowledged any more.
 func (c *committer) Committed(n uint64) error {
 	if err := c.acknowledge(n); err != nil {
 		return err
@@ -252,7 +254,7 @@ func (c *committer) Committed(n uint64) error {
 	return nil
 }
 
-// acknowledge lets the replies go that wait for commit n, unless the storage has failed.
+// acknowledge releases the replies that wait for commit n, unless the storage has failed.
 func (c *committer) acknowledge(n uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,8 +278,8 @@ func (c *committer) Err() error {
 	return c.failure
 }
 
-// Fail ends the storage. Only the first error counts. An error that is no Failure, and has none
-// in it, has the cause Disk.
+// Fail ends the storage. Only the first error counts. An error that neither is nor wraps a Failure
+// has the cause Disk.
 func (c *committer) Fail(err error) {
 	f := failureOf(err)
 	c.mu.Lock()

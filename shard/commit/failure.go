@@ -6,20 +6,20 @@ import (
 	"polystalk/shard/wal"
 )
 
-// ErrStopped is the error of waiting for a storage that is being closed. The disk has not
-// failed, so it does not end the storage.
+// ErrStopped is the error of a wait when the storage is being closed. The disk has not failed, so
+// it does not end the storage.
 var ErrStopped = wal.ErrStopped
 
-// A cause is what has ended a storage. What the process does then depends on it.
+// A cause is the reason for the end of a storage. It determines what the process does then.
 type cause uint8
 
 // The causes.
 const (
-	// Disk: a write or a sync has failed. What was not acknowledged may be lost or kept; the
-	// next start finds out. The process ends.
+	// Disk: a write or a sync has failed. Changes that were not acknowledged may be lost or kept;
+	// the next start finds out. The process ends.
 	Disk cause = iota
-	// Deposed: another server leads. What was acknowledged is safe, but the shards hold
-	// changes that may never be committed, so the process begins anew.
+	// Deposed: another server leads. Acknowledged changes are safe, but the shards hold changes
+	// that may never be committed, so the process starts again.
 	Deposed
 )
 

@@ -6,7 +6,7 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A gate decides from the Ledger whether changes are taken, and notifies the sessions that wait
+// A gate decides from the Ledger whether changes are accepted, and notifies the sessions that wait
 // for that.
 type gate struct {
 	ledger    *space.Ledger
@@ -15,8 +15,8 @@ type gate struct {
 	tell      func() // Options.Notify; nil: nothing waits
 }
 
-// UpdatePressure sets the pressure, and notifies if changes are taken again or are refused. The
-// caller must own no shard and have no Log open: a notified session may go on at once.
+// UpdatePressure sets the pressure, and notifies if changes are now accepted or refused. The
+// caller must own no shard and have no Log open, since a notified session may continue at once.
 func (g *gate) UpdatePressure() {
 	p, tight := g.ledger.Pressure()
 	if g.committer.setPressure(p, tight) && p != Wait {
@@ -24,21 +24,21 @@ func (g *gate) UpdatePressure() {
 	}
 }
 
-// tightenPressure is UpdatePressure for a caller with an open Log: it only ever stops others.
+// tightenPressure is UpdatePressure for a caller with an open Log: it never notifies.
 func (g *gate) tightenPressure() {
 	if p, tight := g.ledger.Pressure(); p != Open {
 		g.committer.setPressure(p, tight)
 	}
 }
 
-// Notify wakes sessions that wait: there may be space for them, or there will be none.
+// Notify wakes sessions that wait for space: there may be some, or they will be refused.
 func (g *gate) Notify() {
 	g.notified.Add(1)
 	g.notifyAcked()
 }
 
-// notifyAcked wakes sessions that wait for a commit. Sessions that wait for space need not ask
-// again, so it does not count.
+// notifyAcked wakes sessions that wait for a commit. It does not increase notified, since sessions
+// that wait for space need not ask again.
 func (g *gate) notifyAcked() {
 	if g.tell != nil {
 		g.tell()
@@ -61,8 +61,8 @@ func (j *Journal) Fits(c *Claim, n int64) Pressure {
 	return p
 }
 
-// Claim implements Storage. While it says Wait the keeper makes room, even beyond the bound of
-// the directory, and answers by what it finds.
+// Claim implements Storage. After Wait the keeper makes room, even beyond the bound of the
+// directory. If it finds none, the claim is refused.
 func (j *Journal) Claim(c *Claim, n int64) Pressure {
 	if j.ledger.FullElsewhere() {
 		j.Release(c)
@@ -75,8 +75,8 @@ func (j *Journal) Claim(c *Claim, n int64) Pressure {
 	return p
 }
 
-// Release implements Storage. The next claim sees the bytes given back; the keeper tells claims
-// that wait.
+// Release implements Storage. The next claim can use the released bytes; the keeper notifies
+// waiting claims.
 func (j *Journal) Release(c *Claim) {
 	if *c == (Claim{}) {
 		return
@@ -91,14 +91,14 @@ func (j *Journal) Release(c *Claim) {
 // another server that stores the same journal.
 func (j *Journal) FullWith(room int64) bool { return j.ledger.FullWith(room) }
 
-// FullHere reports whether changes are refused because of this server's own disk. It asks no
-// disk: a segment was tried, and there was no space for it.
+// FullHere reports whether changes are refused because of this server's own disk. It does not
+// access the disk: it uses the last attempt to prepare a segment.
 func (j *Journal) FullHere() bool { return j.ledger.FullHere() }
 
-// SetRoomElsewhere tells a leader how many bytes a majority of the others had room for, at some
-// moment since the call before the last. Changes are refused when that room ends, as if this
-// disk was full, and deletes go on: so no majority runs out of space for deletes.
-// math.MaxInt64 means no limit. It reports whether changes are refused for that.
+// SetRoomElsewhere tells a leader how many bytes of room a majority of the other servers had at
+// some moment since the call before the last. Changes are refused when that room is used up, as if
+// this disk were full. Deletes are still accepted, so no majority runs out of space for deletes.
+// math.MaxInt64 means no limit. It reports whether changes are refused for this reason.
 func (j *Journal) SetRoomElsewhere(n int64) (full bool) {
 	before := j.ledger.FullElsewhere()
 	j.ledger.SetElsewhere(n)

@@ -8,7 +8,7 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// Options say how a Journal is run.
+// Options configures a Journal.
 type Options struct {
 	wal.Options
 	Shards int
@@ -19,17 +19,17 @@ type Options struct {
 	// Fail is called once, with the error that has ended the storage.
 	Fail func(*Failure)
 
-	// Proposer makes the journal the log of one server of several, which is named Node there.
+	// Proposer makes the journal the log of one server of several, with the number Node.
 	// Nil: the server is alone.
 	Proposer Proposer
 	Node     uint64
 }
 
-// A Journal is the Storage of one directory. It makes commits and has a sequencer order and
-// store them: the wal.Writer of a server that is alone, or a Proposer. Recover, Open and Lead
-// come first, in this order.
+// A Journal is the Storage of one directory. It makes commits; a sequencer orders and stores them:
+// the wal.Writer of a server that is alone, or a Proposer. Recover, Open and Lead come first, in
+// this order.
 //
-//	committer  numbers commits: takes the Logs, gives them to the stager, acknowledges
+//	committer  numbers commits: passes records from the Logs to the stager, acknowledges
 //	stager     puts records into numbered batches, and gives those to the sequencer
 //	gate       tells shards and sessions when there is no space
 //	WAL        stores batches, and gives up old ones
@@ -48,11 +48,10 @@ type Journal struct {
 
 var _ Storage = (*Journal)(nil)
 
-// ProposeFloor has the next commit carry a Floor at index. The WAL calls it.
+// ProposeFloor adds a Floor at index to the next commit. The WAL calls it.
 func (j *Journal) ProposeFloor(index uint64) { j.stager.floor.Store(index) }
 
-// Learn takes in a Floor that another server wrote, and counts what lives by now. The WAL calls
-// it.
+// Learn applies a Floor of another server, and updates the sums of live jobs. The WAL calls it.
 func (j *Journal) Learn(f *record.Floor) {
 	j.stager.raise(&f.Globals)
 	j.stager.count(j.logs)
@@ -76,13 +75,13 @@ func New(o Options) *Journal {
 		j.stager.to = &replicated{o.Proposer, j.ledger}
 	}
 	if o.First > 1 {
-		j.resume(o.First-1, o.First-1) // Recover resumes behind what there is
+		j.resume(o.First-1, o.First-1) // Recover of an existing journal replaces this
 	}
 	return j
 }
 
-// appendStep is how many bytes a Log takes before it adds them to the Ledger, which all shards
-// share. What the Logs have not added is together a small part of a segment.
+// appendStep is how many bytes a Log collects before it adds them to the Ledger, which all shards
+// share. All bytes that are not added yet are a small part of a segment.
 func appendStep(segment int64, shards int) int {
 	return min(16<<10, int(segment)/16/max(shards, 1))
 }
@@ -128,13 +127,14 @@ func (j *Journal) Here() bool { return j.committer.opts.here }
 // HighID returns the highest id that a job has had.
 func (j *Journal) HighID() uint64 { return j.stager.highestID() }
 
-// RaiseID keeps ids up to n from being given out again. Call it before Lead.
+// RaiseID prevents that ids up to n are given to new jobs. Call it before Lead.
 func (j *Journal) RaiseID(n uint64) { j.stager.globals.HighID = max(j.stager.globals.HighID, n) }
 
-// Imported returns the number of the last file of beanstalkd's that was taken over.
+// Imported returns the number of the last imported binlog file of beanstalkd.
 func (j *Journal) Imported() uint64 { return j.stager.globals.Imported }
 
-// SetImported records that file n was taken over, durably. Its jobs are in the Logs.
+// SetImported records that binlog file n was imported, and waits until that is durable. The Logs
+// must have the jobs of the file.
 func (j *Journal) SetImported(n uint64) error {
 	first := uint64(0)
 	if e := j.Entries(); e != nil {
@@ -144,9 +144,9 @@ func (j *Journal) SetImported(n uint64) error {
 	return j.Durable()
 }
 
-// Recover reads the journal; see wal.WAL.Recover. Numbers of commits go on behind the entries
-// that were read: up to there each number stands for the entry that a record came from, on
-// whatever machine it is read.
+// Recover reads the journal; see wal.WAL.Recover. Numbers of commits continue after the indexes
+// of the entries that were read: the Commit of a recovered record is the index of its entry, which
+// is the same on all servers.
 func (j *Journal) Recover(p wal.Replayer) (*wal.Recovered, error) {
 	r, err := j.WAL.Recover(p)
 	if err == nil && r.Segments > 0 {
@@ -156,7 +156,7 @@ func (j *Journal) Recover(p wal.Replayer) (*wal.Recovered, error) {
 	return r, err
 }
 
-// resume has commits and batches go on behind the last ones.
+// resume continues the numbers of commits and batches after the last ones.
 func (j *Journal) resume(batch, commit uint64) {
 	j.stager.resume(batch)
 	j.committer.resume(commit)
@@ -170,20 +170,19 @@ func (j *Journal) Start() error {
 		err = j.Lead()
 	}
 	if err != nil {
-		j.Close() // it holds nothing that an error could be about
+		j.Close() // there is nothing to write, so ignore its error
 	}
 	return err
 }
 
-// Lead begins to commit the Logs, and to give up old segments. The cores must have been
-// replayed.
+// Lead begins to commit the Logs and to give up old segments. The cores must have been replayed.
 func (j *Journal) Lead() error {
 	j.stager.count(j.logs)
 	switch {
 	case j.Entries() != nil:
 		j.leadEntries()
 	case j.AtBeginning():
-		j.stager.stageGlobals() // only now is the highest id known
+		j.stager.stageGlobals() // the highest id is known only now
 	}
 	if err := j.WAL.Lead(); err != nil {
 		return err
@@ -200,7 +199,7 @@ func (j *Journal) Lead() error {
 
 // Close makes a last commit, if the server is alone and leads, makes it durable unless the
 // policy is SyncNever, and closes the files. Nothing may be appended any more. One server of
-// several cannot commit here: it waits for Durable before, if it is to hand over.
+// several cannot commit here: to hand over without loss, call Durable before.
 func (j *Journal) Close() error {
 	if !j.opts.Manual {
 		close(j.quit)

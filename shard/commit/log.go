@@ -8,7 +8,7 @@ import (
 )
 
 // A Log takes the records of one shard. The shard's owner appends to Buffer between Begin and
-// End; a commit takes what is there at other times.
+// End; a commit takes the records at other times.
 type Log struct {
 	c  *committer
 	mu sync.Mutex
@@ -17,10 +17,10 @@ type Log struct {
 	Buffer record.Buffer
 
 	queued bool   // it is on the committer's list, linked by next
-	next   *Log   // the one after it on that list
+	next   *Log   // the next Log on that list
 	spare  []byte // an empty buffer that an earlier commit gave back
 
-	// counted is how many bytes of Buffer committerOptions.appended was told of: the bytes
+	// counted is how many bytes of Buffer were reported to committerOptions.appended: those
 	// before Data[countedData] and Refs[countedRefs].
 	counted                  int64
 	countedData, countedRefs int
@@ -30,25 +30,24 @@ type Log struct {
 	_ [64]byte // logs of two shards share no cache line
 }
 
-// Begin opens the Buffer. The caller owns the shard, and goes on without waiting for a disk.
-// Buffer.Commit is the number under which new records will be safe, or one above.
+// Begin opens the Buffer. The caller owns the shard. Begin does not wait for a disk. Buffer.Commit
+// is the number of the commit of new records, or one more.
 func (l *Log) Begin() {
 	l.mu.Lock()
 	c := l.c
 	l.Buffer.Tight, l.Buffer.Full = c.tight.Load(), c.Pressure() == Full
 	if !l.queued {
-		// Queued first, then the number read: a commit that begins after the reading
-		// finds this log in the queue. If the queue was taken between the two, the
-		// records go with that commit and the number is one too high; the committer then
-		// adds an empty commit.
+		// First enqueue, then read the number: a commit that begins after the read finds this
+		// log in the queue. If a commit takes the queue between the two steps, the records belong
+		// to that commit and the number is one too high; the committer then adds an empty commit.
 		l.queued = true
 		c.enqueue(l)
 		l.Buffer.Commit = c.begun.Load() + 1
 	}
 }
 
-// End closes the Buffer. It reports whether to call Request once the shard is free: Request may
-// make a system call.
+// End closes the Buffer. It reports whether the caller must call Request after it has released the
+// shard, since Request may make a system call.
 func (l *Log) End() bool {
 	b := &l.Buffer
 	if len(b.Data)-l.countedData >= l.c.opts.step || len(b.Refs) > l.countedRefs {
@@ -65,14 +64,14 @@ func (l *Log) End() bool {
 	return some && !l.c.requested.Load()
 }
 
-// request has what was appended committed; see committer.Request.
+// Request requests a commit of the appended records; see committer.request.
 func (l *Log) Request() { l.c.request() }
 
 // spareMax is the largest buffer kept for the next commit, in bytes.
 const spareMax = 256 << 10
 
-// take empties the log into e for commit e.commit. It reports whether some of the records are
-// waited for under the next number.
+// take moves the records to e for commit e.commit. It reports whether replies to some of them wait
+// for the next number.
 func (l *Log) take(e *entry) (late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +84,7 @@ func (l *Log) take(e *entry) (late bool) {
 	return b.Commit > e.commit && len(e.data) > 0
 }
 
-// giveBack lets the log use a buffer again that take gave out.
+// giveBack gives a buffer from take back to the log.
 func (l *Log) giveBack(data []byte) {
 	if cap(data) == 0 || cap(data) > spareMax {
 		return
@@ -99,7 +98,7 @@ func (l *Log) giveBack(data []byte) {
 	}
 }
 
-// grown returns what has changed since it was last called. The caller makes a commit, or has
+// grown returns the changes of the sums since its last call. The caller makes a commit, or has
 // replayed the shard and not appended yet.
 func (l *Log) grown() space.Growth {
 	b, was := &l.Buffer, &l.was

@@ -8,23 +8,23 @@ import (
 	"polystalk/shard/wal/space"
 )
 
-// A Proposer has several servers agree on one order of entries and store them (package
-// cluster). Only the goroutine that makes a commit calls it, so never two at a time.
+// A Proposer replicates entries: several servers agree on one order of entries and store them
+// (package cluster). Only the goroutine that makes a commit calls it, so calls never overlap.
 type Proposer interface {
-	// Propose proposes an entry of commit n, which follows all entries proposed before. The
-	// Proposer owns data from then on. Propose may wait, so that the next entry grows
+	// Propose proposes an entry of commit n, after all entries proposed before. The
+	// Proposer owns data from then on. Propose may block, so that the next entry grows
 	// meanwhile. An error ends the storage; a *Failure says why.
 	Propose(data []byte, n uint64) error
-	// End says that commit n has no more entries, or none at all. Once all entries up to it
+	// End is called after the last entry of commit n, which may have none. Once all entries up to n
 	// are committed, the Proposer calls Journal.Committed, perhaps from within End.
 	End(n uint64) error
-	// Wanted reports whether the commit under way needs an entry even without a record.
+	// Wanted reports whether the current commit needs an entry even without a record.
 	Wanted() bool
 }
 
 // replicated is the sequencer of one server of several. The entries that it proposes come back
 // in an order that all servers share, with the entries of others; wal.Entries stores them. So
-// the room of a batch depends on no segment, and a batch is the same everywhere.
+// the room of a batch does not depend on a segment, and a batch is the same on all servers.
 type replicated struct {
 	to     Proposer
 	ledger *space.Ledger
@@ -54,8 +54,8 @@ func (p *replicated) End(n uint64) (safe bool, err error) {
 }
 
 // Committed acknowledges commit n and all before it: their entries are committed and applied.
-// The owner of the Proposer calls it for each commit, or for the last of several. The error is
-// the one that has ended the storage.
+// The owner of the Proposer calls it for each commit, or for the last of several. It returns the
+// error that has ended the storage, or nil.
 func (j *Journal) Committed(n uint64) error {
 	if n <= j.Acked() {
 		return j.Err()
@@ -67,8 +67,8 @@ func (j *Journal) Committed(n uint64) error {
 	return nil
 }
 
-// leadEntries has the log go on with the commits of this server. Its first entry is an Epoch:
-// bodies that are in part there never become whole. A Floor repeats what older records said.
+// leadEntries continues the log with the commits of this server. The first entry is an Epoch,
+// which says that incomplete bodies stay incomplete, and a Floor with the current Globals.
 func (j *Journal) leadEntries() {
 	e := j.Entries()
 	k := max(e.Last(), j.Begun())

@@ -1,35 +1,34 @@
 package record
 
-// A Buffer gathers the records of one core until a commit takes them. The core appends; a Log
+// A Buffer collects the records of one core until a commit takes them. The core appends; a Log
 // (package commit) decides when a commit empties it.
 type Buffer struct {
 	// Data holds the records without the bodies in Refs.
 	Data []byte
-	// Refs are parts of large bodies, in order: each belongs into the stream
-	// where Data[At:] goes on. They are not copied: they never change.
+	// Refs are parts of large bodies, in order: each must be inserted before Data[At:]. They are
+	// not copied, since they never change.
 	Refs []Ref
 
-	// Ahead is what the time of day is ahead of the core's time, in nanoseconds: records
-	// tell the time of day.
+	// Ahead is the time of day minus the core's time, in nanoseconds: records contain the time
+	// of day.
 	Ahead int64
 
-	// Commit is the number under which what is appended now will be durable,
-	// or a higher one.
+	// Commit is the number of the commit that makes records appended now durable, or a higher one.
 	Commit uint64
-	// Tight says that there is no room now but for what frees some: a record that no
-	// command was let in for is left out. Full says that there will be none: so is one
-	// that a command can be done without.
+	// Tight says that there is only room for records that free space: a record of a change that
+	// no command has asked for is left out. Full says that the disk is full: then a record that a
+	// command can do without is left out too.
 	Tight, Full bool
-	// Live is the size of a Copy of each job there is, in bytes, and Jobs
-	// their number. No job has had an id above HighID.
+	// Live is the size of a Copy of each live job, in bytes, and Jobs their number. No job has had
+	// an id above HighID.
 	Live   int64
 	Jobs   int64
 	HighID uint64
 	// Largest is the size of the largest record of a job so far, in bytes.
 	Largest int64
-	// Pauses is the size of the records that will end the pauses there are, in bytes.
+	// Pauses is the size of the records that will end all current pauses, in bytes.
 	Pauses int64
-	// Records counts what was appended.
+	// Records counts the appended records.
 	Records uint64
 }
 
@@ -39,7 +38,7 @@ type Ref struct {
 	Piece []byte
 }
 
-// Put appends a job. Its body is in pieces, or in j.Body if there are none.
+// Put appends a job. Its body is in pieces, or in j.Body if there are no pieces.
 func (b *Buffer) Put(j *Job, slot uint16, pieces [][]byte) {
 	b.Records++
 	if len(pieces) == 0 {
@@ -80,7 +79,7 @@ func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
 }
 
 // Next cuts the first record off data and refs, which come from a Buffer; base bytes of its Data
-// were cut off already. ref is the part of a body that ends the record, or nil.
+// were cut off before. ref is the part of a body at the end of the record, or nil.
 func Next(data []byte, refs []Ref, base int) (rec, ref []byte, restData []byte, restRefs []Ref) {
 	n := Len(data)
 	if len(refs) > 0 && data[4] == byte(KindChunk) && refs[0].At == base+chunkSize {

@@ -1,41 +1,41 @@
 package record
 
-// The log of one server of several has three kinds of records besides. They concern no tube;
+// The log of one server of several has three further kinds of records. They concern no tube;
 // their slot is zero.
 //
-//	Entry  index u64 | term u64 | commit u64 | kind u8 | a change of members
-//	Floor  first index that is needed u64 | highest id u64 | imported u64
+//	Entry  index u64 | term u64 | commit u64 | kind u8 | a membership change
+//	Floor  first needed index u64 | highest id u64 | imported u64
 //	Epoch  node u64 | time i64 | format u32
 //
-// Each batch of such a journal is one entry of the log, and begins with an Entry. Nothing is
-// ever cut off: an entry replaces every earlier one with its index or a higher one. So the end
-// of a journal may hold entries that are not committed, and never will be.
+// Each batch of such a journal is one entry of the log, and begins with an Entry. The log is never
+// truncated: an entry replaces every earlier one with its index or a higher one. So the end of a
+// journal may hold entries that are not committed, and never will be.
 const (
 	EntrySize = headSize + 8 + 8 + 8 + 1
 	FloorSize = headSize + 24
 	EpochSize = headSize + 20
 
-	// ChangeMax bounds the bytes of a change of members, which names a few of them.
+	// ChangeMax is the maximum size of a membership change, in bytes.
 	ChangeMax = 16 << 10
 
-	// Format is what Epoch tells of this program: it has the kinds of records up to Epoch.
+	// Format is the Format of this program's Epochs: it knows the kinds of records up to Epoch.
 	Format = 1
 )
 
-// EntryKind says what an entry of a log is.
+// EntryKind is the kind of an entry.
 type EntryKind uint8
 
-// The kinds of entries. They are numbered as raft's are.
+// The kinds of entries, with the numbers that raft uses.
 const (
 	Normal   EntryKind = iota // records, which follow in the batch; perhaps none
-	Change                    // of members, in the first version of raft's message
-	ChangeV2                  // of members, in the second
+	Change                    // a membership change, in the first version of raft's message
+	ChangeV2                  // a membership change, in the second version
 )
 
-// An Entry says which entry of a log the batch is that begins with it.
+// An Entry is the first record of a batch: it says which entry of the log the batch is.
 type Entry struct {
 	Index, Term uint64
-	Commit      uint64 // no entry up to here is ever replaced
+	Commit      uint64 // no entry up to here will be replaced
 	Kind        EntryKind
 	Change      []byte // the message of a change; empty for Normal
 }
@@ -49,8 +49,8 @@ func (h *Entry) Append(b []byte) []byte {
 	return append(append(b, byte(h.Kind)), h.Change...)
 }
 
-// parse decodes what follows the head, and reports whether it has the shape of an Entry. An
-// unknown kind of entry is a newer version's.
+// parse decodes an Entry after its head, and reports whether it is valid. An unknown EntryKind
+// comes from a newer version.
 func (h *Entry) parse(b []byte) bool {
 	if len(b) < EntrySize-headSize {
 		return false
@@ -59,9 +59,9 @@ func (h *Entry) parse(b []byte) bool {
 	return h.Index > 0 && h.Kind <= ChangeV2 && (h.Kind != Normal || len(h.Change) == 0) && len(h.Change) <= ChangeMax
 }
 
-// ParseEntry decodes the Entry with which the records of a batch begin, into h, and returns
-// what follows it. It reports false if they begin with another record, or with none. h.Change
-// aliases b, which a checksum vouches for.
+// ParseEntry decodes the Entry at the beginning of a batch's records into h, and returns the
+// records after it. It reports false if there is no Entry. h.Change aliases b, which a checksum
+// must have verified.
 func ParseEntry(h *Entry, b []byte) (rest []byte, ok bool) {
 	if len(b) < EntrySize || KindOf(b) != KindEntry {
 		return b, false
@@ -73,8 +73,8 @@ func ParseEntry(h *Entry, b []byte) (rest []byte, ok bool) {
 	return b[n:], true
 }
 
-// A Floor says that no entry before Index tells of anything that lives. Globals repeats what the
-// States among them said.
+// A Floor says that no entry before Index is about a live job or a current pause. Globals repeats
+// the Globals of those entries.
 type Floor struct {
 	Index uint64
 	Globals
@@ -88,11 +88,11 @@ func (f *Floor) Append(b []byte) []byte {
 	return le.AppendUint64(b, f.Imported)
 }
 
-// An Epoch says that another server writes the log from here on, or the same one after another
-// start. Bodies that are in part there never become whole.
+// An Epoch says that another server writes the log from here on, or the same one after a restart.
+// Bodies that are incomplete there stay incomplete.
 type Epoch struct {
 	Node   uint64
-	Time   int64  // when it began, by the clock of that server: nanoseconds since the Unix epoch
+	Time   int64  // its beginning, by the clock of that server: nanoseconds since the Unix epoch
 	Format uint32 // see Format
 }
 
@@ -104,8 +104,8 @@ func (r *Epoch) Append(b []byte) []byte {
 	return le.AppendUint32(b, r.Format)
 }
 
-// parseCluster decodes what follows the head of an Entry, a Floor or an Epoch, and reports
-// whether it has the shape of one.
+// parseCluster decodes an Entry, a Floor or an Epoch after its head, and reports whether it is
+// valid.
 func (r *Record) parseCluster(b []byte) bool {
 	switch r.Kind {
 	case KindEntry:

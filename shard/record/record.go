@@ -1,14 +1,14 @@
-// Package record is the language of the journal: what a shard's core says
-// about its jobs so that they can be had back. It only encodes and decodes;
-// it knows no file (package journal) and no state machine (package core).
+// Package record is the format of the journal's records, from which a shard's jobs can be
+// restored. It only encodes and decodes; it knows no file (package wal) and no state machine
+// (package core).
 //
-// A record starts with eight bytes, little-endian as everything here:
+// A record starts with eight bytes; all numbers are little-endian:
 //
 //	length u32 | kind u8 | flags u8 | slot u16
 //
-// length counts the whole record. slot is the tube's, so that a replay sends
-// each record to the shard that owns the slot, whatever the number of shards
-// was when it was written. What follows depends on the kind:
+// length is the size of the whole record. slot is the slot of the tube: a replay sends each record
+// to the shard that owns the slot, even if the number of shards has changed. The rest depends on
+// the kind:
 //
 //	Put     id u64 | created i64 | due i64 | pri, delay, ttr u32 | n u8 | tube | body
 //	Copy    the same with state u8 | reserves … kicks 5 × u32 before n
@@ -18,10 +18,10 @@
 //	Pause   until i64 | length i64 | tube
 //	State   highest id u64 | imported u64
 //
-// Entry, Floor and Epoch are in entry.go: a journal that is a server's alone has none.
+// Entry, Floor and Epoch are in entry.go: the journal of a server alone has none.
 //
-// A Put or Copy with FlagSubmitted tells of a job that was submitted, as a client of a
-// function does, and not put. Behind n it goes on
+// A Put or Copy with flagSubmitted is of a job that was submitted to a function, and not put.
+// After n it continues with
 //
 //	high u8 | unique u8 | reducer u8 | how u8 | lost u32 | tube | unique | reducer | body
 //
@@ -29,18 +29,18 @@
 // be any bytes or none. An Update with the flag ends with lost u32.
 //
 // A Put or Copy with FlagChunked has the body's length (u64) in place of the
-// body; Chunks of the same job follow, perhaps with records of others between
-// them. The job is not there before its last Chunk is.
+// body; Chunks of the same job follow, perhaps with records of other jobs between
+// them. The job does not exist before its last Chunk.
 //
-// Moments are nanoseconds since the Unix epoch, by the time of day when the record was
-// made; due of a buried job is only for their order, and goes on whatever that does. Due of
-// a ready job is since when it is so, if that is known; a Put has none.
+// Moments are nanoseconds since the Unix epoch, by the time of day when the record was made. due
+// of a ready job is the moment since which it is ready, if that is known; a Put has none. due of
+// a buried job is only for the order of burials, and never decreases, even if a clock is set back.
 // Lengths of time are nanoseconds too; delay and ttr are seconds.
 //
-// Of records about the same job the later counts; records about a job that no Put or Copy
-// made are void. A record tells what came of an operation, never which one it was: so a
-// replay needs nothing but records, and may begin with a Copy of each job. Package core says
-// why operations could not be replayed.
+// The last record of a job counts; records of a job without a Put or Copy are ignored. A record
+// describes the result of an operation, never the operation: so a replay needs nothing but
+// records, and may begin with a Copy of each job. Package core explains why operations cannot be
+// replayed.
 package record
 
 import (
@@ -49,30 +49,30 @@ import (
 	"fmt"
 )
 
-// Kind says what a record tells.
+// Kind is the kind of a record.
 type Kind uint8
 
 // The kinds of records.
 const (
 	KindPut    Kind = iota + 1 // a new job
-	KindCopy                   // a job as it is now
+	KindCopy                   // a job in its current state
 	KindChunk                  // a part of a large body
 	KindUpdate                 // a job's new state, priority, delay and counters
-	KindDelete                 // the job is gone
-	KindPause                  // a tube is paused, or (until 0) no longer
-	KindState                  // what concerns no tube; starts every segment
+	KindDelete                 // the end of a job
+	KindPause                  // the pause of a tube, or (until 0) its end
+	KindState                  // the Globals; starts every segment
 
-	// Of a journal that is the log of one server of several; see Entry, Floor and Epoch.
+	// Only in the log of one server of several; see Entry, Floor and Epoch.
 	// Their slot is zero.
-	KindEntry // which entry of the log a batch is; starts every batch
-	KindFloor // what went before is not needed
+	KindEntry // index and term of the entry; starts every batch
+	KindFloor // the entries before an index are not needed
 	KindEpoch // another server writes the log
 )
 
 // FlagChunked marks a Put or Copy with a body that follows in Chunks.
 const FlagChunked = 1 << 0
 
-// flagSubmitted marks what tells of a submitted job.
+// flagSubmitted marks a record of a submitted job.
 const flagSubmitted = 1 << 1
 
 // The bits of how.
@@ -95,24 +95,24 @@ const (
 	putSize       = headSize + 8 + 8 + 8 + 12 + 1
 	copySize      = putSize + 1 + 20
 	chunkSize     = headSize + 8
-	submittedSize = 8 // more of a Put or Copy, without its bytes
-	lostSize      = 4 // more of an Update
+	submittedSize = 8 // added to a Put or Copy, without unique and reducer
+	lostSize      = 4 // added to an Update
 	UpdateSize    = headSize + 8 + 8 + 8 + 1 + 20
 	DeleteSize    = headSize + 8
 	pauseSize     = headSize + 16
 	StateSize     = headSize + 16
 
-	// ChunkMax is the most of a body that one Chunk carries.
+	// ChunkMax is the maximum part of a body in one Chunk.
 	ChunkMax = 64 << 10
-	// MaxSize bounds every record: a body above ChunkMax is in Chunks.
+	// MaxSize is the maximum size of a record: a body above ChunkMax is in Chunks.
 	MaxSize = copySize + submittedSize + 1<<16 - 1 + 2*255 + ChunkMax
 )
 
-// A Job is what Put and Copy tell.
+// A Job is the content of a Put or Copy.
 type Job struct {
 	ID              uint64
 	Created         int64
-	Due             int64 // delayed: when it becomes ready; buried: when it was buried; ready: since when, or zero
+	Due             int64 // delayed: when it becomes ready; buried or ready: since when; ready: zero if unknown
 	Pri, Delay, TTR uint32
 	State           uint8
 	Counts          Counts
@@ -121,15 +121,15 @@ type Job struct {
 	Body            []byte
 }
 
-// Submitted is what a submitted job has besides. Its slices are at most 255 bytes.
+// Submitted is the additional part of a submitted job. Its slices are at most 255 bytes.
 type Submitted struct {
 	Unique, Reducer []byte
-	ByBody          bool // it is joined by submissions with the same body
-	Joinable        bool // it is joined at all
+	ByBody          bool // submissions with the same body join it
+	Joinable        bool // submissions can join it
 	Lost            uint32
 }
 
-// Size is how many bytes a Copy is longer for it.
+// Size returns how many bytes it adds to a Copy.
 func (s *Submitted) Size() int { return submittedSize + len(s.Unique) + len(s.Reducer) }
 
 // Counts are a job's counters.
@@ -137,8 +137,8 @@ type Counts struct {
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
 }
 
-// JobSize is the size of a Copy of a job, in bytes: what it takes in a journal
-// in which nothing is twice.
+// JobSize returns the size of a Copy of a job with its Chunks, in bytes. tube and body are the
+// lengths of its tube's name and of its body.
 func JobSize(tube, body int) int64 {
 	n := int64(copySize + tube)
 	if body <= ChunkMax {
@@ -147,7 +147,7 @@ func JobSize(tube, body int) int64 {
 	return n + 8 + int64(body) + int64((body+ChunkMax-1)/ChunkMax)*chunkSize
 }
 
-// le is the order of the bytes of every number.
+// le is the byte order of all numbers.
 var le = binary.LittleEndian
 
 // head appends the eight bytes with which a record of n bytes begins.
@@ -157,7 +157,7 @@ func head(b []byte, n int, k Kind, flags uint8, slot uint16) []byte {
 	return le.AppendUint16(b, slot)
 }
 
-// fixed appends what every Put and Copy begin with.
+// fixed appends the beginning of every Put and Copy.
 func (j *Job) fixed(b []byte) []byte {
 	b = le.AppendUint64(b, j.ID)
 	b = le.AppendUint64(b, uint64(j.Created))
@@ -167,7 +167,7 @@ func (j *Job) fixed(b []byte) []byte {
 	return le.AppendUint32(b, j.TTR)
 }
 
-// AppendPut appends a Put, or a Copy if j has lived already. chunked is the
+// AppendPut appends a Put, or a Copy if j is buried or has counters. chunked is the
 // length of a body that follows in Chunks; j.Body is empty then.
 func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 	kind, n := KindPut, putSize
@@ -186,7 +186,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 	}
 	b = head(b, n, kind, flags, slot)
 	if kind == KindPut && j.State == Ready {
-		// Of a Put, due says whether it is delayed.
+		// In a Put, a due of zero means that the job is ready.
 		due := j.Due
 		j.Due = 0
 		b = j.fixed(b)
@@ -209,7 +209,7 @@ func (j *Job) AppendPut(b []byte, slot uint16, chunked int) []byte {
 	return append(b, j.Body...)
 }
 
-// append appends what a Put or Copy of a submitted job has between n and the body.
+// append appends the part of a submitted job's Put or Copy between n and the body.
 func (s *Submitted) append(b, tube []byte) []byte {
 	how := byte(0)
 	if s.ByBody {
@@ -233,8 +233,8 @@ func (c *Counts) append(b []byte) []byte {
 	return le.AppendUint32(b, c.Kicks)
 }
 
-// LargestOf returns the size of the largest record of a job, in bytes. size is its JobSize, body
-// the size of its body.
+// LargestOf returns the size of the largest record of a job, in bytes. size is its JobSize, and
+// body the size of its body.
 func LargestOf(size int64, body int) int64 {
 	if body > ChunkMax {
 		return max(size-JobSize(0, body), chunkSize+ChunkMax)
@@ -282,10 +282,10 @@ func appendPause(b []byte, slot uint16, tube string, until, length int64) []byte
 	return append(b, tube...)
 }
 
-// Globals is what State tells.
+// Globals is the content of a State: facts about the whole journal.
 type Globals struct {
 	HighID   uint64 // no job has had a higher id
-	Imported uint64 // the last file of beanstalkd's that was taken over; zero: none
+	Imported uint64 // number of the last imported file of beanstalkd; zero: none
 }
 
 // Append appends a State.
@@ -300,7 +300,7 @@ type Record struct {
 	Kind    Kind
 	Chunked uint64 // length of the body that follows in Chunks; zero: none
 	Slot    uint16
-	Job     // ID for all that name a job; Body of Chunk too; Tube of Pause
+	Job     // ID of all that name a job; Body of a Chunk too; Tube of a Pause
 	Until   int64
 	Length  int64
 	Globals Globals
@@ -308,8 +308,7 @@ type Record struct {
 	Floor   *Floor // of a Floor
 	Epoch   *Epoch // of an Epoch
 
-	// Commit is set by the reader of a journal: the number under which it knows where the
-	// record is.
+	// Commit is not in the record. The reader of a journal sets it to the index of the entry.
 	Commit uint64
 }
 
@@ -319,9 +318,9 @@ var (
 	errShape = errors.New("a record is not as long as its kind wants")
 )
 
-// Parse decodes the record at the start of b into r and returns its length.
-// A journal hands it what a checksum has proven, so an error means a fault of
-// the writer, or a newer version's record.
+// Parse decodes the record at the start of b into r and returns its length. A checksum has
+// verified the bytes of a journal, so an error means a bug of the writer, or a record of a newer
+// version.
 func Parse(r *Record, b []byte) (n int, err error) {
 	if len(b) < headSize {
 		return 0, errShort
@@ -390,8 +389,7 @@ func allowed(k Kind) uint8 {
 	return 0
 }
 
-// parseJob decodes what follows the head of a Put or Copy, and reports whether it has the
-// shape of one.
+// parseJob decodes a Put or Copy after its head, and reports whether it is valid.
 func (r *Record) parseJob(b []byte, flags uint8) bool {
 	fixed := putSize - headSize
 	if r.Kind == KindCopy {
@@ -457,8 +455,8 @@ func knownState(s uint8) bool { return s == Ready || s == Buried || s == Delayed
 // Len is the length of the record at the start of b, which must hold a head.
 func Len(b []byte) int { return int(le.Uint32(b)) }
 
-// KindOf is the kind of the record at the start of b, which must
-// hold a head that Parse would accept, or a checksum vouches for.
+// KindOf is the kind of the record at the start of b, which must hold a head that Parse would
+// accept, or that a checksum has verified.
 func KindOf(b []byte) Kind { return Kind(b[4]) }
 
 // IDOf is the id of a record that names a job; see KindOf.

@@ -107,7 +107,7 @@ func (s *Shard) mustBeOwned() {
 
 //go:noinline
 func (s *Shard) isFree() {
-	panic(fmt.Sprintf("shard: shard %d is used or released by somebody who does not own it", s.Index))
+	panic(fmt.Sprintf("shard: shard %d is used or released by a caller that does not own it", s.Index))
 }
 
 // begin opens the log for records of the moment of b; the shard must be owned.

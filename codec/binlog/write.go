@@ -67,7 +67,7 @@ func WriteDir(dir string, jobs iter.Seq2[Job, error]) (*Written, error) {
 	temporary := filepath.Join(dir, "binlog.1.tmp")
 	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("write the log: %w: remove it unless another export is under way", err)
+		return nil, fmt.Errorf("write the log: %w: remove it unless another export is running", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write the log: %w", err)
@@ -93,7 +93,7 @@ func WriteDir(dir string, jobs iter.Seq2[Job, error]) (*Written, error) {
 func refuseLog(dir string) error {
 	files, err := Files(dir)
 	if err == nil && len(files) > 0 {
-		err = fmt.Errorf("%s exists: a log is not added to", files[0].Path)
+		err = fmt.Errorf("%s exists: an export never appends to a log", files[0].Path)
 	}
 	return err
 }

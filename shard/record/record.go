@@ -315,7 +315,7 @@ type Record struct {
 // Errors of Parse.
 var (
 	errShort = errors.New("a record ends before it is complete")
-	errShape = errors.New("a record is not as long as its kind wants")
+	errShape = errors.New("a record has the wrong length for its kind")
 )
 
 // Parse decodes the record at the start of b into r and returns its length. A checksum has

@@ -126,7 +126,7 @@ func (r *recovery) rewrite(s *segment, f File, buf []byte) ([]byte, error) {
 			}
 		}
 		if at != s.at || last != s.lastBatch {
-			return buf, fmt.Errorf("%s at offset %d: the disk gave something else a moment ago", name, at)
+			return buf, fmt.Errorf("%s at offset %d: a second read returned other bytes than the first", name, at)
 		}
 	}
 	// A new descriptor may report an earlier write error once. It is about bytes that are

@@ -174,7 +174,7 @@ func TestFullIsTold(t *testing.T) {
 		}
 		until(commit.Open, w.shards[0].delete)
 		w.j.SettleTold()
-		if n := strings.Count(log.String(), "there is space again"); n != round+1 {
+		if n := strings.Count(log.String(), "the disk has space again"); n != round+1 {
 			t.Errorf("round %d: told %d times that there is space", round, n)
 		}
 	}

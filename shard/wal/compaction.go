@@ -157,7 +157,7 @@ func (c *compaction) run() error {
 }
 
 // errNoCopy is the reason to postpone giving up a segment.
-var errNoCopy = errors.New("there is no room to copy the large bodies that begin in a segment")
+var errNoCopy = errors.New("no space to copy the large bodies that begin in the oldest segment")
 
 // makeRoom promises room for the large bodies of live jobs that begin in the segment, and prepares
 // segments for them. Its error is errNoCopy if the disk has no room for that.

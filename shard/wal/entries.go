@@ -12,7 +12,7 @@ import (
 
 // Errors of reading an entry that the log does not have.
 var (
-	ErrCompacted   = errors.New("the entry was given up: it is older than all that lives")
+	ErrCompacted   = errors.New("the entry was removed: its segment is no longer needed")
 	ErrUnavailable = errors.New("the log ends before the entry")
 )
 
@@ -87,7 +87,7 @@ func (r *recovery) resumeLog() error {
 		return nil
 	}
 	if h.first != e.index.First() || h.last != e.index.Last() {
-		return fmt.Errorf("entries %d to %d were read, and %d to %d are known", h.first, h.last, e.index.First(), e.index.Last())
+		return fmt.Errorf("entries %d to %d were read, but the index has %d to %d", h.first, h.last, e.index.First(), e.index.Last())
 	}
 	e.committed, e.changes = min(h.commit, h.last), h.changes
 	e.synced = h.last
@@ -215,7 +215,7 @@ func (e *Entries) append(x *Entry, committed uint64) error {
 // prepared before a restart may be smaller than Options.SegmentSize, hence the loop.
 func (e *Entries) makeRoom(n int64) error {
 	if n > e.opts.SegmentSize-headerSize {
-		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need segments (-s) as large as the others have", n, e.opts.SegmentSize)
+		return fmt.Errorf("an entry of %d bytes is too large for segments of %d bytes: all servers need the same segment size (-s)", n, e.opts.SegmentSize)
 	}
 	for e.segments.cur.room() < n {
 		if err := e.writer.Rotate(); err != nil {

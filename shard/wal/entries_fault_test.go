@@ -66,7 +66,7 @@ func TestAppendWaitsForSpace(t *testing.T) {
 			must(t, e.Append(someEntries(e.Last()+1, int(most-e.Last())), 0))
 			must(t, j.Tend())
 			j.SettleTold()
-			if told := log.String(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "cannot keep up") || !strings.Contains(told, "catches up") {
+			if told := log.String(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "falls behind") || !strings.Contains(told, "catches up") {
 				t.Errorf("the operator was told:\n%s", told)
 			}
 		} else {

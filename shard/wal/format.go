@@ -128,9 +128,9 @@ func parseHeader(b []byte) (h header, err error) {
 	case len(b) < headerSize:
 		return h, errors.New("it is too short for a segment's header")
 	case string(b[:8]) != magic:
-		return h, errors.New("it does not start as a segment does")
+		return h, errors.New("it does not start with a segment's header")
 	case le.Uint32(b[8:]) != version && le.Uint32(b[8:]) != beginning:
-		return h, fmt.Errorf("its format is version %d; this program reads versions %d and %d: start the program that has written it, or a later one", le.Uint32(b[8:]), version, beginning)
+		return h, fmt.Errorf("its format is version %d; this program reads versions %d and %d: use the program version that has written it, or a later one", le.Uint32(b[8:]), version, beginning)
 	case le.Uint32(b[12:]) != crc32.Checksum(b[16:headerSize], castagnoli):
 		return h, errors.New("the checksum of its header is wrong")
 	}

@@ -81,7 +81,7 @@ func (h *history) enter(s *scan, b *batch, head *record.Entry, rest []byte) erro
 	case h.first != 0 && head.Index > h.last+1:
 		return damaged("entry %d follows on entry %d", head.Index, h.last)
 	case head.Index <= min(h.commit, h.last):
-		return damaged("entry %d is there once more, though entries up to %d were committed", head.Index, min(h.commit, h.last))
+		return damaged("entry %d appears again, although entries up to %d were committed", head.Index, min(h.commit, h.last))
 	}
 	b.index = head.Index
 	h.drop(head.Index)

@@ -197,7 +197,7 @@ func (k *keeper) tryCompact(urgent bool) (again bool, err error) {
 		k.postpone()
 		return true, nil
 	case passing(err):
-		k.report.warn("an old segment cannot be given up now; trying again", err)
+		k.report.warn("an old segment cannot be removed now; trying again", err)
 		return false, nil
 	default:
 		return false, err

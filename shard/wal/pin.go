@@ -23,7 +23,7 @@ type Pin struct {
 }
 
 // ErrPinLost is the error of a reader that has lost its pin.
-var ErrPinLost = errors.New("the journal has grown to twice what it is to hold, or its disk is full, while it was read: what had not been read yet was given up")
+var ErrPinLost = errors.New("the journal grew to twice its bound, or its disk became full, while it was read: the unread segments were removed")
 
 // Pin keeps all existing and future segments. The journal must be open.
 func (j *WAL) Pin() *Pin {
@@ -171,7 +171,7 @@ func (r *pinReader) each(visit func(number uint64, at int64, piece []byte) error
 		case err != nil:
 			return false, err
 		case len(piece) == 0 && (closed || r.pin.last < written):
-			return false, &Damage{SegmentName(r.number), r.at, "a batch that was written cannot be read any more"}
+			return false, &Damage{SegmentName(r.number), r.at, "a written batch can no longer be read"}
 		case len(piece) == 0:
 			return true, nil
 		}

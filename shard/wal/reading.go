@@ -93,7 +93,7 @@ func (r *reading) stretch(s stretch, terms []uint64, lo, hi uint64, max int) (li
 		var head record.Entry
 		if rest, ok := record.ParseEntry(&head, b.records); ok {
 			if head.Index != i || head.Term != x.Term {
-				return nil, fmt.Errorf("%s at offset %d has entry %d of term %d, and is to have entry %d of term %d", SegmentName(s.Segment), b.offset, head.Index, head.Term, i, x.Term)
+				return nil, fmt.Errorf("%s at offset %d has entry %d of term %d, but entry %d of term %d was expected", SegmentName(s.Segment), b.offset, head.Index, head.Term, i, x.Term)
 			}
 			if x.Kind, x.Data = head.Kind, rest; x.Kind != record.Normal {
 				x.Data = head.Change
@@ -132,7 +132,7 @@ func (r *reading) batch(segment uint64, at int64) (*batch, error) {
 	if size, err := r.file.Size(); err != nil {
 		return nil, err
 	} else if at+BatchHead+n > size {
-		return nil, fmt.Errorf("%s ends before the batch at offset %d does", SegmentName(segment), at)
+		return nil, fmt.Errorf("%s ends within the batch at offset %d", SegmentName(segment), at)
 	}
 	data := make([]byte, BatchHead+n)
 	if _, err := r.file.ReadAt(data, at); err != nil {
@@ -140,7 +140,7 @@ func (r *reading) batch(segment uint64, at int64) (*batch, error) {
 	}
 	b, ok := batchAt(data, 0, r.e.segments.id, segment)
 	if !ok {
-		return nil, fmt.Errorf("%s has no batch any more at offset %d", SegmentName(segment), at)
+		return nil, fmt.Errorf("%s no longer has a batch at offset %d", SegmentName(segment), at)
 	}
 	b.offset = at
 	return &b, nil

@@ -309,7 +309,7 @@ func (r *recovery) take(i int, s *scan, w *workers) error {
 	r.segments = append(r.segments, &segment{number: s.number, size: int64(len(s.data)), at: s.end})
 	if i > 0 && r.expect == 0 && len(s.batches) > 0 {
 		// If a later segment has a batch, the first one must have one too.
-		return &Damage{SegmentName(r.numbers[0]), headerSize, "its batches are gone"}
+		return &Damage{SegmentName(r.numbers[0]), headerSize, "its batches are missing"}
 	}
 	good := 0
 	for k := range s.batches {

@@ -33,13 +33,13 @@ func (r *report) tellSpace() {
 	r.full, r.at = full, time.Now()
 	switch {
 	case full && follows:
-		r.opts.Logger.Error("the disk is full: this server cannot keep up with the others before there is space", "err", r.reason)
+		r.opts.Logger.Error("the disk is full: this server falls behind the others until there is space", "err", r.reason)
 	case full:
-		r.opts.Logger.Error("the disk is full: changes for which there is no space left are refused; deleting goes on", "err", r.reason)
+		r.opts.Logger.Error("the disk is full: changes that need space are refused; deletes still work", "err", r.reason)
 	case follows:
-		r.opts.Logger.Info("there is space again: this server catches up with the others")
+		r.opts.Logger.Info("the disk has space again: this server catches up with the others")
 	default:
-		r.opts.Logger.Info("there is space again: changes are taken")
+		r.opts.Logger.Info("the disk has space again: changes are accepted")
 	}
 }
 

@@ -225,7 +225,7 @@ func (s *Survey) judge(w *walk, synced uint64) {
 			l.Reason = fmt.Sprintf("%s cannot be read, but batch %d was durable", l.which(), synced)
 		default:
 			if s.Torn == nil {
-				l.Reason = "a batch was never written to its end"
+				l.Reason = "a batch was not written completely"
 				l.Behind = w.batches - l.before
 				s.Torn, s.end, s.Batches, oldest = &l, l.First, l.before, l.oldest
 			}

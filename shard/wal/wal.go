@@ -228,7 +228,7 @@ func (j *WAL) begin() error {
 func (j *WAL) warnOfCopyOnWrite() {
 	if f, ok := j.segments.cur.file.(copyOnWriter); ok {
 		if name := f.CopyOnWrite(); name != "" {
-			j.opts.Logger.Warn("on this file system no space can be kept for what was accepted: a full disk may end the server instead of being answered OUT_OF_MEMORY; keep some of it free, or give a directory on ext4 or xfs", "file system", name)
+			j.opts.Logger.Warn("this file system cannot reserve space for accepted jobs: a full disk may end the server, instead of the reply OUT_OF_MEMORY; keep some space free, or use a directory on ext4 or xfs", "file system", name)
 		}
 	}
 }

@@ -109,14 +109,14 @@ func (w *walk) read(name string, number uint64, buf []byte) ([]byte, error) {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("reading %s: it became shorter meanwhile", name)
+			return nil, fmt.Errorf("reading %s: the file became shorter while it was read", name)
 		}
 		clear(block)
 		if bad.End != at || at == 0 {
 			if bad.End > 0 {
 				w.hide(bad)
 			}
-			bad = loss{Damage: Damage{name, at, "the disk does not give it: " + err.Error()}}
+			bad = loss{Damage: Damage{name, at, "the disk cannot read it: " + err.Error()}}
 		}
 		bad.End = at + int64(len(block))
 	}

@@ -77,7 +77,7 @@ func (w *writer) put(b []byte, number uint64) (out []byte, err error) {
 		return nil, fmt.Errorf("writing %s: %w", SegmentName(cur.number), err)
 	}
 	if k < len(out) {
-		return nil, fmt.Errorf("writing %s: only %d of %d bytes were taken", SegmentName(cur.number), k, len(out))
+		return nil, fmt.Errorf("writing %s: only %d of %d bytes were written", SegmentName(cur.number), k, len(out))
 	}
 	cur.at += int64(k)
 	if cur.at > cur.size {

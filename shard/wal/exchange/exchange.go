@@ -53,7 +53,7 @@ func Resume(d wal.Disk) (Found, error) {
 	default:
 		n, err := removeAll(d, theirs)
 		if err != nil {
-			return Nothing, fmt.Errorf("removing a journal that was never received to its end: %w", err)
+			return Nothing, fmt.Errorf("removing an incomplete new journal: %w", err)
 		}
 		if n == 0 {
 			return Nothing, nil
@@ -61,7 +61,7 @@ func Resume(d wal.Disk) (Found, error) {
 		return Leftover, nil
 	}
 	if err != nil {
-		return Nothing, fmt.Errorf("finishing the exchange of the journal for another: %w", err)
+		return Nothing, fmt.Errorf("finishing the replacement of the journal by another: %w", err)
 	}
 	return Exchanged, nil
 }
@@ -75,10 +75,10 @@ func Begin(d wal.Disk) error {
 		return err
 	}
 	if err := mark(d); err != nil {
-		return fmt.Errorf("beginning the exchange of the journal for another: %w", err)
+		return fmt.Errorf("starting the replacement of the journal by another: %w", err)
 	}
 	if err := run(d); err != nil {
-		return fmt.Errorf("exchanging the journal for another: %w", err)
+		return fmt.Errorf("replacing the journal by another: %w", err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const noteMax = 64 << 10
 // StageNote adds a note to the staged journal. It replaces an earlier staged note.
 func StageNote(d wal.Disk, b []byte) error {
 	if len(b) > noteMax {
-		return fmt.Errorf("a note of %d bytes comes with a journal, and %d are the most", len(b), noteMax)
+		return fmt.Errorf("the note of a journal has %d bytes, the limit is %d", len(b), noteMax)
 	}
 	if err := remove(d, stagedNote); err != nil {
 		return err
@@ -52,7 +52,7 @@ func Note(d wal.Disk) ([]byte, error) {
 	defer f.Close()
 	size, err := f.Size()
 	if err == nil && size > noteMax {
-		err = fmt.Errorf("%s has %d bytes, and %d are the most", note, size, noteMax)
+		err = fmt.Errorf("%s has %d bytes, the limit is %d", note, size, noteMax)
 	}
 	if err != nil {
 		return nil, err

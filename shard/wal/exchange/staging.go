@@ -19,7 +19,7 @@ type stage struct{ wal.Disk }
 func inside(name string) (string, error) {
 	rest, ok := strings.CutPrefix(name, ours)
 	if !ok {
-		return "", fmt.Errorf("%s is no file of a journal: %w", name, fs.ErrInvalid)
+		return "", fmt.Errorf("%s is not a file of a journal: %w", name, fs.ErrInvalid)
 	}
 	return theirs + rest, nil
 }

@@ -17,10 +17,10 @@ type Kind uint8
 
 // The commands. Unknown, the zero Kind, never comes without an error.
 //
-// A new one takes a Kind and its word here, a case in match and one in parseArgs
-// (parse.go), its reply (reply.go), what it does (the doc of package router/beanstalkd
-// tells how), and a conversation in codec/conversation/testdata, which is played against the
-// simulator, the server and the reference.
+// A new command needs a Kind and its word here, a case in match and in parseArgs (parse.go), its
+// reply (reply.go), its implementation (the package comment of router/beanstalkd explains how),
+// and a conversation in codec/conversation/testdata, which is played against the simulator, the
+// server and the reference.
 const (
 	Unknown Kind = iota
 	Put
@@ -80,7 +80,7 @@ var kindWords = [NumKinds]string{
 	Quit:               "quit",
 }
 
-// String returns the command word as it stands on the wire, or "unknown".
+// String returns the command word of the protocol, or "unknown".
 func (k Kind) String() string {
 	if k >= NumKinds {
 		return kindWords[Unknown]
@@ -88,9 +88,8 @@ func (k Kind) String() string {
 	return kindWords[k]
 }
 
-// A Command is one parsed command line. The caller owns it and hands it to
-// Parse again and again; Parse sets Kind and the fields which that Kind uses,
-// and leaves the others as they were:
+// A Command is one parsed command line. The caller owns it and may pass it to Parse many times.
+// Parse sets Kind and the fields that the Kind uses, and does not change the others:
 //
 //	Put                                   Pri Delay TTR Size Trailing
 //	Release                               ID Pri Delay
@@ -105,16 +104,16 @@ func (k Kind) String() string {
 // After an error the fields other than Kind mean nothing.
 type Command struct {
 	Kind Kind
-	// Trailing says that bytes follow the size of a Put. The caller decides what
-	// comes of it, for it loses against a body over the limit: JOB_TOO_BIG and
-	// the body skipped, else BAD_FORMAT and no byte of the body consumed.
+	// Trailing says that further bytes follow the size of a Put. The caller must reply. If the
+	// body is over the limit: JOB_TOO_BIG, and skip the body. Otherwise: BAD_FORMAT, and consume
+	// no byte of the body.
 	Trailing bool
 	ID       uint64
 	Pri      uint32
 	Delay    uint32 // seconds
-	TTR      uint32 // seconds, at least 1: a 0 on the wire is already made 1
-	Size     uint32 // bytes of the body, without the \r\n after it; not yet held against any limit
+	TTR      uint32 // seconds, at least 1: Parse changes 0 to 1
+	Size     uint32 // bytes of the body, without the \r\n after it; Parse does not check a limit
 	Timeout  uint32 // seconds, at most 1<<31 - 1
-	Bound    uint32 // the most jobs to kick
+	Bound    uint32 // the maximum number of jobs to kick
 	Name     []byte // a valid tube name; aliases the input
 }

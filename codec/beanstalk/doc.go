@@ -6,11 +6,11 @@
 //	INSERTED 1\r\n               ◄─Append─    id 1
 //
 // A connection's input is a sequence of lines. Parse takes one line from its
-// front; after a Put the caller takes the body itself, so a body is never
-// copied here. A line that passes MaxLine bytes is given up: discard, SkipLine
-// until its end, answer MsgBadFormat.
+// front; after a Put the caller takes the body itself, so this package never
+// copies a body. The caller discards a line of more than MaxLine bytes: it calls
+// SkipLine until the end of the line, and then replies MsgBadFormat.
 //
-// Every command and every reply equals beanstalkd 1.13 byte for byte, also where
-// its protocol.txt says otherwise: clients have met the implementation.
-// Parsing hot commands and appending hot replies allocates nothing.
+// Every command and every reply equals beanstalkd 1.13 byte for byte, even where
+// its protocol.txt differs: clients rely on the implementation.
+// Parsing frequent commands and appending frequent replies allocates nothing.
 package beanstalk

@@ -2,16 +2,16 @@ package beanstalk
 
 import "math"
 
-// A decimal that is at most tenth may take one more digit; at tenth itself that
-// digit is at most lastDigit. Beyond, a uint64 overflows.
+// A decimal can get one more digit without overflow of a uint64 if it is below tenth, or if it
+// equals tenth and the digit is at most lastDigit.
 const (
 	tenth     = math.MaxUint64 / 10
 	lastDigit = math.MaxUint64 % 10
 )
 
 // readU64 reads a decimal from the front of s, after any number of spaces
-// (spaces only, no tab), and returns what follows its last digit. A sign, no
-// digit, or a value over 64 bits is not ok. Leading zeros are fine.
+// (spaces only, no tab), and returns the rest after its last digit. A sign, no
+// digit, or a value over 64 bits is not ok. Leading zeros are allowed.
 func readU64(s []byte) (v uint64, rest []byte, ok bool) {
 	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]
@@ -25,7 +25,7 @@ func readU32(s []byte) (v uint32, rest []byte, ok bool) {
 	return uint32(w), rest, ok && w <= math.MaxUint32
 }
 
-// readDigits reads the decimal that s begins with.
+// readDigits reads the decimal at the front of s.
 func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
 	for i, c := range s {
 		d := uint64(c - '0')
@@ -40,10 +40,9 @@ func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
 	return v, nil, len(s) > 0
 }
 
-// readBound reads the argument of kick as C's strtoul does, the result cut to
-// 32 bits: leading white space, a sign (a negative number wraps around 64 bits),
-// whatever follows the digits ignored. No digit, or a magnitude over 64 bits, is
-// not ok.
+// readBound reads the argument of kick like C's strtoul, and truncates it to 32 bits. It accepts
+// leading white space and a sign (a negative number wraps around 64 bits), and ignores the bytes
+// after the digits. No digit, or a magnitude over 64 bits, is not ok.
 func readBound(s []byte) (bound uint32, ok bool) {
 	for len(s) > 0 && (s[0] == ' ' || s[0] >= '\t' && s[0] <= '\r') {
 		s = s[1:]
@@ -60,7 +59,7 @@ func readBound(s []byte) (bound uint32, ok bool) {
 	return uint32(v), ok
 }
 
-// nameByte marks the bytes that a tube name may have.
+// nameByte marks the bytes that are allowed in a tube name.
 // Source: beanstalkd doc/protocol.txt, "tube names".
 var nameByte = func() (t [256]bool) {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
@@ -79,7 +78,7 @@ func ValidTubeName(name []byte) bool {
 	return nameLen(name) == len(name)
 }
 
-// nameLen counts the bytes at the front of s that a name may have.
+// nameLen counts the bytes at the front of s that are allowed in a name.
 func nameLen(s []byte) int {
 	for i, c := range s {
 		if !nameByte[c] {

@@ -6,35 +6,34 @@ import (
 	"math"
 )
 
-// What Parse reports about a line that is no command. The first two have a reply
-// each, MsgBadFormat and MsgUnknownCommand; none of them ends a connection.
+// The errors of Parse. The replies to the first two are MsgBadFormat and MsgUnknownCommand. None
+// of them ends a connection.
 var (
-	// errBadFormat: the arguments, or a NUL byte, make the line unusable.
+	// errBadFormat: the arguments are malformed, or the line has a NUL byte.
 	errBadFormat = errors.New("beanstalk: bad format")
-	// ErrUnknownCommand: no command begins as the line does.
+	// ErrUnknownCommand: the line begins with no command.
 	ErrUnknownCommand = errors.New("beanstalk: unknown command")
-	// ErrLineTooLong: MaxLine bytes hold no line end that counts.
+	// ErrLineTooLong: the first MaxLine bytes have no valid line end.
 	ErrLineTooLong = errors.New("beanstalk: line too long")
 )
 
 // Parse reads one command line from the front of b into cmd and reports the n
-// bytes it used, \r\n included.
+// bytes it used, including \r\n.
 //
-//	n == 0, nil         b holds only a beginning: call again with the same bytes
-//	                    and more. Never when b has MaxLine bytes.
+//	n == 0, nil         the line is incomplete: call again with the same bytes and
+//	                    more. Never when b has MaxLine bytes.
 //	n > 0, nil          a command. Name aliases b; all else is a copy.
-//	ErrBadFormat,
-//	ErrUnknownCommand   answer, discard n bytes, go on.
-//	ErrLineTooLong      discard n (MaxLine) bytes, then what SkipLine says until it
-//	                    is done, then answer MsgBadFormat.
+//	errBadFormat,
+//	ErrUnknownCommand   reply, discard n bytes, continue.
+//	ErrLineTooLong      discard n (MaxLine) bytes, call SkipLine until it is done,
+//	                    then reply MsgBadFormat.
 //
-// A line ends at its first \r, provided that \n is next: a lone \n ends nothing,
-// and after a \r with another byte behind it no later \r\n counts within the
-// first MaxLine bytes.
+// A line ends at its first \r if \n is next. A lone \n does not end a line. After a \r
+// without \n, no later \r\n within the first MaxLine bytes ends the line either.
 //
-// After an error cmd.Kind is Unknown, but for one case: a pause-tube with a bad name
-// and a good number has Kind PauseTube with ErrBadFormat, because
-// the reference counts it in cmd-pause-tube all the same.
+// After an error cmd.Kind is Unknown, with one exception: a pause-tube with a bad name
+// and a valid number has Kind PauseTube with errBadFormat, because the reference counts
+// it in cmd-pause-tube.
 func Parse(cmd *Command, b []byte) (n int, err error) {
 	n = lineEnd(b)
 	if n == 0 {
@@ -47,10 +46,10 @@ func Parse(cmd *Command, b []byte) (n int, err error) {
 	return n, parseLine(cmd, b[:n-2])
 }
 
-// SkipLine discards what follows an ErrLineTooLong, in windows of MaxLine bytes:
-// in each of them the first \r decides, as in Parse. The caller discards n bytes
-// and, unless done, calls again. Done: those n bytes end with the line's \r\n.
-// n == 0 and not done: more input is needed, and b's bytes are needed with it.
+// SkipLine skips the rest of the line after an ErrLineTooLong, in windows of MaxLine bytes: only
+// the first \r of each window can end the line, as in Parse. The caller discards n bytes and,
+// unless done, calls again. Done: those n bytes end with the line's \r\n. n == 0 and not done: call
+// again with the same bytes and more.
 func SkipLine(b []byte) (n int, done bool) {
 	for {
 		if end := lineEnd(b[n:]); end > 0 {
@@ -63,8 +62,8 @@ func SkipLine(b []byte) (n int, done bool) {
 	}
 }
 
-// lineEnd returns the length of the line at the front of b, \r\n included, or 0
-// if the first MaxLine bytes of b hold none.
+// lineEnd returns the length of the line at the front of b, including \r\n, or 0
+// if the first MaxLine bytes of b have no line end.
 func lineEnd(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -80,8 +79,7 @@ func lineEnd(b []byte) int {
 // parseLine parses a line without its \r\n.
 func parseLine(cmd *Command, line []byte) error {
 	cmd.Kind = Unknown
-	// The reference takes a NUL for the end of a C string, so it looks for one
-	// before it looks at the command.
+	// A NUL would end a C string, so the reference checks for one before it reads the command.
 	if bytes.IndexByte(line, 0) >= 0 {
 		return errBadFormat
 	}
@@ -96,13 +94,12 @@ func parseLine(cmd *Command, line []byte) error {
 	return nil
 }
 
-// match finds the command that line begins with, and its arguments: what
-// follows the matched bytes. Words that take an argument match with their space,
-// except pause-tube; those that take none must later be found to have none.
+// match finds the command at the front of line, and its arguments: the bytes after the matched
+// ones. A word with arguments includes the space after it, except pause-tube. For a word without
+// arguments, parseArgs checks that nothing follows.
 //
-// Words compare in the reference's order wherever one begins another: the
-// longer one first, so that reserve-with-timeout without its space is a reserve
-// with something behind it.
+// Of two words with the same beginning the longer one is compared first, as in the reference: so
+// reserve-with-timeout without its space is a reserve with further bytes.
 func match(line []byte) (kind Kind, args []byte) {
 	if len(line) < 4 { // "put " and "quit" are the shortest
 		return Unknown, nil
@@ -191,14 +188,14 @@ func match(line []byte) (kind Kind, args []byte) {
 	return Unknown, nil
 }
 
-// has reports whether b begins with word. With a constant word it compiles to a
-// few integer comparisons.
+// has reports whether b begins with word. With a constant word it compiles to a few integer
+// comparisons.
 func has(b []byte, word string) bool {
 	return len(b) >= len(word) && string(b[:len(word)]) == word
 }
 
-// parseArgs reads the arguments of a command into cmd and reports whether they
-// are well formed. It touches cmd.Kind only as Parse's contract says.
+// parseArgs reads the arguments of a command into cmd and reports whether they are well formed. It
+// sets cmd.Kind only in the exception that Parse documents.
 func parseArgs(cmd *Command, kind Kind, args []byte) (ok bool) {
 	switch kind {
 	case Put:
@@ -208,7 +205,7 @@ func parseArgs(cmd *Command, kind Kind, args []byte) (ok bool) {
 	case Delete, Touch, Peek, ReserveJob, KickJob, StatsJob:
 		cmd.ID, args, ok = readU64(args)
 		return ok && len(args) == 0
-	case ReserveWithTimeout: // whatever follows the number is ignored
+	case ReserveWithTimeout: // bytes after the number are ignored
 		cmd.Timeout, _, ok = readU32(args)
 		return ok && cmd.Timeout <= math.MaxInt32
 	case Release:
@@ -234,7 +231,7 @@ func parseArgs(cmd *Command, kind Kind, args []byte) (ok bool) {
 		return ok
 	case PauseTube:
 		return parsePauseTube(cmd, args)
-	case Quit: // whatever follows is ignored
+	case Quit: // bytes after it are ignored
 		return true
 	}
 	return false
@@ -258,8 +255,8 @@ func parsePut(cmd *Command, args []byte) (ok bool) {
 	return true
 }
 
-// parsePauseTube reads a name of any length, then the seconds, and only then
-// asks whether the name is valid: the order in which the reference counts.
+// parsePauseTube reads a name of any length, then the seconds, and only then checks the name. The
+// reference counts the command between these checks.
 func parsePauseTube(cmd *Command, args []byte) (ok bool) {
 	for len(args) > 0 && args[0] == ' ' {
 		args = args[1:]

@@ -2,7 +2,7 @@ package beanstalk
 
 import "strconv"
 
-// The replies that carry no value, each a whole line.
+// The replies without a value, each a whole line.
 // Source: beanstalkd doc/protocol.txt, under each command.
 const (
 	MsgDeleted        = "DELETED\r\n"
@@ -48,13 +48,13 @@ func AppendFound(dst []byte, id uint64, body []byte) []byte {
 }
 
 // AppendReservedHeader appends only the line of a reply to a reserve. The caller
-// sends the size bytes of the body and \r\n after it.
+// must send the size bytes of the body and \r\n after it.
 func AppendReservedHeader(dst []byte, id uint64, size int) []byte {
 	return appendHeader(dst, "RESERVED ", id, size)
 }
 
-// AppendFoundHeader appends only the line of a reply to a peek. The caller sends
-// the size bytes of the body and \r\n after it.
+// AppendFoundHeader appends only the line of a reply to a peek. The caller must
+// send the size bytes of the body and \r\n after it.
 func AppendFoundHeader(dst []byte, id uint64, size int) []byte {
 	return appendHeader(dst, "FOUND ", id, size)
 }
@@ -72,14 +72,14 @@ func AppendWatching(dst []byte, n int) []byte {
 	return appendLine(dst, "WATCHING ", uint64(n))
 }
 
-// AppendKicked appends the reply to kick: how many jobs it kicked.
+// AppendKicked appends the reply to kick: the number of kicked jobs.
 func AppendKicked(dst []byte, n uint32) []byte {
 	return appendLine(dst, "KICKED ", uint64(n))
 }
 
 // AppendTubeListHead appends the beginning of the reply to list-tubes and
-// list-tubes-watched: there are n names, bytes bytes long together. One
-// AppendTubeListName for each follows, in the order given, and MsgTubeListEnd.
+// list-tubes-watched. There are n names with a total of bytes bytes. The caller must append each
+// with AppendTubeListName, and then MsgTubeListEnd.
 func AppendTubeListHead(dst []byte, n, bytes int) []byte {
 	dst = appendLine(dst, "OK ", uint64(len(tubeListHead)+n*len("- \n")+bytes))
 	return append(dst, tubeListHead...)
@@ -98,9 +98,9 @@ func AppendTubeListName(dst []byte, name string) []byte {
 	return append(dst, '\n')
 }
 
-// frame makes a whole OK reply of the body that dst has from start on. The line
-// before a body tells the body's length, which is known only now: so the body
-// moves up to make room, which is cheaper than formatting everything twice.
+// frame makes a whole OK reply of the body that dst has from start on. The line before a body
+// contains the body's length, which is known only now. So frame moves the body to make room, which
+// is cheaper than formatting everything twice.
 func frame(dst []byte, start int) []byte {
 	var buf [len("OK ") + 20 + len(crlf)]byte // a uint64 has at most 20 digits
 	body := dst[start:]

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// The three stats bodies are YAML to look at, but clients exist that read them
-// by line number or by regular expression. So keys, order and quotes are exactly
-// the keys of beanstalkd 1.13, and none is ever added. Strings stand between
-// double quotes as they are: nothing escapes them, there as here. No tube name needs
-// it; other names come with their escapes.
+// The three stats bodies look like YAML, but some clients read them by line number or with
+// regular expressions. So keys, order and quotes are exactly as in beanstalkd 1.13, and none is
+// ever added. Strings are between double quotes without escapes, as in beanstalkd. No tube name
+// needs an escape; other names are passed in with their escapes.
 
 // JobStats is the body of the reply to stats-job. Ages and times are whole
 // seconds.
@@ -22,7 +21,7 @@ type JobStats struct {
 	Delay    int64 // as set by the last put or release
 	TTR      int64
 	TimeLeft int64 // until the deadline if reserved or delayed, else 0
-	File     int   // number of the binlog file with the job's first record, 0 without a binlog
+	File     int   // number of the journal's file with the job's record, 0 without a journal
 	Reserves uint32
 	Timeouts uint32
 	Releases uint32
@@ -90,8 +89,8 @@ func AppendTubeStats(dst []byte, s *TubeStats) []byte {
 	return frame(dst, start)
 }
 
-// ServerStats is the body of the reply to stats. Its fields are named after the
-// keys and stand in their order, but for Cmd, which stands for all of cmd-*.
+// ServerStats is the body of the reply to stats. Its fields have the names and the order of the
+// keys; Cmd has all counters cmd-*.
 type ServerStats struct {
 	CurrentJobsUrgent     uint64 // ready with a priority under 1024
 	CurrentJobsReady      uint64

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Contents are the jobs that a log leaves alive.
+// Contents are the live jobs of a log.
 type Contents struct {
 	Files     int
 	Records   int64
 	BodyBytes int64 // of all live jobs together, without CR LF
-	// HighestID is the highest id of any record, 0 if there is none: ids were
-	// given out at least up to it.
+	// HighestID is the highest id of any record, 0 if there is none: all ids up to it
+	// were used.
 	HighestID uint64
-	// Damages are what was found and passed over, in order: torn ends of files,
-	// and with Salvage everything else.
+	// Damages are the damages that were skipped, in order: torn ends of files,
+	// and with Salvage all others.
 	Damages []damage
 
 	paths []string
 	jobs  []*entry // by order
 }
 
-// An entry is a live job and where its body is.
+// An entry is a live job with the place of its body.
 type entry struct {
 	job      Job // no Body
 	order    int64
@@ -34,18 +34,18 @@ type entry struct {
 	format   *format
 }
 
-// Options are how to read a log.
+// Options configures how a log is read.
 type Options struct {
-	// Salvage goes on after damage, at the next thing that looks like a record.
-	// What was lost between may have been a delete: jobs can come back, or in an
+	// Salvage continues after damage, at the next bytes that look like a record.
+	// A lost record may have been a delete: so jobs can come back, or be in an
 	// older state.
 	Salvage bool
 }
 
-// ReadDir replays the log in dir as beanstalkd does at its start. The caller
-// holds the directory's lock (see Lock) until it is done with the Contents: the
-// bodies are still in the files. Damage is an error of type Damage, unless
-// opt says to salvage. What cannot be read at all is always an error.
+// ReadDir replays the log in dir as beanstalkd does at its start. The caller must hold the
+// directory's lock (see Lock) while it uses the Contents, since the bodies stay in the files.
+// Damage is an error of type damage, unless opt.Salvage is set. A file that cannot be read is always
+// an error.
 func ReadDir(dir string, opt Options) (*Contents, error) {
 	files, err := Files(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func ReadDir(dir string, opt Options) (*Contents, error) {
 	}
 	r.Files = len(files)
 	r.jobs = make([]*entry, 0, len(r.live))
-	for _, e := range r.live { // sorted below: the map's order does not show
+	for _, e := range r.live { // sorted below
 		r.jobs = append(r.jobs, e)
 		r.BodyBytes += e.bodySize - 2
 	}
@@ -75,12 +75,12 @@ func ReadDir(dir string, opt Options) (*Contents, error) {
 	return &r.Contents, nil
 }
 
-// Len is the number of live jobs.
+// Len returns the number of live jobs.
 func (c *Contents) Len() int { return len(c.jobs) }
 
-// Jobs reads the live jobs in the order of their first full records, in which beanstalkd puts them
-// back, buried ones too. alloc returns the memory of each Body by its size in bytes; nil: new
-// memory, which the caller owns. An error ends the sequence: a file vanished, could not be read, or
+// Jobs yields the live jobs in the order of their first full records, in which beanstalkd restores
+// them, including buried ones. alloc returns memory for a Body of a size in bytes; nil: new memory,
+// which the caller owns. An error ends the sequence: a file vanished, could not be read, or
 // changed since ReadDir. Jobs may be called again.
 func (c *Contents) Jobs(alloc func(size int) []byte) iter.Seq2[Job, error] {
 	if alloc == nil {
@@ -111,7 +111,7 @@ func (c *Contents) Jobs(alloc func(size int) []byte) iter.Seq2[Job, error] {
 	}
 }
 
-// body reads the entry's body, making sure that its record is still there.
+// body reads the entry's body, and checks that its record is still there.
 func (e *entry) body(s *source, alloc func(int) []byte) ([]byte, error) {
 	end := e.bodyAt + e.bodySize
 	changed := end > s.size
@@ -130,8 +130,8 @@ func (e *entry) body(s *source, alloc func(int) []byte) ([]byte, error) {
 	return b, s.err
 }
 
-// A State is what a job can be in a log, with the number it has there. A
-// reserved job (2) is read as Ready.
+// A State is a job's state in a log, with the number that it has there. A reserved job (2) is read
+// as Ready.
 type State uint8
 
 const (
@@ -158,19 +158,19 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// A Job is one job with all that beanstalkd remembers of it across a restart.
+// A Job is one job with everything that beanstalkd keeps of it across a restart.
 type Job struct {
 	ID       uint64 // from 1
 	Tube     string
 	Pri      uint32
 	State    State
-	Delay    time.Duration // the last that was asked for
+	Delay    time.Duration // the last one that a client has set
 	TTR      time.Duration
 	Created  int64 // Unix ns
 	Deadline int64 // Unix ns, when a delayed job becomes ready, perhaps long ago; else 0
 
-	// How often each happened. beanstalkd adds one to Buries when it reads a
-	// buried job again; here the number is the log's.
+	// Counters. beanstalkd adds one to Buries when it reads a buried job; here it is the number in
+	// the log.
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
 
 	Body []byte // without the CR LF that follows it on disk

@@ -18,11 +18,10 @@ type File struct {
 	Size   int64  // bytes, when the directory was read
 }
 
-// Files lists the files of the log in dir in the order they were written, which
-// is by number; gaps are normal. A name counts if it is binlog. and a decimal
-// from 1 without leading zeros, as beanstalkd writes it; others are ignored.
-// Anything but a regular file of such a name is an error, for a log without it
-// would be another.
+// Files lists the files of the log in dir in the order of writing, which is by number; gaps are
+// normal. It ignores names other than binlog. and a decimal from 1 without leading zeros, as
+// beanstalkd writes them. If a file with such a name is not a regular file, that is an error, since
+// the log without it would be incomplete.
 func Files(dir string) ([]File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -36,7 +35,7 @@ func Files(dir string) ([]File, error) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		info, err := e.Info() // of a link itself, not of what it points to
+		info, err := e.Info() // of a link itself, not of its target
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("list the log: %w", err))
@@ -53,7 +52,7 @@ func Files(dir string) ([]File, error) {
 	return files, nil
 }
 
-// fileNumber is N of the name binlog.N.
+// fileNumber returns N of the name binlog.N.
 func fileNumber(name string) (n uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "binlog.")
 	if !ok {

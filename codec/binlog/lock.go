@@ -10,14 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A DirLock keeps other servers, beanstalkd among them, out of a directory.
+// A DirLock keeps other servers, including beanstalkd, out of a directory.
 type DirLock struct {
 	file *os.File
 	id   inode
 }
 
-// A LockedError says that a directory is another server's. PID is 0 if it is
-// unknown.
+// A LockedError says that another server has locked a directory. PID is 0 if it is unknown.
 type LockedError struct {
 	Path string // of the lock's file
 	PID  int
@@ -35,19 +34,18 @@ func (e LockedError) Error() string {
 
 type inode struct{ dev, ino uint64 }
 
-// held are the locks of this process. A second lock by the same process would
-// succeed, and closing any file of that inode would end the first one: fcntl
-// locks are like that, so such a file must not even be opened. It also keeps the
-// collector from closing a lock's file.
+// held are the locks of this process. With fcntl locks, a second lock by the same process would
+// succeed, and closing any file of that inode would end the first lock. So such a file must not even
+// be opened. held also keeps the collector from closing a lock's file.
 var held = struct {
 	sync.Mutex
 	locks map[inode]*DirLock
 }{locks: make(map[inode]*DirLock)}
 
-// Lock takes the lock of dir as beanstalkd does: a write lock, by fcntl, on the
-// whole of the file named lock, which is created with mode 0600. A lock that is
-// held is a LockedError. The kernel ends the lock with the process; the file
-// stays. Nothing else in the process may open that file.
+// Lock takes the lock of dir as beanstalkd does: an fcntl write lock on the whole file named lock,
+// which is created with mode 0600. If another process has the lock, the error is a LockedError. The
+// kernel ends the lock with the process; the file stays. No other code of the process may open that
+// file.
 func Lock(dir string) (*DirLock, error) {
 	held.Lock()
 	defer held.Unlock()
@@ -74,14 +72,14 @@ func Lock(dir string) (*DirLock, error) {
 	return l, nil
 }
 
-// lockFile locks f and says in st which file that is.
+// lockFile locks f and fills st with its status.
 func lockFile(f *os.File, st *unix.Stat_t) error {
 	whole := unix.Flock_t{Type: unix.F_WRLCK} // whence, start and length 0
 	err := unix.FcntlFlock(f.Fd(), unix.F_SETLK, &whole)
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EAGAIN) {
 		holder := unix.Flock_t{Type: unix.F_WRLCK}
 		if unix.FcntlFlock(f.Fd(), unix.F_GETLK, &holder) != nil || holder.Type == unix.F_UNLCK {
-			holder.Pid = 0 // it is gone by now, or cannot be seen
+			holder.Pid = 0 // it has ended, or is not visible
 		}
 		return LockedError{f.Name(), int(holder.Pid)}
 	}
@@ -94,7 +92,7 @@ func lockFile(f *os.File, st *unix.Stat_t) error {
 	return nil
 }
 
-// Unlock gives the directory back. The file stays, as beanstalkd leaves it.
+// Unlock releases the lock. The file stays, as with beanstalkd.
 func (l *DirLock) Unlock() error {
 	held.Lock()
 	defer held.Unlock()
@@ -102,5 +100,5 @@ func (l *DirLock) Unlock() error {
 	return l.file.Close()
 }
 
-// inodeOf converts: the types of the fields differ from system to system.
+// inodeOf converts st, since the types of its fields differ between systems.
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }

@@ -35,11 +35,11 @@ const (
 	version7   = 7
 	version5   = 5
 
-	// nameMax is the longest name beanstalkd reads back.
+	// nameMax is the longest name that beanstalkd reads.
 	nameMax = beanstalk.MaxTubeName
-	// bodySizeMax bounds body_size: a body at beanstalkd's own limit.
+	// bodySizeMax is the maximum body_size, from beanstalkd's limit for bodies.
 	bodySizeMax = beanstalk.MaxJobSizeLimit + 2
-	// askedMax is the longest delay or TTR in ns: a client asks for at most
+	// askedMax is the longest delay or TTR in ns: a client can set at most
 	// 2^32-1 seconds.
 	askedMax = math.MaxUint32 * int64(time.Second)
 )
@@ -51,8 +51,8 @@ type jobrec struct {
 	bodySize int64
 }
 
-// decode reads a Jobrec from the first recSize bytes of b. bad says why it
-// cannot be one. Padding is not looked at.
+// decode reads a Jobrec from the first recSize bytes of b, without checking the padding. bad is the
+// reason if it is none.
 func (f format) decode(b []byte) (r jobrec, bad string) {
 	le := binary.LittleEndian
 	r.job.ID = le.Uint64(b)
@@ -67,7 +67,7 @@ func (f format) decode(b []byte) (r jobrec, bad string) {
 	if r.state == stateReserved {
 		r.job.State = Ready
 	}
-	// Other states leave an old deadline, or none.
+	// In other states the deadline is old or zero.
 	if r.job.State != Delayed {
 		deadline = 0
 	}
@@ -90,15 +90,14 @@ func (f format) decode(b []byte) (r jobrec, bad string) {
 	return r, ""
 }
 
-// padded reports whether the padding of the Jobrec in b is zero, as beanstalkd
-// leaves it.
+// padded reports whether the padding of the Jobrec in b is zero, as beanstalkd writes it.
 func (f format) padded(b []byte) bool {
 	return allZero(b[12:16]) && allZero(b[36:40]) && allZero(b[77:f.recSize])
 }
 
-// appendHead appends a full record of version 7 up to its body. The tube's name
-// is legal and the body no longer than beanstalkd reads; bad says what else is
-// wrong with the job.
+// appendHead appends a full record of version 7 up to its body. The tube's name must be valid, and
+// the body not longer than beanstalkd reads; bad is the reason if another property of the job is
+// invalid.
 func appendHead(dst []byte, j *Job) (_ []byte, bad string) {
 	deadline := j.Deadline
 	switch j.State {
@@ -125,7 +124,7 @@ func appendHead(dst []byte, j *Job) (_ []byte, bad string) {
 		dst = le.AppendUint32(dst, n)
 	}
 	dst = append(dst, byte(j.State), 0, 0, 0)
-	// What is not read here must not be written.
+	// A record that decode rejects must not be written.
 	_, bad = format7.decode(dst[rec:])
 	return dst, bad
 }

@@ -8,12 +8,12 @@ import (
 type replay struct {
 	Contents
 	live    map[uint64]*entry
-	tubes   map[string]string // one string a name
+	tubes   map[string]string // one string for each name
 	orders  int64             // jobs seen so far
 	salvage bool
 }
 
-// file replays a file, the i-th of the log.
+// file replays file i of the log.
 func (r *replay) file(s *scanner, i int) error {
 	bad := s.header()
 	if s.err != nil {
@@ -65,8 +65,8 @@ func (r *replay) file(s *scanner, i int) error {
 	}
 }
 
-// resync finds the record that follows the damage at off. If nothing of the file
-// was read yet, the header may be the damage: the other version is tried, once.
+// resync finds the next record after the damage at off. If no record of the file was read yet, the
+// header may be damaged: then resync tries the other version, once.
 func (r *replay) resync(s *scanner, off int64) int64 {
 	next := s.resync(off + 1)
 	if off > headerSize || s.swapped {
@@ -85,13 +85,12 @@ func (r *replay) resync(s *scanner, off int64) int64 {
 	return next
 }
 
-// damage notes what was passed over from off to next.
+// damage adds the damage of the skipped bytes from off to next.
 func (r *replay) damage(s *scanner, off, next int64, reason string, torn bool) {
 	r.Damages = append(r.Damages, damage{Path: s.path, Offset: off, Reason: reason, Torn: torn, Skipped: next - off})
 }
 
-// apply makes the change that rec of file i says; bad says why it cannot be
-// meant, and then nothing changed.
+// apply applies rec of file i. bad is the reason if the record is invalid; then nothing is changed.
 func (r *replay) apply(s *scanner, rec *record, i int) (bad string) {
 	id := rec.job.ID
 	e, full := r.live[id], len(rec.tube) > 0
@@ -109,7 +108,7 @@ func (r *replay) apply(s *scanner, rec *record, i int) (bad string) {
 	}
 	if e == nil {
 		if !full {
-			// Its full record was in a file that is gone, and so is the job.
+			// Its full record was in a removed file, so the job has ended.
 			return ""
 		}
 		e = &entry{order: r.orders}
@@ -126,8 +125,8 @@ func (r *replay) apply(s *scanner, rec *record, i int) (bad string) {
 	return ""
 }
 
-// tube returns name as a string that jobs share. Names of tubes without jobs
-// are forgotten now and then: some clients take a new tube for each answer.
+// tube returns name as a string that jobs share. Names of tubes without jobs are sometimes removed,
+// since some clients use a new tube for each reply.
 func (r *replay) tube(name []byte) string {
 	t, ok := r.tubes[string(name)]
 	if !ok {
@@ -140,17 +139,17 @@ func (r *replay) tube(name []byte) string {
 	return t
 }
 
-// A damage is a place where a file does not hold what beanstalkd writes. As an
-// error it is what ended the reading.
+// A damage is a place in a file with bytes that beanstalkd does not write. As an error it is the
+// damage that ended the reading.
 type damage struct {
 	Path   string
 	Offset int64 // of the record, in bytes from the start of the file
 	Reason string
-	// Torn: the file ends here in a record half written, with nothing but zeros
+	// Torn: the file ends here with an incomplete record, with only zeros
 	// after it: a server was killed within a put that it had not answered. No
 	// error; reading goes on with the next file.
 	Torn bool
-	// Skipped is how many bytes were passed over before a record was found
+	// Skipped is how many bytes were skipped before a record was found
 	// again, or the end of the file.
 	Skipped int64
 }

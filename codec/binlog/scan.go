@@ -11,13 +11,12 @@ import (
 	"polystalk/codec/beanstalk"
 )
 
-// windowSize is how much of a file is held at a time, in bytes: large enough
-// that a log of small jobs costs few system calls.
+// windowSize is how many bytes of a file are in memory at the same time: enough that a log of small
+// jobs needs few system calls.
 const windowSize = 256 << 10
 
-// A source is an open file seen through a window. The first failure of a read
-// stays in err; from then on everything reads as zeros, which ends any loop over
-// records.
+// A source reads an open file through a window. The first error of a read stays in err; from then
+// on all bytes are zeros, which ends every loop over records.
 type source struct {
 	path  string
 	file  *os.File
@@ -27,10 +26,10 @@ type source struct {
 	err   error
 }
 
-// openSource opens a file of a log, to be closed. A link, or what else took the
-// file's place, is an error. buf, if it has the capacity, becomes the window.
+// openSource opens a file of a log; the caller must close it. A link, or anything else in place of
+// the file, is an error. buf becomes the window if it has the capacity.
 func openSource(path string, buf []byte) (*source, error) {
-	// O_NONBLOCK: a pipe in the place of the file would have its opening wait for a writer.
+	// O_NONBLOCK: opening a pipe in place of the file would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
@@ -56,8 +55,8 @@ func (s *source) close() []byte {
 	return s.buf
 }
 
-// at returns n bytes from offset off, all of them inside the file and n at most
-// windowSize. They are good until the next call.
+// at returns n bytes from offset off. They must be inside the file, and n at most windowSize. They
+// are valid until the next call.
 func (s *source) at(off, n int64) []byte {
 	if i := off - s.start; i >= 0 && i+n <= int64(len(s.buf)) {
 		return s.buf[i : i+n]
@@ -68,7 +67,7 @@ func (s *source) at(off, n int64) []byte {
 	return s.buf[:n]
 }
 
-// read fills b from offset off, past the window if b is large.
+// read fills b from offset off, without the window if b is large.
 func (s *source) read(b []byte, off int64) {
 	if len(b) <= windowSize/4 {
 		copy(b, s.at(off, int64(len(b))))
@@ -104,12 +103,12 @@ func (s *source) zeroFrom(off int64) bool {
 	return true
 }
 
-// A record is a jobrec in its place.
+// A record is a jobrec with its place in the file.
 type record struct {
 	jobrec
 	tube   []byte // empty: a short record; aliases the source's window
 	bodyAt int64
-	next   int64 // offset of what follows
+	next   int64 // offset of the next record
 }
 
 // A scanner takes the records out of one file.
@@ -117,10 +116,10 @@ type scanner struct {
 	*source
 	*format
 	name    [nameMax]byte // holds record.tube
-	swapped bool          // format is not to be doubted again
+	swapped bool          // the other format was tried already
 }
 
-// header reads the header word and takes the format from it.
+// header reads the header word, which determines the format.
 func (s *scanner) header() (bad string) {
 	s.format = &format7
 	if s.size < headerSize {
@@ -141,8 +140,8 @@ func (s *scanner) header() (bad string) {
 	return "the header names neither version 7 nor 5 of the format"
 }
 
-// parse reads the record at off; bad says why there is none. The tube is good
-// until the next call.
+// parse reads the record at off; bad is the reason if there is none. The tube is valid until the
+// next call.
 func (s *scanner) parse(off int64) (r record, bad string) {
 	left := s.size - off
 	if left < s.lengthSize+s.recSize {
@@ -172,7 +171,7 @@ func (s *scanner) parse(off int64) (r record, bad string) {
 	case !beanstalk.ValidTubeName(r.tube):
 		return r, "illegal tube name"
 	case r.state == stateDeleted:
-		// beanstalkd never writes one, and takes its body for records.
+		// beanstalkd never writes such a record, and would read its body as records.
 		return r, "a full record of a deleted job"
 	case r.next > s.size:
 		return r, "the body runs past the end of the file"
@@ -182,16 +181,16 @@ func (s *scanner) parse(off int64) (r record, bad string) {
 	return r, ""
 }
 
-// nameLength reads the length that a record begins with.
+// nameLength reads the length of the name at the beginning of a record.
 func (s *scanner) nameLength(off int64) (n int64, ok bool) {
 	b := s.at(off, s.lengthSize)
 	n = int64(binary.LittleEndian.Uint32(b))
 	return n, n <= nameMax && allZero(b[4:])
 }
 
-// torn reports whether the record at off, which parse refused, is the beginning
-// of a full record with only zeros where the rest should be. beanstalkd writes
-// into a file of zeros: length, name, Jobrec and body, each by a call.
+// torn reports whether the record at off, which parse rejected, is the beginning of a full record,
+// followed only by zeros. beanstalkd writes into a file of zeros: length, name, Jobrec and body,
+// each with one call.
 func (s *scanner) torn(off int64) bool {
 	if s.size-off < s.lengthSize {
 		return false
@@ -200,7 +199,7 @@ func (s *scanner) torn(off int64) bool {
 	if !ok || n == 0 {
 		return false
 	}
-	// Without a zero to see, a file that was cut looks the same.
+	// Require at least one zero, since a truncated file looks the same otherwise.
 	zeroTail := func(off int64) bool { return off < s.size && s.zeroFrom(off) }
 	nameAt := off + s.lengthSize
 	recAt := nameAt + n
@@ -221,10 +220,9 @@ func (s *scanner) torn(off int64) bool {
 	return zeroTail(bodyAt)
 }
 
-// resync returns the offset of the first plausible record from off on, or the
-// file's size. It asks for more than parse, since most of what it looks at is
-// none: padding and time of creation must be as beanstalkd writes them. A body
-// that holds a copy of a log can still deceive it.
+// resync returns the offset of the first plausible record from off on, or the file's size. It is
+// stricter than parse, since most offsets have no record: padding and time of creation must be as
+// beanstalkd writes them. A body that contains a copy of a log can still deceive it.
 func (s *scanner) resync(off int64) int64 {
 	for ; off+s.lengthSize+s.recSize <= s.size && s.err == nil; off++ {
 		n, ok := s.nameLength(off)

@@ -21,7 +21,7 @@ const (
 	writableBody = beanstalk.MaxJobSizeLimit - 2
 )
 
-// Written says what WriteDir did.
+// Written is the result of WriteDir.
 type Written struct {
 	Jobs     int
 	Bytes    int64 // of the file

@@ -5,7 +5,8 @@ import "bytes"
 // A Verb is the command of a line of text.
 type Verb uint8
 
-// The commands. Packets and lines with a Fault have Unknown, the zero Verb. Two are not gearmand's: it lost shutdown with release 1.1.15.
+// The commands. Packets and lines with a Fault have Unknown, the zero Verb. The two shutdown
+// commands are not in gearmand since release 1.1.15.
 const (
 	Unknown Verb = iota
 	Workers
@@ -43,7 +44,7 @@ var verbWords = [NumVerbs]string{
 	ShutdownGraceful: "shutdown graceful",
 }
 
-// String returns the command as it stands on the wire, or "unknown".
+// String returns the command of the protocol, or "unknown".
 func (v Verb) String() string {
 	if v >= NumVerbs {
 		return verbWords[Unknown]
@@ -54,7 +55,7 @@ func (v Verb) String() string {
 // wordsMax is how many words a line may have.
 const wordsMax = 5
 
-// parseLine parses one line of text. All of it is as observed.
+// parseLine parses one line of text. All rules are as observed.
 func parseLine(m *Message, b []byte) (n int, fault *Fault) {
 	line, n, fault := readLine(m, b, MaxLine)
 	if n == 0 || fault != nil {
@@ -75,8 +76,7 @@ func parseLine(m *Message, b []byte) (n int, fault *Fault) {
 	return n, nil
 }
 
-// readLine finds the line of at most limit bytes at the front of b. Its end is a
-// \n, or a \r and \n.
+// readLine finds the line of at most limit bytes at the front of b. It ends with \n or \r\n.
 func readLine(m *Message, b []byte, limit int) (line []byte, n int, fault *Fault) {
 	m.Type, m.Verb, m.N, m.Size, m.Word = Text, Unknown, 0, 0, nil
 	i := bytes.IndexByte(b[:min(len(b), limit)], '\n')
@@ -93,9 +93,9 @@ func readLine(m *Message, b []byte, limit int) (line []byte, n int, fault *Fault
 	return line, i + 1, nil
 }
 
-// splitWords splits a line at its spaces, several of them count as one; a NUL
-// ends its word early. A line that begins, or ends, with a space has an empty
-// word there. Not ok: there are more than fit.
+// splitWords splits a line at its spaces; several spaces count as one, and a NUL ends its word
+// early. A line that begins or ends with a space has an empty word there. Not ok: there are more
+// words than fit.
 func splitWords(words *[wordsMax][]byte, line []byte) (count int, ok bool) {
 	for {
 		if count == wordsMax {
@@ -115,7 +115,7 @@ func splitWords(words *[wordsMax][]byte, line []byte) (count int, ok bool) {
 	}
 }
 
-// command finds the verb of a line and sets the arguments that it has.
+// command finds the verb of a line and sets its arguments.
 func (m *Message) command(words [][]byte) (Verb, *Fault) {
 	word := words[0]
 	switch {
@@ -147,8 +147,8 @@ func (m *Message) command(words [][]byte) (Verb, *Fault) {
 	return Unknown, ErrUnknownCommand
 }
 
-// maxQueue reads one limit for all priorities, or one each for high, normal and
-// low. None, or one below 1, is no limit.
+// maxQueue reads one limit for all priorities, or one each for high, normal and low. A missing
+// limit, or one below 1, is no limit.
 func (m *Message) maxQueue(words [][]byte) (Verb, *Fault) {
 	if len(words) < 2 {
 		return Unknown, ErrIncomplete
@@ -166,9 +166,9 @@ func (m *Message) maxQueue(words [][]byte) (Verb, *Fault) {
 	return MaxQueue, nil
 }
 
-// function reads "create function F" and the like. The name that a worker may have
-// given, none, can be dropped but not created: gearmand does so for the slip of a
-// blank behind the command, or dies.
+// function reads "create function F" and similar lines. The empty name, which a worker may have
+// registered, can be dropped but not created. gearmand creates it for a line with a space at its
+// end, or crashes.
 func (m *Message) function(verb Verb, words [][]byte) (Verb, *Fault) {
 	if len(words) != 3 || !foldEqual(words[1], "function") || verb == CreateFunction && len(words[2]) == 0 {
 		return Unknown, ErrIncomplete
@@ -214,15 +214,15 @@ func foldEqual(b []byte, word string) bool {
 		return false
 	}
 	for i, c := range b {
-		if c|0x20 != word[i] { // sets the bit that tells a lower-case letter
+		if c|0x20 != word[i] { // sets the bit of lower-case letters
 			return false
 		}
 	}
 	return true
 }
 
-// FoldFunction returns a name with ASCII letters in lower case: drop function takes names
-// with the same result for the same name. Observed; elsewhere names are bytes.
+// FoldFunction returns a name with ASCII letters in lower case. drop function ignores letter case,
+// as observed; all other commands compare bytes.
 func FoldFunction(name string) string {
 	for i := range len(name) {
 		if lower(name[i]) != name[i] {

@@ -2,9 +2,9 @@ package gearman
 
 import "strings"
 
-// The bodies of ERROR packets: code, NUL, text. Observed, word by word; clients
-// show the text and some compare the code. The last group is polystalk's: there
-// gearmand hangs, closes the connection or dies.
+// The bodies of ERROR packets: code, NUL, text. They are exactly as observed: clients show the
+// text, and some compare the code. The last group is polystalk's own: in these cases gearmand
+// hangs, closes the connection or crashes.
 const (
 	ErrorInvalidMagic   = "INVALID_MAGIC\x00Request magic expected"
 	ErrorInvalidCommand = "INVALID_COMMAND\x00Command not expected"
@@ -28,11 +28,11 @@ const (
 	ErrorDataTooLarge     = "DATA_TOO_LARGE\x00Packet too large"
 	ErrorEpoch            = "INVALID_ARGUMENT\x00Epoch out of range"
 	ErrorSchedule         = "INVALID_ARGUMENT\x00Schedule out of range"
-	// ErrorDraining answers a submission: the server was told to take no more jobs.
+	// ErrorDraining answers a submission: the server accepts no new jobs.
 	ErrorDraining = "QUEUE_ERROR\x00Draining: the server accepts no new jobs"
 )
 
-// NoJobError is the body of the ERROR that answers a report of type t about a job
+// NoJobError returns the body of the ERROR that answers a report of type t about a job
 // that does not run on the connection.
 func NoJobError(t Type) string {
 	switch t {
@@ -44,11 +44,11 @@ func NoJobError(t Type) string {
 	return ErrorNoJobResult
 }
 
-// A Fault is what is wrong with a message. It knows its reply, and whether the
-// connection ends after that.
+// A Fault is the error of an invalid message. It knows its reply, and whether the connection ends
+// after that.
 type Fault struct {
-	// Close: what follows on the connection cannot be told apart any more, or
-	// is not wanted. Flush what is due, and close.
+	// Close: the next message cannot be found, or is not wanted. The caller must flush its replies,
+	// and close the connection.
 	Close bool
 
 	what string // for logs
@@ -57,11 +57,11 @@ type Fault struct {
 	word bool   // the line ends with the message's first word
 }
 
-// What Parse finds wrong. A nil *Fault is none.
+// The faults of Parse. A nil *Fault is none.
 var (
-	// ErrMagic: neither a request nor a line.
+	// ErrMagic: the message is neither a request nor a line.
 	ErrMagic = &Fault{what: "bad magic", Close: true}
-	// ErrType: no such type. gearmand dies of the larger half of them.
+	// ErrType: there is no such type. gearmand crashes on the larger half of them.
 	ErrType = &Fault{what: "no such packet type", Close: true}
 	// ErrTooLarge: the body is over the caller's limit.
 	ErrTooLarge = &Fault{what: "packet too large", body: ErrorDataTooLarge, Close: true}
@@ -88,22 +88,22 @@ var (
 	ErrLineTooLong = &Fault{what: "line too long", Close: true}
 	// ErrTooManyWords: more than five words in a line.
 	ErrTooManyWords = &Fault{what: "too many words", Close: true}
-	// ErrUnknownCommand: no command begins like that. A command that is switched
-	// off answers the same.
+	// ErrUnknownCommand: no command begins like that. A disabled command
+	// gets the same reply.
 	ErrUnknownCommand = &Fault{what: "unknown command", line: "ERR UNKNOWN_COMMAND Unknown+server+command", word: true}
-	// ErrIncomplete: a command with other arguments than it takes.
+	// ErrIncomplete: a command with the wrong arguments.
 	ErrIncomplete = &Fault{what: "incomplete arguments", line: "ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+", word: true}
-	// ErrShow: there is nothing of that name to be shown.
+	// ErrShow: a show command with an unknown argument.
 	ErrShow = &Fault{what: "unknown show arguments", line: "ERR UNKNOWN_SHOW_ARGUMENTS"}
-	// ErrCancel: there is nothing of that name to be cancelled.
+	// ErrCancel: a cancel command with an unknown argument.
 	ErrCancel = &Fault{what: "unknown cancel arguments", line: "ERR UNKNOWN_ERROR"}
 )
 
 // Error makes a Fault an error, for logs.
 func (f *Fault) Error() string { return "gearman: " + f.what }
 
-// Code is the code of the answer in lower case, as in "invalid_packet", or without one what
-// is wrong.
+// Code returns the code of the reply in lower case, as in "invalid_packet". Without a reply it is
+// a description of the fault.
 func (f *Fault) Code() string {
 	switch {
 	case f.body != "":
@@ -114,14 +114,14 @@ func (f *Fault) Code() string {
 	return strings.ReplaceAll(f.what, " ", "_")
 }
 
-// ErrorCode is the code of an ERROR in lower case; body is one of the Error constants.
+// ErrorCode returns the code of an ERROR in lower case; body is one of the Error constants.
 func ErrorCode(body string) string {
 	code, _, _ := strings.Cut(body, "\x00")
 	return strings.ToLower(code)
 }
 
-// AppendReply appends the answer to the message m in which Parse found f:
-// nothing where the connection just ends.
+// AppendReply appends the reply to the message m in which Parse found f: nothing if the connection
+// only ends.
 func (f *Fault) AppendReply(dst []byte, m *Message) []byte {
 	switch {
 	case f.body != "":

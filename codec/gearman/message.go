@@ -10,24 +10,24 @@ const (
 	// HeaderSize is the length of a packet's header: magic, type, size of the
 	// body, four bytes each, most significant first.
 	HeaderSize = 12
-	// MaxArgs is the most that the arguments of a packet may take, with their
-	// NULs and without data. gearmand manages some 8,180.
+	// MaxArgs is the maximum size of the arguments of a packet, with their
+	// NULs and without data. gearmand accepts about 8,180.
 	MaxArgs = 16 << 10
 	// MaxLine is the longest line of text, with its line end.
 	MaxLine = 8192
-	// MaxHead is the most that Parse needs to see before it decides.
+	// MaxHead is the maximum number of bytes that Parse needs for a message.
 	MaxHead = HeaderSize + MaxArgs
 	// MaxUnique is the longest unique id, and the longest reducer.
 	MaxUnique = 64
-	// MaxClientID is how much is kept of a SET_CLIENT_ID.
+	// MaxClientID is how many bytes of a SET_CLIENT_ID are kept.
 	MaxClientID = 127
 	// DefaultMaxBody is the largest body of a packet unless configured otherwise.
 	DefaultMaxBody = 64 << 20
 )
 
-// A Message is one packet or one line. The caller owns it and hands it to
-// Parse again and again; Parse sets Type, Size, Verb and the fields which the
-// type or the verb uses, and leaves the others as they were.
+// A Message is one packet or one line. The caller owns it and may pass it to Parse many times.
+// Parse sets Type, Size, Verb and the fields that the type or the verb uses, and does not change
+// the others.
 //
 // Args holds the arguments in the order in which Type lists them, Args[:N].
 // They alias the input.
@@ -48,9 +48,9 @@ type Message struct {
 	Type Type // of the packet, or Text
 	Verb Verb // of a line; Unknown in a packet
 	N    int  // how many Args there are
-	// Size is how many bytes of the packet follow what Parse used. They are the
-	// data if Type.HasData and there was no Fault, else to be thrown away. At
-	// most the largest body the caller allows; nothing says that they will come.
+	// Size is how many bytes of the packet follow the bytes that Parse used. They are the data if
+	// Type.HasData and there was no Fault; otherwise the caller must discard them. Size is at most
+	// the maximum body; the sender may never send them.
 	Size int
 	Args [maxArgs][]byte
 	Word []byte // the first word of a line, as it was sent, up to a NUL
@@ -62,7 +62,7 @@ type Message struct {
 	Limits                 [NumPriorities]uint32 // jobs; 0: no limit
 }
 
-// Reducer is the reducer of a submission; empty in all but reduce jobs.
+// Reducer returns the reducer of a submission; it is empty except in reduce jobs.
 func (m *Message) Reducer() []byte {
 	if m.Type == SubmitReduceJob || m.Type == SubmitReduceJobBG {
 		return m.Args[reducerArg]
@@ -78,15 +78,14 @@ const (
 	MaxPrefix = MaxHandle - len(":18446744073709551615")
 )
 
-// A Handle names a job towards clients and workers: "prefix:id".
+// A Handle is the name of a job for clients and workers: "prefix:id".
 type Handle struct {
 	Prefix string // of the server; see ValidPrefix
 	ID     uint64 // at least 1
 }
 
-// ValidPrefix reports whether handles may begin with s: at most MaxPrefix bytes,
-// none of them a blank, a NUL or another control byte, since a handle stands
-// between NULs in packets and between blanks in lines.
+// ValidPrefix reports whether handles may begin with s: at most MaxPrefix bytes, without spaces and
+// control bytes, since NULs separate handles in packets, and spaces separate them in lines.
 func ValidPrefix(s string) bool {
 	if len(s) > MaxPrefix {
 		return false
@@ -99,17 +98,17 @@ func ValidPrefix(s string) bool {
 	return true
 }
 
-// appendTo appends the handle as it stands on the wire.
+// appendTo appends the handle in the form of the protocol.
 func (h Handle) appendTo(dst []byte) []byte {
 	dst = append(dst, h.Prefix...)
 	dst = append(dst, ':')
 	return strconv.AppendUint(dst, h.ID, 10)
 }
 
-// String is for logs; the wire has AppendTo.
+// String is for logs.
 func (h Handle) String() string { return string(h.appendTo(nil)) }
 
-// size is the number of bytes that AppendTo appends.
+// size is the number of bytes that appendTo appends.
 func (h Handle) size() int {
 	n := len(h.Prefix) + len(":0")
 	for id := h.ID; id >= 10; id /= 10 {
@@ -118,9 +117,8 @@ func (h Handle) size() int {
 	return n
 }
 
-// ParseHandle finds the id in a handle of the server with that prefix. Not
-// ok: no such server wrote it. The spelling of an id is unique, so a leading
-// zero or a sign is not ok either.
+// ParseHandle returns the id in a handle of the server with that prefix. Not ok: the handle is not
+// from such a server. An id has only one spelling, so a leading zero or a sign is not ok either.
 func ParseHandle(prefix string, b []byte) (id uint64, ok bool) {
 	if len(b) < len(prefix)+2 || string(b[:len(prefix)]) != prefix || b[len(prefix)] != ':' {
 		return 0, false
@@ -144,7 +142,7 @@ const (
 // The priorities of the three queues in a tube, where smaller is more urgent.
 const (
 	priHigh   = 0
-	priNormal = 1024 // what beanstalkd clients use unless told otherwise
+	priNormal = 1024 // the usual default of beanstalkd clients
 	priLow    = 1<<32 - 1
 )
 

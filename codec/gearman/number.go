@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// A decimal that is at most tenth may take one more digit; at tenth itself that
-// digit is at most lastDigit. Beyond, a uint64 overflows.
+// A decimal can get one more digit without overflow of a uint64 if it is below tenth, or if it
+// equals tenth and the digit is at most lastDigit.
 const (
 	tenth     = math.MaxUint64 / 10
 	lastDigit = math.MaxUint64 % 10
 )
 
-// readDigits reads the decimal that s begins with, and returns what follows it.
-// No digit, or a value over 64 bits, is not ok; rest is behind the digits all
-// the same.
+// readDigits reads the decimal at the front of s, and returns the rest after its digits. No digit,
+// or a value over 64 bits, is not ok; rest is valid in any case.
 func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
 	ok = true
 	for i, c := range s {
@@ -30,9 +29,8 @@ func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
 	return v, nil, ok && len(s) > 0
 }
 
-// cLong reads a number as C's strtoll does: white space, a sign, digits; what
-// follows is ignored and text is 0. A value that does not fit is the nearest
-// that does, and exact is false.
+// cLong reads a number like C's strtoll: white space, a sign, digits. It ignores the rest, and text
+// is 0. A value out of range becomes the nearest one in range, and exact is false.
 func cLong(s []byte) (v int64, exact bool) {
 	for len(s) > 0 && (s[0] == ' ' || s[0] >= '\t' && s[0] <= '\r') {
 		s = s[1:]
@@ -57,15 +55,14 @@ func cLong(s []byte) (v int64, exact bool) {
 	return int64(u), true
 }
 
-// cInt reads a number as C's atoi does where a long has 64 bits: the low 32
-// bits of what strtol says.
+// cInt reads a number like C's atoi with a 64-bit long: the low 32 bits of strtol.
 func cInt(s []byte) int32 {
 	v, _ := cLong(s)
 	return int32(v)
 }
 
-// readTimeout reads the timeout of a CAN_DO_TIMEOUT: milliseconds, at least
-// 1000 of them; 0, a negative number or text is no timeout. Observed.
+// readTimeout reads the timeout of a CAN_DO_TIMEOUT in milliseconds. Its minimum is 1000; 0, a
+// negative number or text is no timeout. Observed.
 func readTimeout(s []byte) time.Duration {
 	ms, _ := cLong(s)
 	if ms <= 0 {

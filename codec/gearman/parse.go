@@ -11,17 +11,17 @@ const (
 )
 
 // Parse reads one message from a client, worker or administrator from the
-// front of b into m and reports the n bytes it used. maxBody is the largest
-// body of a packet that is wanted, in bytes.
+// front of b into m and reports the n bytes it used. maxBody is the maximum
+// size of a packet's body, in bytes.
 //
-//	n == 0, nil   b holds only a beginning: call again with the same bytes and
+//	n == 0, nil   the message is incomplete: call again with the same bytes and
 //	              more. Never when b has MaxHead bytes.
 //	n > 0, nil    a message. m.Size more bytes belong to it. Args alias b.
-//	n > 0, fault  answer as fault.AppendReply says. Unless fault.Close, discard n
-//	              bytes and the m.Size behind them, and go on.
+//	n > 0, fault  send the reply of fault.AppendReply. Unless fault.Close, discard
+//	              n bytes and the m.Size bytes after them, and continue.
 //
-// A packet that takes no data is whole in those n bytes, except that whatever
-// follows a command without arguments is left to be thrown away.
+// The n bytes contain the whole packet if it has no data. But if a packet without arguments has
+// a body, that body is left in m.Size, to be discarded.
 func Parse(m *Message, b []byte, maxBody uint32) (n int, fault *Fault) {
 	if len(b) == 0 {
 		return 0, nil
@@ -36,9 +36,8 @@ func Parse(m *Message, b []byte, maxBody uint32) (n int, fault *Fault) {
 	return n, fault
 }
 
-// ParseReply is Parse for the other side: what a server sends. A line of text, of
-// up to MaxHead bytes, comes as Args[0] without its line end. No argument is
-// checked or read.
+// ParseReply is Parse for messages of a server. A line of text, of up to MaxHead bytes, is in
+// Args[0] without its line end. No argument is checked or read.
 func ParseReply(m *Message, b []byte, maxBody uint32) (n int, fault *Fault) {
 	if len(b) == 0 {
 		return 0, nil
@@ -84,9 +83,8 @@ func parsePacket(m *Message, b []byte, maxBody uint32, to direction) (n int, fau
 	return parseArgs(m, b[HeaderSize:], s)
 }
 
-// parseArgs splits the arguments of a packet of shape s; its body has m.Size
-// bytes, and b begins with those that have come. A NUL behind the body, or
-// behind the bytes that arguments may take, ends nothing.
+// parseArgs splits the arguments of a packet of shape s. Its body has m.Size bytes, and b begins
+// with the received part. A NUL after the body, or after MaxArgs bytes, does not end an argument.
 func parseArgs(m *Message, b []byte, s *shape) (n int, fault *Fault) {
 	fits := m.Size <= MaxArgs
 	if !fits && !s.data {
@@ -96,7 +94,7 @@ func parseArgs(m *Message, b []byte, s *shape) (n int, fault *Fault) {
 	whole := len(b) >= window
 	b = b[:min(len(b), window)]
 
-	ended := int(s.args) // those that a NUL ends
+	ended := int(s.args) // number of arguments with a NUL at their end
 	if !s.data {
 		ended--
 	}
@@ -128,8 +126,7 @@ func parseArgs(m *Message, b []byte, s *shape) (n int, fault *Fault) {
 	return HeaderSize + at, nil
 }
 
-// check reads and bounds the arguments of a request. What it refuses is
-// refused before the data arrives.
+// check reads and checks the arguments of a request, before its data arrives.
 func (m *Message) check() *Fault {
 	switch m.Type {
 	case SubmitJob, SubmitJobBG, SubmitJobHigh, SubmitJobHighBG, SubmitJobLow, SubmitJobLowBG:
@@ -182,8 +179,8 @@ func checkHandle(handle []byte, fault *Fault) *Fault {
 	return nil
 }
 
-// untilNUL cuts b before its first NUL: some clients end the last argument of
-// a packet as well. Observed to be tolerated where Parse does it.
+// untilNUL cuts b before its first NUL, since some clients also end the last argument of a packet
+// with a NUL. gearmand was observed to accept that in the places where Parse does.
 func untilNUL(b []byte) []byte {
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		return b[:i:i]
@@ -191,7 +188,7 @@ func untilNUL(b []byte) []byte {
 	return b
 }
 
-// IsExceptions reports whether option, the argument of an OPTION_REQ, is the one
-// there is. Letter case and a NUL behind it do not matter; the OPTION_RES repeats
-// the argument as it was sent. Observed.
+// IsExceptions reports whether option, the argument of an OPTION_REQ, is "exceptions", the only
+// option. Letter case and a NUL after it do not matter; the OPTION_RES repeats the argument as it
+// was sent. Observed.
 func IsExceptions(option []byte) bool { return foldEqual(untilNUL(option), "exceptions") }

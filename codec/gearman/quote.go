@@ -10,11 +10,11 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendQuoted appends the name of a function as beanstalkd's lists show it: as
-// it is if it is a valid tube name, else in double quotes, which no tube name
-// has. Inside, quote and backslash have a backslash before them, tab, line end
-// and carriage return are \t \n \r, and any other byte that is no part of a
-// printable character is \x and two digits. AppendUnquoted is the way back.
+// AppendQuoted appends the name of a function as lists for beanstalkd clients show it: unchanged
+// if it is a valid tube name, else in double quotes, which no tube name has. Inside, quote and
+// backslash have a backslash before them, tab, line end and carriage return are \t \n \r, and any
+// other byte that is no part of a printable character is \x and two digits. AppendUnquoted is the
+// inverse.
 func AppendQuoted(dst, name []byte) []byte {
 	if beanstalk.ValidTubeName(name) {
 		return append(dst, name...)
@@ -43,10 +43,9 @@ func AppendQuoted(dst, name []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendListed appends a name, or a unique, as gearmand's own lists show it: as it
-// is. But one with a control byte, which a program that reads lines could take for
-// the end of this one or of a column, is shown as AppendQuoted has it; and so is
-// one that is itself such a name in its quotes, so that no two look the same.
+// appendListed appends a name, or a unique, unchanged as in gearmand's lists. It uses AppendQuoted
+// for a name with a control byte, which a program could take for the end of a line or column, and
+// for a name that already looks like a result of AppendQuoted, so that no two names look the same.
 func appendListed(dst []byte, name string) []byte {
 	if breaksLines(name) {
 		return AppendQuoted(dst, []byte(name))
@@ -54,8 +53,8 @@ func appendListed(dst []byte, name string) []byte {
 	return append(dst, name...)
 }
 
-// breaksLines reports whether name, in a list, could be read as something else. The
-// separators of Unicode count: some libraries split lines at them.
+// breaksLines reports whether a program could misread name in a list. Unicode's line separators
+// count, since some libraries split lines at them.
 func breaksLines(name string) bool {
 	if name != "" && name[0] == '"' {
 		if inside, ok := AppendUnquoted(nil, []byte(name)); ok && breaksLines(string(inside)) {
@@ -73,12 +72,12 @@ func breaksLines(name string) bool {
 	return false
 }
 
-// endsLine reports whether a reader may take r for the end of a line, or of a word.
+// endsLine reports whether a program may take r for the end of a line or word.
 func endsLine(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }
 
-// AppendUnquoted appends the name that s stands for. Not ok, and nothing
-// appended: s is neither a valid tube name nor something in double quotes
-// with escapes of AppendQuoted. It accepts escapes that AppendQuoted would not make.
+// AppendUnquoted appends the name that s represents. Not ok, and nothing appended: s is neither a
+// valid tube name nor a string in double quotes with escapes of AppendQuoted. It also accepts
+// escapes where AppendQuoted would not use them.
 func AppendUnquoted(dst, s []byte) (name []byte, ok bool) {
 	if beanstalk.ValidTubeName(s) {
 		return append(dst, s...), true
@@ -99,7 +98,7 @@ func AppendUnquoted(dst, s []byte) (name []byte, ok bool) {
 	return name, true
 }
 
-// unescape reads the byte that s begins with, and the n bytes that it takes.
+// unescape reads the first byte of s, which takes n bytes if it is escaped.
 func unescape(s []byte) (c byte, n int, ok bool) {
 	if s[0] != '\\' {
 		return s[0], 1, s[0] != '"'

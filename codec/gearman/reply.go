@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// AppendReply appends a whole packet from a server: args with a NUL between
-// each two of them. Data is the last of them, and there even if empty.
+// AppendReply appends a whole packet from a server: args with a NUL between each two of them. The
+// last one is the data, if the type has data, even if it is empty.
 func AppendReply(dst []byte, t Type, args ...[]byte) []byte {
 	return appendPacket(dst, magicResponse, t, args)
 }
 
-// AppendRequest is AppendReply for what clients and workers send.
+// AppendRequest is AppendReply for packets of clients and workers.
 func AppendRequest(dst []byte, t Type, args ...[]byte) []byte {
 	return appendPacket(dst, magicRequest, t, args)
 }
 
-// AppendRequestHead appends only header and arguments of a request with data,
-// a NUL behind each. The caller sends the size bytes of the data after it.
+// AppendRequestHead appends only the header and the arguments of a request with data, each argument
+// with a NUL. The caller must send the size bytes of the data after it.
 func AppendRequestHead(dst []byte, t Type, size int, args ...[]byte) []byte {
 	start := len(dst)
 	dst = appendHeader(dst, magicRequest, t, 0)
@@ -59,13 +59,13 @@ func AppendError(dst []byte, body string) []byte {
 	return append(dst, body...)
 }
 
-// AppendEchoHead appends the header of an ECHO_RES. The caller sends the size
-// bytes of the data after it.
+// AppendEchoHead appends the header of an ECHO_RES. The caller must send the size bytes of the data
+// after it.
 func AppendEchoHead(dst []byte, size int) []byte {
 	return appendHeader(dst, magicResponse, EchoRes, size)
 }
 
-// An Assignment is a job as its worker is told of it.
+// An Assignment is the description of a job for its worker.
 type Assignment struct {
 	Handle   Handle
 	Function string
@@ -75,7 +75,7 @@ type Assignment struct {
 }
 
 // AppendAssignHead appends the reply to grab, one of the three GRAB types, up to
-// the data. The caller sends the a.Size bytes of the data after it.
+// the data. The caller must send the a.Size bytes of the data after it.
 //
 //	GrabJob       JOB_ASSIGN
 //	GrabJobUniq   JOB_ASSIGN_UNIQ
@@ -106,30 +106,30 @@ func AppendAssignHead(dst []byte, grab Type, a *Assignment) []byte {
 }
 
 // AppendWorkHead appends WORK_DATA, WORK_WARNING, WORK_COMPLETE or
-// WORK_EXCEPTION for a client, up to the data. The caller sends the size bytes
-// of the data after it.
+// WORK_EXCEPTION for a client, up to the data. The caller must send the size
+// bytes of the data after it.
 func AppendWorkHead(dst []byte, t Type, h Handle, size int) []byte {
 	dst = appendHeader(dst, magicResponse, t, h.size()+1+size)
 	dst = h.appendTo(dst)
 	return append(dst, 0)
 }
 
-// AppendWorkFail appends a WORK_FAIL for a client. It has the handle and nothing
-// behind it: with a NUL there, as gearmand sometimes sends it, libgearman does not
-// know its job again and waits for ever.
+// AppendWorkFail appends a WORK_FAIL for a client, with the handle and nothing after it. With a
+// NUL there, as gearmand sometimes sends it, libgearman does not recognize its job and waits for
+// ever.
 func AppendWorkFail(dst []byte, h Handle) []byte {
 	dst = appendHeader(dst, magicResponse, WorkFail, h.size())
 	return h.appendTo(dst)
 }
 
-// A JobStatus is what can be asked about a job; an unknown job has the zero value.
+// A JobStatus is the status of a job; an unknown job has the zero value.
 type JobStatus struct {
 	Known, Running         bool
 	Numerator, Denominator uint32
 }
 
-// AppendStatus appends the reply to a GET_STATUS for handle, which need not be
-// a handle of ours.
+// AppendStatus appends the reply to a GET_STATUS for handle, which need not be a handle of this
+// server.
 func AppendStatus(dst, handle []byte, s JobStatus) []byte {
 	start := len(dst)
 	dst = appendHeader(dst, magicResponse, StatusRes, 0)
@@ -138,8 +138,8 @@ func AppendStatus(dst, handle []byte, s JobStatus) []byte {
 	return seal(dst, start, 0)
 }
 
-// AppendStatusUnique appends the reply to a GET_STATUS_UNIQUE; clients is how
-// many submissions wait for the job.
+// AppendStatusUnique appends the reply to a GET_STATUS_UNIQUE; clients is the number of submissions
+// that wait for the job.
 func AppendStatusUnique(dst, unique []byte, s JobStatus, clients uint32) []byte {
 	start := len(dst)
 	dst = appendHeader(dst, magicResponse, StatusResUnique, 0)
@@ -173,16 +173,16 @@ func appendHeader(dst []byte, magic string, t Type, size int) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(size))
 }
 
-// seal writes the size of the body into the packet that begins at start: what
-// is there, and the more bytes that the caller is going to send.
+// seal writes the size of the body into the packet that begins at start: the size of the appended
+// part, plus the more bytes that the caller will send.
 func seal(dst []byte, start, more int) []byte {
 	size := len(dst) - start - HeaderSize + more
 	binary.BigEndian.PutUint32(dst[start+8:], uint32(size))
 	return dst
 }
 
-// The replies to lines of text that carry no value. What confirms or refuses
-// ends with \r\n, what tells something with \n: observed.
+// The replies to lines of text without a value. Confirmations and errors end with \r\n, and lists
+// with \n: observed.
 const (
 	MsgOK = "OK\r\n"
 	// MsgEnd is the last line of a list.
@@ -202,10 +202,9 @@ func AppendOK(dst []byte, value string) []byte {
 	return append(dst, '\n')
 }
 
-// AppendWorkersHead appends the beginning of a connection's line of the reply to
-// workers. fd is any number that no other connection has; address has no port; id is
-// as AppendClientID has made it. An AppendWorkersFunction for each of its functions
-// follows, and MsgWorkersEnd.
+// AppendWorkersHead appends the beginning of a connection's line in the reply to workers. fd is a
+// number that no other connection has; address has no port; id comes from AppendClientID. The
+// caller must append each of its functions with AppendWorkersFunction, and then MsgWorkersEnd.
 func AppendWorkersHead(dst []byte, fd uint64, address string, id []byte) []byte {
 	dst = strconv.AppendUint(dst, fd, 10)
 	dst = append(dst, ' ')
@@ -215,22 +214,21 @@ func AppendWorkersHead(dst []byte, fd uint64, address string, id []byte) []byte 
 	return append(dst, " :"...)
 }
 
-// AppendWorkersFunction appends the name of a function to a connection's line of the
-// reply to workers.
+// AppendWorkersFunction appends the name of a function to a connection's line in the reply to
+// workers.
 func AppendWorkersFunction(dst []byte, name string) []byte {
 	return appendListed(append(dst, ' '), name)
 }
 
-// MsgWorkersEnd ends a connection's line of the reply to workers.
+// MsgWorkersEnd ends a connection's line in the reply to workers.
 const MsgWorkersEnd = "\n"
 
-// DefaultClientID is the id of a connection that has set none.
+// DefaultClientID is the id of a connection without SET_CLIENT_ID.
 const DefaultClientID = "-"
 
-// AppendClientID appends what is kept of the id of a SET_CLIENT_ID: its first
-// MaxClientID bytes. gearmand keeps any bytes; here blanks and control bytes
-// become underscores, and an empty id the default, so that the lines of workers
-// can be read by programs.
+// AppendClientID appends the first MaxClientID bytes of the id of a SET_CLIENT_ID. gearmand accepts
+// any bytes. Here spaces and control bytes become underscores, and an empty id the default, so that
+// programs can parse the lines of workers.
 func AppendClientID(dst, id []byte) []byte {
 	if len(id) == 0 {
 		return append(dst, DefaultClientID...)
@@ -248,16 +246,15 @@ func AppendClientID(dst, id []byte) []byte {
 	return dst
 }
 
-// A FunctionStatus counts the jobs of a function, and the connections that
-// can do it.
+// A FunctionStatus counts the jobs of a function, and its workers.
 type FunctionStatus struct {
 	Waiting [NumPriorities]uint64 // queued or delayed
 	Running uint64
 	Workers uint64
 }
 
-// AppendStatusLine appends a function's line of the reply to status: all jobs,
-// running jobs, workers.
+// AppendStatusLine appends a function's line in the reply to status: all jobs, running jobs,
+// workers.
 func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 	dst = appendListed(dst, function)
 	dst = appendNumber(dst, '\t', s.Waiting[High]+s.Waiting[Normal]+s.Waiting[Low]+s.Running)
@@ -266,8 +263,8 @@ func AppendStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 	return append(dst, '\n')
 }
 
-// AppendPriorityStatusLine appends a function's line of the reply to
-// prioritystatus: waiting jobs by priority, workers.
+// AppendPriorityStatusLine appends a function's line in the reply to prioritystatus: waiting jobs
+// by priority, workers.
 func AppendPriorityStatusLine(dst []byte, function string, s *FunctionStatus) []byte {
 	dst = appendListed(dst, function)
 	for _, n := range s.Waiting {
@@ -277,10 +274,9 @@ func AppendPriorityStatusLine(dst []byte, function string, s *FunctionStatus) []
 	return append(dst, '\n')
 }
 
-// AppendJobLine appends a job's line of the reply to show jobs. lost is how
-// often a worker was lost with the job. Whether a job is ignored, the column
-// after it, is always 0: gearmand keeps cancelled and abandoned jobs until a worker
-// meets them, polystalk does not.
+// AppendJobLine appends a job's line in the reply to show jobs. lost is how often the job has lost
+// its worker. The next column, whether the job is ignored, is always 0: gearmand keeps cancelled
+// and abandoned jobs until a worker grabs them; polystalk does not.
 func AppendJobLine(dst []byte, h Handle, lost uint32, background bool) []byte {
 	dst = h.appendTo(dst)
 	dst = appendNumber(dst, '\t', uint64(lost))
@@ -291,8 +287,8 @@ func AppendJobLine(dst []byte, h Handle, lost uint32, background bool) []byte {
 	return append(dst, "0\n"...)
 }
 
-// AppendUniqueLine appends a job's line of the reply to show unique jobs. A dot
-// would end the list, so it stands in double quotes.
+// AppendUniqueLine appends a job's line in the reply to show unique jobs. A dot would end the list,
+// so it is in double quotes.
 func AppendUniqueLine(dst []byte, unique string) []byte {
 	if unique == "." {
 		dst = append(dst, `"."`...)

@@ -2,13 +2,12 @@ package gearman
 
 import "time"
 
-// anyValue is a field of a Schedule that matches everything.
+// anyValue is the value of a Schedule's field that matches every moment.
 const anyValue = -1
 
-// A Schedule says in which minute a job of SUBMIT_JOB_SCHED runs: the next one
-// that matches every field. A field is its number, or -1 if it does not matter.
-// Source: PROTOCOL of the time when the packet was announced; gearmand has never
-// run such a job.
+// A Schedule determines the minute in which a job of SUBMIT_JOB_SCHED runs: the next one that
+// matches every field. A field is a number, or -1 if every value matches. Source: the PROTOCOL
+// document that announced the packet; gearmand has never run such a job.
 type Schedule struct {
 	Minute  int8 // 0 to 59
 	Hour    int8 // 0 to 23
@@ -17,9 +16,8 @@ type Schedule struct {
 	Weekday int8 // 0 to 6; 0 is Monday
 }
 
-// parseSchedule reads minute, hour, day, month and weekday. An empty field, or
-// an asterisk, does not matter. Not ok: something else that is no number of the
-// field's range, or a date that no year has.
+// parseSchedule reads minute, hour, day, month and weekday. An empty field or an asterisk matches
+// every value. Not ok: any other field that is no number in its range, or a date that never occurs.
 func parseSchedule(args [][]byte) (s Schedule, ok bool) {
 	fields := [...]struct {
 		to       *int8
@@ -33,7 +31,7 @@ func parseSchedule(args [][]byte) (s Schedule, ok bool) {
 	return s, s.Day == anyValue || s.Month == anyValue || s.Day <= daysMax[s.Month]
 }
 
-// daysMax is how many days a month can have.
+// daysMax is the maximum number of days of each month.
 var daysMax = [...]int8{1: 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
 func parseField(arg []byte, minimum, maximum int8) (v int8, ok bool) {
@@ -51,11 +49,10 @@ func parseField(arg []byte, minimum, maximum int8) (v int8, ok bool) {
 // be 40 years away.
 const yearsMax = 41
 
-// Next returns the beginning of the first matching minute that does not begin
-// before now, by the clock and calendar of now's location. Where clocks jump,
-// minutes that do not exist match nothing and those that come twice match
-// twice. Not ok: there is none in the next decades, as for an hour that a change
-// to summer time always skips.
+// Next returns the beginning of the first matching minute that does not begin before now, in the
+// time zone of now. At a change of summer time, minutes that do not exist never match, and minutes
+// that occur twice match twice. Not ok: there is none within yearsMax, for example for an hour that
+// the change always skips.
 func (s Schedule) Next(now time.Time) (t time.Time, ok bool) {
 	t = now.Truncate(time.Second).Add(-time.Duration(now.Second()) * time.Second)
 	if t.Before(now) {
@@ -82,9 +79,9 @@ func (s Schedule) matchesDate(t time.Time) bool {
 		(s.Weekday == anyValue || (t.Weekday()+6)%7 == time.Weekday(s.Weekday))
 }
 
-// skip is the beginning of a later day than the day of t, when its date does not match:
-// at most the first that does. Where that day begins later than at midnight, Date
-// may give a moment that is still in the old one: it is stepped over by the minute.
+// skip returns the beginning of a day after the day of t, which does not match: at the latest the
+// first day that matches. If that day begins later than at midnight, Date may return a moment in
+// the old day; then Next continues minute by minute.
 func (s Schedule) skip(t time.Time) time.Time {
 	year, month, day := t.Date()
 	switch {
@@ -94,7 +91,7 @@ func (s Schedule) skip(t time.Time) time.Time {
 		}
 		month, day = time.Month(s.Month), 1
 	case s.Day != anyValue && day < int(s.Day):
-		day = int(s.Day) // some day of the next month, where this one is shorter
+		day = int(s.Day) // in a shorter month, Date makes it a day of the next month
 	case s.Day != anyValue && day > int(s.Day):
 		month, day = month+1, 1
 	default:

@@ -3,19 +3,19 @@ package gearman
 // A Type is the type of a packet, or Text.
 type Type uint32
 
-// The packets, with their arguments as PROTOCOL has them; the arguments that
-// stand before "data" are ended by a NUL each, of the others all but the last.
+// The packets, with the arguments as in PROTOCOL. Each argument before "data" ends with a NUL; in
+// a packet without data, all arguments but the last.
 //
-// A new one takes a Type and its shape here, a case in check if an argument has a limit
-// (parse.go), its reply (reply.go), what it does (package router/gearmand), and a case in
-// codec/conversation/testdata. A line of text takes a Verb instead (admin.go).
+// A new packet needs a Type and its shape here, a case in check if an argument has a limit
+// (parse.go), its reply (reply.go), its implementation (package router/gearmand), and a case in
+// codec/conversation/testdata. A new line of text needs a Verb instead (admin.go).
 const (
 	Text              Type = 0  // no packet: a line of text
 	CanDo             Type = 1  // function
 	CantDo            Type = 2  // function
 	ResetAbilities    Type = 3  //
 	PreSleep          Type = 4  //
-	Unused            Type = 5  // was never given a meaning
+	Unused            Type = 5  // never defined
 	Noop              Type = 6  //
 	SubmitJob         Type = 7  // function, unique, data
 	JobCreated        Type = 8  // handle
@@ -72,11 +72,11 @@ type shape struct {
 	name string
 	to   direction
 	args uint8 // without the data
-	data bool  // opaque data follows, and every argument is ended by a NUL
+	data bool  // opaque data follows, and every argument ends with a NUL
 }
 
-// shapes is indexed by Type. The reduce jobs have four arguments, against
-// PROTOCOL: observed. A server has never taken ALL_YOURS.
+// shapes is indexed by Type. Reduce jobs have four arguments, as observed and unlike PROTOCOL. No
+// server has ever accepted ALL_YOURS.
 var shapes = [NumTypes]shape{
 	Text:              {"TEXT", 0, 0, false},
 	CanDo:             {"CAN_DO", toServer, 1, false},
@@ -123,7 +123,7 @@ var shapes = [NumTypes]shape{
 	StatusResUnique:   {"STATUS_RES_UNIQUE", toPeer, 6, false},
 }
 
-// String returns the name that PROTOCOL gives the packet, or "unknown".
+// String returns the packet's name in PROTOCOL, or "unknown".
 func (t Type) String() string {
 	if t >= NumTypes {
 		return "unknown"
@@ -131,11 +131,11 @@ func (t Type) String() string {
 	return shapes[t].name
 }
 
-// ToServer reports whether it is a packet that clients or workers send.
+// ToServer reports whether clients or workers send the packet.
 func (t Type) ToServer() bool { return t < NumTypes && shapes[t].to&toServer != 0 }
 
-// HasData reports whether the packet ends with opaque data. What follows the
-// arguments of any other packet is to be thrown away.
+// HasData reports whether the packet ends with opaque data. In any other packet, the bytes after
+// the arguments must be discarded.
 func (t Type) HasData() bool { return t < NumTypes && shapes[t].data }
 
 // Submits reports whether the packet submits a job: priority and background

@@ -9,14 +9,14 @@ import (
 	"polystalk/router/session"
 )
 
-// bound gives the server's account that bound.
+// bound sets the bound of the server's account.
 func (f *fixture) bound(most int64) *session.Account {
 	a := f.d.Server.Host().Account
 	a.SetBound(most)
 	return a
 }
 
-// counted is what the account would say if every loop had told it all.
+// counted returns the sum of the account plus the changes that loops have not added yet.
 func (f *fixture) counted() int64 {
 	n := f.d.Server.Host().Account.Sum()
 	for _, l := range f.d.Server.Host().Loops() {
@@ -25,8 +25,8 @@ func (f *fixture) counted() int64 {
 	return n
 }
 
-// A queueConn is a client that reads nothing. Like a gnet socket it keeps unread output
-// in a session.SendQueue.
+// A queueConn is a client that does not read. Like a socket it keeps unread output in a
+// session.SendQueue.
 type queueConn struct {
 	testConn
 	q session.SendQueue
@@ -41,7 +41,7 @@ func (c *queueConn) WriteStable(pieces [][]byte) {
 func (c *queueConn) Unsent() int { return c.q.Bytes() }
 func (c *queueConn) Drop()       { c.q.Drop(); c.closed = true }
 
-// reads has the client read all.
+// reads makes the client read everything.
 func (c *queueConn) reads() {
 	for c.q.Bytes() > 0 {
 		for _, p := range c.q.Peek(nil, 1<<20) {
@@ -62,14 +62,13 @@ func (f *fixture) openUnread() *queueConn {
 	return c
 }
 
-// TestHeldInputStaysWithinTheBound: sixty clients send a megabyte each behind a
-// reserve that waits. All of them live, none is read on, and what is held is within the
-// bound.
+// TestHeldInputStaysWithinTheBound: sixty clients send a megabyte each behind a waiting reserve. No
+// connection is closed, reading stops, and held input is within the bound.
 func TestHeldInputStaysWithinTheBound(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2})
 	const most = 16 << 20
 	a := f.bound(most)
-	ahead := strings.Repeat("stats-job 77777\r\n", 3800) // about 64 KiB, as much as is read at once
+	ahead := strings.Repeat("stats-job 77777\r\n", 3800) // about 64 KiB, the size of one read
 	var all []*queueConn
 	for range 60 {
 		c := f.openUnread()
@@ -90,7 +89,7 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 			t.Fatalf("client %d: closed %v, paused %v", i, c.closed, c.paused)
 		}
 	}
-	// Everybody is served, and nothing is counted then.
+	// All clients are served, and nothing is counted afterwards.
 	p := f.open()
 	for range all {
 		p.send("put 0 0 60 1\r\nx\r\n")
@@ -112,8 +111,7 @@ func TestHeldInputStaysWithinTheBound(t *testing.T) {
 	f.check()
 }
 
-// TestUnreadRepliesStayWithinTheBound: the more is unread, the earlier a client's
-// commands stop.
+// TestUnreadRepliesStayWithinTheBound: the more is unread, the earlier a client's commands stop.
 func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2})
 	const most = 16 << 20
@@ -133,7 +131,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 	if n := a.Sum(); n > most || n < most/2 {
 		t.Errorf("%d bytes are counted with a bound of %d", n, most)
 	}
-	// A client that reads is served beside them.
+	// A client that reads is served meanwhile.
 	f.open().says("peek 1\n", "FOUND 1 5\nhello\n")
 	for _, c := range all {
 		if c.closed {
@@ -148,7 +146,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 	f.check()
 }
 
-// TestTheWorstReaderIsCutOff, and nobody else, when all together keep too much.
+// TestTheWorstReaderIsCutOff: if all connections together use too much, only the worst is closed.
 func TestTheWorstReaderIsCutOff(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2})
 	f.bound(1 << 40)
@@ -161,7 +159,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 		}
 		all = append(all, c)
 	}
-	ahead := f.openUnread() // keeps more than any, but leaves nothing unread
+	ahead := f.openUnread() // uses more memory than others, but has read everything
 	ahead.send("reserve\r\nreserve\r\n" + strings.Repeat("x", 2<<20))
 	f.rest()
 	f.d.Server.Host().Evict()
@@ -172,7 +170,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 		}
 	}
 	sum := f.d.Server.Host().Account.Sum()
-	f.d.Server.Host().Account.SetBound(sum - 100_000) // a sixteenth of it is freed besides
+	f.d.Server.Host().Account.SetBound(sum - 100_000) // an eviction frees a sixteenth of it more
 	f.d.Server.Host().Evict()
 	f.rest()
 	for i, c := range all {
@@ -186,8 +184,7 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	f.check()
 }
 
-// TestBodiesThatArriveInPiecesAreCounted, and nothing is left when they are complete or
-// given up.
+// TestBodiesThatArriveInPiecesAreCounted: nothing is left after they are complete or dropped.
 func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
 	f := newGearFixture(t)
 	f.bound(1 << 40)

@@ -13,8 +13,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestLargeBodiesWaitForOneAnother: of those that do not fit together the later ones
-// wait, in their order, whichever protocol they come by; everybody else goes on.
+// TestLargeBodiesWaitForOneAnother: bodies that do not fit together wait in order, in both protocols;
+// other clients continue.
 func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f := newFixture(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 	f.d.Server.Host().LimitBodies(1 << 20)
@@ -46,8 +46,8 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	f.check()
 }
 
-// TestLateBodiesAreEvictedOnlyForOthers are given up only when others wait for longer than they
-// should; a body larger than the room is let in alone.
+// TestLateBodiesAreEvictedOnlyForOthers: a late body is dropped only while others wait. A body larger
+// than all places is admitted alone.
 func TestLateBodiesAreEvictedOnlyForOthers(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
 	f.d.Server.Host().LimitBodies(100_000)
@@ -77,8 +77,8 @@ func TestLateBodiesAreEvictedOnlyForOthers(t *testing.T) {
 	f.check()
 }
 
-// TestRefusedBodyLeavesTheRoom: one that was let in and is refused all the same keeps no
-// place, and its client is not cut off for it.
+// TestRefusedBodyLeavesTheRoom: a body that was admitted and is then refused keeps no place, and its
+// connection stays open.
 func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 	const size = 600_000
 	body := strings.Repeat("b", size)
@@ -120,8 +120,8 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 	}
 }
 
-// TestBodyThatComesInTheLastMoment: it is complete before its session hears that it is late,
-// and what comes behind it is not late.
+// TestBodyThatComesInTheLastMoment: a body that is complete before its session learns that it is late
+// is accepted, and the next body is not late.
 func TestBodyThatComesInTheLastMoment(t *testing.T) {
 	f := newFixture(t, router.Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20})
 	f.d.Server.Host().LimitBodies(700_000)
@@ -142,14 +142,14 @@ func TestBodyThatComesInTheLastMoment(t *testing.T) {
 	f.check()
 }
 
-// A largePut is a large body of either protocol, and what its client hears.
+// A largePut is a large body in either protocol, and the client's replies.
 type largePut struct {
 	name           string
 	open           func(f *fixture) *testConn
 	head, end      string
-	after          string // another command
+	after          string // the next command
 	taken, refused string
-	answer         string // of after
+	answer         string // reply to after
 }
 
 const claimedSize = 6 << 20
@@ -176,7 +176,7 @@ func newClaimFixture(t *testing.T) (*fixture, *commit.Journal, *fillingDisk) {
 	return f, f.keepOn(d), d
 }
 
-// sendMuch sends n bytes of a body, in parts as they are read, with room for each.
+// sendMuch sends n bytes of a body, in parts of the size of a read, and makes room for each.
 func (c *testConn) sendMuch(j *commit.Journal, n int) {
 	c.f.t.Helper()
 	for n > 0 {
@@ -195,8 +195,8 @@ func (c *testConn) sendMuch(j *commit.Journal, n int) {
 	}
 }
 
-// A body that is only announced has no room promised and none made, however many there
-// are. One that arrives has twice as much at most.
+// TestRoomComesWithTheBytes: announcing a body claims no room and makes none, for any number of
+// bodies. A body that arrives claims at most twice its bytes.
 func TestRoomComesWithTheBytes(t *testing.T) {
 	for _, p := range largePuts() {
 		t.Run(p.name, func(t *testing.T) {
@@ -232,8 +232,8 @@ func TestRoomComesWithTheBytes(t *testing.T) {
 	}
 }
 
-// A body for which there is no room half-way waits, and is refused or goes on; what comes
-// behind it is answered, and nothing stays promised.
+// TestBodyThatWaitsHalfWay: a body without room in the middle waits, and is then refused or accepted.
+// Later commands get replies, and no claim is left.
 func TestBodyThatWaitsHalfWay(t *testing.T) {
 	for _, p := range largePuts() {
 		for _, end := range []string{"room", "full", "half-close, full", "abort"} {

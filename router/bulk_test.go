@@ -17,8 +17,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestFlushEndsBeforeTheServer: one that has begun is not broken off by a stop, which waits for
-// it, so nothing of what is gone comes back with the next start.
+// TestFlushEndsBeforeTheServer: a shutdown waits for a flush that has begun, so no flushed job
+// returns after the next start.
 func TestFlushEndsBeforeTheServer(t *testing.T) {
 	cfg := router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
 	s := serve(t, cfg)
@@ -45,8 +45,8 @@ func TestFlushEndsBeforeTheServer(t *testing.T) {
 	}
 }
 
-// TestFlushIsDurable: with each policy. What it took does not come back, what a worker held
-// does, and what came after it.
+// TestFlushIsDurable: with each sync policy, flushed jobs do not return. A worker's reserved job
+// does, and so do later jobs.
 func TestFlushIsDurable(t *testing.T) {
 	for _, sync := range []wal.SyncPolicy{wal.SyncAlways, wal.SyncEvery, wal.SyncNever} {
 		cfg := router.Config{Loops: 2, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: sync, Every: 50 * time.Millisecond}}
@@ -76,7 +76,7 @@ func TestFlushIsDurable(t *testing.T) {
 	}
 }
 
-// TestFlushOfWhatWasCounted leaves what came since, one way or the other.
+// TestFlushOfWhatWasCounted: jobs that arrived after the count stay.
 func TestFlushOfWhatWasCounted(t *testing.T) {
 	s := serve(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
 	c := s.worker("a")
@@ -119,15 +119,15 @@ func TestFlushOfWhatWasCounted(t *testing.T) {
 	}
 }
 
-// TestFlushGoesOnWithoutItsCaller: a flush goes on without its caller. The caller is told that
-// the flush may not be durable; it becomes durable later.
+// TestFlushGoesOnWithoutItsCaller: if the caller leaves, it is told that the flush may not be
+// durable. The flush continues, and becomes durable later.
 func TestFlushGoesOnWithoutItsCaller(t *testing.T) {
 	dir := t.TempDir()
 	disk := newStallingDisk(dir)
 	cfg := router.Config{Loops: 1, Shards: 1, Journal: &router.Journal{Dir: dir, Disk: disk, SegmentSize: 10 << 20}}
 	s := serve(t, cfg)
 	c := s.worker("a")
-	const jobs = 50_000 // are collected in some fifty parts, each a quarter of a millisecond after the other
+	const jobs = 50_000 // are collected in about fifty parts, a quarter of a millisecond apart
 	c.fill(jobs)
 	disk.stall(true)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -149,7 +149,7 @@ func TestFlushGoesOnWithoutItsCaller(t *testing.T) {
 	if id, ok := c.reserve(); ok {
 		t.Errorf("job %s is still there", id)
 	}
-	// Another one that is answered is behind it.
+	// A later command gets its reply after the flush.
 	if got := c.ask("put 0 0 600 1\r\nx"); got != fmt.Sprintf("INSERTED %d", jobs+1) {
 		t.Fatal(got)
 	}
@@ -171,8 +171,8 @@ func wantProblem(t *testing.T, err error, kind *wire.Kind) {
 	}
 }
 
-// TestMoveOnADiskThatStalls: the caller is told that the move is not certain. Meanwhile no
-// client can have or change the job. Once the disk goes on, the job is moved without a caller.
+// TestMoveOnADiskThatStalls: the caller is told that the result of the move is unknown. Meanwhile no
+// client can get or change the job. When the disk continues, the job is moved without a caller.
 func TestMoveOnADiskThatStalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -235,7 +235,7 @@ func TestMoveOnADiskThatStalls(t *testing.T) {
 	}
 }
 
-// TestTransferOfLargeBodies: each alone, and in no more room than there is.
+// TestTransferOfLargeBodies: each is transferred alone, within the free space.
 func TestTransferOfLargeBodies(t *testing.T) {
 	s := serve(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 1 << 20, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
 	o := s.Operator()
@@ -266,8 +266,8 @@ func TestTransferOfLargeBodies(t *testing.T) {
 	}
 }
 
-// TestMoveEndsBeforeTheServer: of one that a stop breaks off, each job is in one tube with the
-// next start.
+// TestMoveEndsBeforeTheServer: after a move that a shutdown interrupts, each job is in exactly one
+// tube after the next start.
 func TestMoveEndsBeforeTheServer(t *testing.T) {
 	cfg := router.Config{Loops: 1, Shards: 4, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}}
 	s := serve(t, cfg)
@@ -283,7 +283,7 @@ func TestMoveEndsBeforeTheServer(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.Operator().Life().Stop()
-	<-ended // with a problem, unless it was quick
+	<-ended // with a problem, unless it was complete
 	s.end()
 	s = serve(t, cfg)
 	n, err := s.Operator().Sample(t.Context())

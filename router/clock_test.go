@@ -15,7 +15,7 @@ import (
 
 const hour = core.Time(time.Hour)
 
-// sets is what an administrator, a late time server or a suspend does to a machine.
+// clockFaults are changes of a machine's clock by an administrator, a late time server or a suspend.
 var clockFaults = []struct {
 	name  string
 	ahead core.Time // the time of day steps
@@ -35,13 +35,12 @@ func (f *fixture) restart(j *commit.Journal, disk wal.Disk) (*fixture, *commit.J
 		f.t.Fatal(err)
 	}
 	g := newFixture(f.t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
-	g.now = f.now + f.slept + f.ahead // its clock begins with the time of day
+	g.now = f.now + f.slept + f.ahead // the new clock begins with the time of day
 	return g, g.keepOn(disk)
 }
 
-// TestClockStepsAndRestarts: whatever happens to the clock of the machine, a delay and
-// a pause last as long as they were asked for, and a job with a date is due at its date,
-// also when the server is started again meanwhile.
+// TestClockStepsAndRestarts: for all changes of the machine's clock, delays and pauses keep their
+// length, and a job with a date is due at its date, also after a restart of the server.
 func TestClockStepsAndRestarts(t *testing.T) {
 	for _, fault := range clockFaults {
 		t.Run(fault.name, func(t *testing.T) {
@@ -64,7 +63,7 @@ func TestClockStepsAndRestarts(t *testing.T) {
 			g.wantsTimes("after the restart", 3590, 3590, 50)
 			g.pass(10 * core.Second)
 
-			// Once more: what was read is translated when it is written again.
+			// Again, because restored times are translated when they are written.
 			g.ahead = 5 * hour
 			d := g.open()
 			d.send("use delayed\r\npause-tube paused 100\r\n")
@@ -76,8 +75,8 @@ func TestClockStepsAndRestarts(t *testing.T) {
 	}
 }
 
-// wantsTimes wants the delay of job 1, the pause of tube "paused" and the delay of job 3
-// to be that many seconds from now; less than none: they are over.
+// wantsTimes checks the remaining delay of job 1, pause of tube "paused" and delay of job 3, in
+// seconds; below zero: they are over.
 func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 	f.t.Helper()
 	f.rest()
@@ -104,7 +103,7 @@ func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 	}
 }
 
-// ask runs an operation in the shard of a tube, or of the job.
+// ask runs an operation in the shard of a tube or of the job.
 func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	f.t.Helper()
 	sh := f.d.ShardOf(tube)
@@ -121,8 +120,7 @@ func (f *fixture) ask(tube string, op core.Op) (r core.Reply) {
 	return r
 }
 
-// TestSuspend: delays and pauses go on while the machine is suspended; times to run and
-// waits do not.
+// TestSuspend: delays and pauses include the time of a suspend; times to run and waits do not.
 func TestSuspend(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	holder, waiter, c := f.open(), f.open(), f.open()

@@ -17,7 +17,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// of is the connection of a client, as the operator sees it; nil: it is not listed.
+// of returns a client's connection as operators see it; nil: it is not listed.
 func (w *liveServer) of(k *remote) *admin.Connection {
 	w.t.Helper()
 	for _, c := range w.list(&admin.ConnectionQuery{Limit: 1000}) {
@@ -28,7 +28,7 @@ func (w *liveServer) of(k *remote) *admin.Connection {
 	return nil
 }
 
-// list is all that are wanted.
+// list returns all connections that match q.
 func (w *liveServer) list(q *admin.ConnectionQuery) (all []admin.Connection) {
 	w.t.Helper()
 	for above := uint64(0); ; {
@@ -43,7 +43,7 @@ func (w *liveServer) list(q *admin.ConnectionQuery) (all []admin.Connection) {
 	}
 }
 
-// becomes waits for a client's connection to be as ok says.
+// becomes waits until ok returns true for a client's connection.
 func (w *liveServer) becomes(k *remote, what string, ok func(c *admin.Connection) bool) *admin.Connection {
 	w.t.Helper()
 	var c *admin.Connection
@@ -169,7 +169,7 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestRefusedConnectionsAreCounted: by why.
+// TestRefusedConnectionsAreCounted: they are counted by reason.
 func TestRefusedConnectionsAreCounted(t *testing.T) {
 	w := serve(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 2})
 	w.dial(w.gears).say("GET / HTTP/1.1\r\n\r\n")
@@ -197,8 +197,8 @@ func TestRefusedConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTakenClientsAreServed: a connection that another server has handed on is served in the
-// protocol that it says, as its client's.
+// TestTakenClientsAreServed: a connection that another server forwards is served in the named
+// protocol, with its client's address.
 func TestTakenClientsAreServed(t *testing.T) {
 	s := serve(t, router.Config{Loops: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -218,7 +218,7 @@ func TestTakenClientsAreServed(t *testing.T) {
 	there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
 	for protocol, says := range map[string]struct{ ask, want string }{
 		s.Fronts()[0].Name(): {"use a\r\n", "USING a\r\n"},
-		s.Fronts()[1].Name(): {"shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n"}, // it is of another machine
+		s.Fronts()[1].Name(): {"shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n"}, // forwarded by another machine
 	} {
 		c, err := take(protocol, there)
 		if err != nil {

@@ -9,8 +9,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// newLateFixture returns a fixture with a loop that is busy as long as no time passes.
-// tick lets the loop look at the replies that it holds back.
+// newLateFixture returns a fixture with a loop that is busy as long as no time passes. tick makes the
+// loop check its corked replies.
 func newLateFixture(t *testing.T, cfg router.Config) (f *fixture, tick func()) {
 	f = newFixture(t, cfg)
 	var due core.Time
@@ -39,13 +39,13 @@ func TestJobCreatedComesWithTheResult(t *testing.T) {
 		t.Fatalf("%d writes", c.writes)
 	}
 
-	// What is said before the end takes it along as well.
+	// Output before the end is sent together with it.
 	c.asks(packet(gearman.SubmitJob, "f", "u", "work"))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "f", "work"))
 	w.asks(packet(gearman.WorkData, "H:x:2", "half"))
 	c.hears(answer(gearman.JobCreated, "H:x:2"), answer(gearman.WorkData, "H:x:2", "half"))
 
-	// The first look finds that everything was sent, and is the last one.
+	// The first check finds that everything was sent, and is the last one.
 	tick()
 	if n := f.l.Loop.View().Corked; n > 0 || f.l.Loop.View().Unfinished != 0 {
 		t.Fatalf("%d sessions on the list, %d unfinished", n, f.l.Loop.View().Unfinished)
@@ -59,7 +59,7 @@ func TestJobCreatedIsKeptForShort(t *testing.T) {
 	f.now += lateMax / 100
 	b.asks(packet(gearman.SubmitJob, "f", "u2", ""))
 	f.now += lateMax / 2
-	f.asked = true // for something else
+	f.asked = true // for another reason
 	f.rest()
 	a.hears()
 	tick()
@@ -82,7 +82,7 @@ func TestPipeliningClientGetsJobCreatedAtOnce(t *testing.T) {
 		c.asks(packet(gearman.SubmitJob, "f", "u1", ""), answer(gearman.JobCreated, "H:x:1"))
 	}
 
-	// One that sends several at once asks for all their answers, too.
+	// A client that sends several jobs at once also gets all replies at once.
 	d := f.openGear()
 	d.asks(packet(gearman.SubmitJob, "f", "u1", "")+packet(gearman.SubmitJob, "f", "u2", ""),
 		answer(gearman.JobCreated, "H:x:1"), answer(gearman.JobCreated, "H:x:2"))

@@ -9,12 +9,12 @@ import (
 	"polystalk/router/session"
 )
 
-// counter returns one figure of all loops.
+// counter returns a counter, summed over all loops.
 func (f *fixture) counter(c session.Counter) int {
 	return int(f.d.Server.Host().Sums().Counters[c])
 }
 
-// named returns the counts that are not zero, under the names that the protocols give them.
+// named returns the counts that are not zero, by the names of the protocols.
 func (f *fixture) named(counts []uint64, names func(session.Front) []string) map[string]uint64 {
 	f.t.Helper()
 	m := make(map[string]uint64)
@@ -33,8 +33,8 @@ func (f *fixture) named(counts []uint64, names func(session.Front) []string) map
 	return m
 }
 
-// TestCommandsAreCounted: each under its name, also if it is refused; what is no command is not.
-// The input of a client and the visits to shards are counted.
+// TestCommandsAreCounted: each command counts under its name, also if it is refused; invalid lines do
+// not count. Input bytes and visits to shards are counted, too.
 func TestCommandsAreCounted(t *testing.T) {
 	f := newGearFixture(t)
 	c, g := f.open(), f.openGear()
@@ -58,7 +58,7 @@ func TestCommandsAreCounted(t *testing.T) {
 	}
 }
 
-// TestErrorsAreCounted: every answer that says that something was not done, once each.
+// TestErrorsAreCounted: every error reply counts once.
 func TestErrorsAreCounted(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4, MaxJobSize: 10})
 	c := f.open()
@@ -82,15 +82,14 @@ func TestErrorsAreCounted(t *testing.T) {
 	}
 }
 
-// TestOperationsInABusyShardAreCounted: three operations wait for the shard's owner, which runs
-// them.
+// TestOperationsInABusyShardAreCounted: three operations wait for the shard's owner, which runs them.
 func TestOperationsInABusyShardAreCounted(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	release := f.own(0)
 	for range 3 {
 		f.open().send("put 0 0 9 1\r\nx\r\n")
 	}
-	// Each looked twice: before and after it left its message.
+	// Each tried twice: before and after it left its message.
 	if busy, sent := f.counter(session.CountBusy), f.counter(session.CountLeft); busy != 6 || sent != 3 {
 		t.Errorf("%d times busy, %d messages; want 6 and 3", busy, sent)
 	}

@@ -9,8 +9,8 @@ import (
 	"polystalk/router/routertest"
 )
 
-// A cycler is a client that puts, reserves and deletes in a tube of its own, several commands
-// at a time: the jobs that it deletes it has reserved the time before.
+// A cycler is a client that puts, reserves and deletes in its own tube, several commands at a time.
+// It deletes the jobs of its previous turn.
 type cycler struct {
 	c     discard
 	s     *routertest.Session
@@ -18,7 +18,7 @@ type cycler struct {
 	held  []int // ids
 }
 
-// discard is a connection that keeps nothing of what it is sent but its length.
+// A discard is a connection that keeps only the length of its output.
 type discard struct {
 	testConn
 	n int
@@ -26,7 +26,7 @@ type discard struct {
 
 func (d *discard) Write(p []byte) { d.n += len(p) }
 
-// turn sends jobs puts, reserves and deletes. The next job that is put gets id.
+// turn sends jobs puts, reserves and deletes. The next put gets id.
 func (c *cycler) turn(jobs, id int) {
 	b := c.input[:0]
 	for i := range jobs {
@@ -42,11 +42,11 @@ func (c *cycler) turn(jobs, id int) {
 	for i := range jobs {
 		c.held = append(c.held, id+i)
 	}
-	c.s.Session.Loop().Input(c.s.Session, b) // and no walk over all sessions, as Input of a Driven has
+	c.s.Session.Loop().Input(c.s.Session, b) // unlike Input of a Driven, without a walk over all sessions
 }
 
-// benchmarkCycle measures the average cost of a command without the network. The clients
-// take turns, and each turn handles the given number of jobs.
+// benchmarkCycle measures the average cost of a command without the network. The clients take turns;
+// each turn processes the given number of jobs.
 func benchmarkCycle(b *testing.B, clients, jobs int) {
 	f := newFixture(b, router.Config{Shards: 1})
 	all := make([]*cycler, clients)
@@ -96,8 +96,8 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkCycleWatching is a turn of put, reserve and delete of clients that watch 16 tubes
-// each, in two shards, and put into them by turns.
+// BenchmarkCycleWatching measures turns of clients that watch 16 tubes each, in two shards, and put
+// into them in turn.
 func BenchmarkCycleWatching(b *testing.B) {
 	const clients, tubes = 50, 16
 	f := newFixture(b, router.Config{Shards: 2})

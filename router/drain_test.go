@@ -6,8 +6,8 @@ import (
 	"polystalk/router/session"
 )
 
-// TestDrainHasTwoReasons: ending a drain does not accept jobs that would be lost with a server
-// that is about to end, and a server that goes on does not end an operator's drain.
+// TestDrainHasTwoReasons: an operator cannot end a drain of a server that is about to exit, and a
+// server that does not exit keeps an operator's drain.
 func TestDrainHasTwoReasons(t *testing.T) {
 	d := &drain{host: new(session.Host)}
 	end := func(on bool) { d.set(&d.ending, on) }
@@ -16,7 +16,7 @@ func TestDrainHasTwoReasons(t *testing.T) {
 		on   bool
 		want bool
 	}{
-		{d.want, true, true}, {d.want, false, false}, // by an operator alone
+		{d.want, true, true}, {d.want, false, false}, // only by an operator
 		{end, true, true}, {d.want, true, true}, {d.want, false, true}, {end, false, false},
 		{d.want, true, true}, {end, true, true}, {end, false, true}, {d.want, false, false},
 	} {

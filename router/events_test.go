@@ -25,8 +25,8 @@ type eventWorld struct {
 	conns    []*eventConn
 	journal  *commit.Journal // nil: there is none
 	disk     *fillingDisk
-	released [4]func() // by shard: gives it back; nil: nobody else has it
-	uncork   core.Time // when the loop is to look at replies that it keeps back; zero: it need not
+	released [4]func() // by shard: releases it; nil: no other owner has it
+	uncork   core.Time // when the loop must check its corked replies; zero: never
 }
 
 // An eventConn is a client that sends its script in pieces.
@@ -35,9 +35,9 @@ type eventConn struct {
 	gear    bool
 	script  string
 	sent    int  // bytes of the script
-	half    bool // it has said that it sends no more
-	broken  bool // it has broken the connection
-	dropped bool // the server has: its answers do not matter any more
+	half    bool // it has half-closed
+	broken  bool // the client has broken the connection
+	dropped bool // the server has dropped it: replies do not matter any more
 }
 
 // Drop implements session.Conn.
@@ -46,8 +46,7 @@ func (c *eventConn) Drop() {
 	c.Close()
 }
 
-// question returns command number n from the commands with a known answer. The answer
-// begins with mark.
+// question returns command number n from the commands with a known reply. The reply begins with mark.
 func (c *eventConn) question(n int) string {
 	if c.gear {
 		return packet(gearman.EchoReq, fmt.Sprintf("mark-%d.", n))
@@ -62,11 +61,10 @@ func (c *eventConn) mark() string {
 	return "USING mark-"
 }
 
-// TestAnyEventAtAnyTime has everything that can happen to a session happen in every state
-// that turns up: shards busy at any time, input in pieces, half-closes, ends, slow readers,
-// commits that come late, a disk that is full now and then, others' large bodies, too little
-// memory. No session hangs, replies keep their order, a session that runs to its end gets
-// every reply, and nothing is left behind.
+// TestAnyEventAtAnyTime runs all events of a session in all reached states: shards are busy, input
+// comes in pieces, clients half-close, disconnect or read slowly, commits are late, the disk is
+// sometimes full, other large bodies arrive, and memory is short. No session hangs, replies keep
+// their order, a session that runs to its end gets every reply, and nothing is left.
 func TestAnyEventAtAnyTime(t *testing.T) {
 	runs := *eventRuns
 	if testing.Short() {
@@ -111,7 +109,7 @@ func (w *eventWorld) keepAll() {
 	b := &shard.Batch{Home: stranger{}}
 	at := func(slot uint16) *shard.Shard {
 		i := w.d.Server.Host().Map.OfSlot(slot)
-		w.giveBack(i) // else it would be waited for
+		w.giveBack(i) // else the journal would wait for it
 		w.d.Stamp(b)
 		return w.d.Shards()[i]
 	}
@@ -125,7 +123,7 @@ func (w *eventWorld) keepAll() {
 	})
 }
 
-// giveBack gives shard i back, if it was taken.
+// giveBack releases shard i, if it was taken.
 func (w *eventWorld) giveBack(i int) {
 	if w.released[i] != nil {
 		w.released[i]()
@@ -179,7 +177,7 @@ func (w *eventWorld) handsOver() string {
 	return fmt.Sprintf("reserve-with-timeout %d\r\n", 1+w.rng.IntN(3))
 }
 
-// commands are some of beanstalkd's protocol, packets some of Gearman's.
+// commands returns some beanstalkd commands, packets some Gearman packets.
 func (w *eventWorld) commands() string {
 	id, tube, n := 1+w.rng.IntN(120), "default", w.size()
 	if w.rng.IntN(3) > 0 {
@@ -189,7 +187,7 @@ func (w *eventWorld) commands() string {
 	case 0, 1, 2, 3:
 		return fmt.Sprintf("use %s\r\nput %d %d 2 %d\r\n%s\r\n", tube, w.rng.IntN(3), 100*min(1, w.rng.IntN(4)), n, strings.Repeat("p", n))
 	case 4:
-		return fmt.Sprintf("put 1 0 100 %d\r\n%s##", n, strings.Repeat("p", n)) // no end
+		return fmt.Sprintf("put 1 0 100 %d\r\n%s##", n, strings.Repeat("p", n)) // without \r\n
 	case 5:
 		return fmt.Sprintf("put 1 0 100 %d\r\n%s\r\n", 1<<18+1, strings.Repeat("t", 1<<18+1))
 	case 6, 7:
@@ -254,7 +252,7 @@ func (w *eventWorld) packets() string {
 	return packet(gearman.GrabJob)
 }
 
-// step has one thing happen.
+// step runs one event.
 func (w *eventWorld) step() {
 	if len(w.conns) < 6 && w.rng.IntN(8) == 0 {
 		w.begin()
@@ -303,13 +301,13 @@ func (w *eventWorld) send(c *eventConn, most int) {
 	c.send(c.script[c.sent-n : c.sent])
 }
 
-// reads has the client read what was sent to it.
+// reads makes the client read its output.
 func (w *eventWorld) reads(c *eventConn) {
 	c.unsent = 0
 	c.s.AllSent()
 }
 
-// happens is something that happens to the server.
+// happens runs one event of the server.
 func (w *eventWorld) happens() {
 	i := w.rng.IntN(4)
 	if w.rng.IntN(2) == 0 {
@@ -337,14 +335,14 @@ func (w *eventWorld) happens() {
 	}
 }
 
-// looksAtCorks is what a timer does.
+// looksAtCorks does the work of the cork timer.
 func (w *eventWorld) looksAtCorks() {
 	if w.uncork != 0 && w.now >= w.uncork {
 		w.uncork, w.asked = 0, true
 	}
 }
 
-// diskHappens is something that the journal or its disk does, if there is one.
+// diskHappens runs one event of the journal or its disk, if there is one.
 func (w *eventWorld) diskHappens() {
 	if w.journal == nil {
 		return
@@ -365,7 +363,7 @@ func (w *eventWorld) diskHappens() {
 	}
 }
 
-// fill has somebody put and go until there is no room on the disk, if nothing stops that.
+// fill lets a client put and leave until the disk is full, if nothing prevents that.
 func (w *eventWorld) fill() {
 	c := w.open()
 	for range 40 {
@@ -380,7 +378,7 @@ func (w *eventWorld) fill() {
 	c.s.Abort()
 }
 
-// end has everything come to its end, and looks what is left.
+// end ends all clients, and checks that nothing is left.
 func (w *eventWorld) end() {
 	w.t.Helper()
 	for i := range w.released {
@@ -429,7 +427,7 @@ func (w *eventWorld) end() {
 	w.left()
 }
 
-// left looks what is left when everybody has ended.
+// left checks that nothing is left after all clients have ended.
 func (w *eventWorld) left() {
 	w.t.Helper()
 	for _, c := range w.conns {
@@ -454,7 +452,7 @@ func (w *eventWorld) left() {
 	}
 }
 
-// settle lets all that can go on go on, without further events.
+// settle lets everything continue that can, without further events.
 func (w *eventWorld) settle() {
 	w.t.Helper()
 	for range 6 {

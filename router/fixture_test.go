@@ -13,7 +13,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// The limits of a session, by the names that the tests have for them.
+// Limits of a session, with short names.
 const (
 	roundUnits = session.RoundUnits
 	debtUnits  = session.DebtUnits
@@ -34,15 +34,15 @@ type fixture struct {
 	d     *routertest.Driven
 	l     *routertest.Loop
 	now   core.Time // the time awake
-	ahead core.Time // what the time of day is ahead of it, but for slept
-	slept core.Time // in suspends
+	ahead core.Time // the time of day minus now, without slept
+	slept core.Time // time spent in suspends
 	asked bool
 
-	// other owns shards like another loop does.
+	// other is another owner of shards, like another loop.
 	other shard.Batch
 }
 
-// stranger is the Home of the other owner.
+// A stranger is the Home of the other owner.
 type stranger struct{}
 
 func (stranger) Post(*core.Message) { panic("a message came to a stranger") }
@@ -79,7 +79,7 @@ func (f *fixture) round() bool {
 	return was
 }
 
-// rest runs until nothing is left to do now.
+// rest serves wake-ups until nothing is left to do now.
 func (f *fixture) rest() {
 	f.t.Helper()
 	for range 100_000 {
@@ -97,7 +97,7 @@ func (f *fixture) pass(d core.Time) {
 	f.rest()
 }
 
-// own keeps shard i from everybody until the returned function is called.
+// own owns shard i until the returned function is called.
 func (f *fixture) own(i int) (release func()) {
 	f.t.Helper()
 	sh := f.d.Shards()[i]
@@ -110,7 +110,7 @@ func (f *fixture) own(i int) (release func()) {
 	}
 }
 
-// tubeIn is the name of a tube that lives in shard i.
+// tubeIn returns the name of a tube in shard i.
 func (f *fixture) tubeIn(i, nth int) string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("t%d", n)
@@ -128,7 +128,7 @@ type testConn struct {
 	f      *fixture
 	s      *routertest.Session
 	got    bytes.Buffer
-	stable [][]byte // slices that were handed over
+	stable [][]byte // slices passed to WriteStable
 	writes int
 	unsent int
 	closed bool
@@ -164,7 +164,7 @@ func (c *testConn) Drop()        { c.Close() }
 func (c *testConn) Pause() bool  { c.paused = c.canPause; return c.canPause }
 func (c *testConn) Resume() bool { c.paused = false; return true }
 
-// send gives the server text, in memory that is spoilt afterwards.
+// send passes text to the server, in memory that is overwritten afterwards.
 func (c *testConn) send(text string) {
 	b := []byte(text)
 	c.s.Input(b)
@@ -173,13 +173,13 @@ func (c *testConn) send(text string) {
 	}
 }
 
-// take returns what has come.
+// take returns the output since the last call.
 func (c *testConn) take() string {
 	defer c.got.Reset()
 	return c.got.String()
 }
 
-// wants fails unless exactly that has come.
+// wants fails unless the output is exactly want.
 func (c *testConn) wants(want string) {
 	c.f.t.Helper()
 	want = strings.ReplaceAll(want, "\n", "\r\n")
@@ -204,7 +204,7 @@ func (f *fixture) put(c *testConn, tube, line, body string) {
 	c.take()
 }
 
-// check walks all invariants at rest.
+// check checks all invariants at rest.
 func (f *fixture) check() {
 	f.t.Helper()
 	f.rest()
@@ -213,8 +213,8 @@ func (f *fixture) check() {
 	}
 }
 
-// later is how often the loop put turns off.
+// later returns the number of deferred turns.
 func (f *fixture) later() int { return int(f.d.Server.Host().Sums().Counters[session.CountDeferred]) }
 
-// stoppedBy reports whether that keeps the client's commands from being parsed.
+// stoppedBy reports whether r stops the client's commands.
 func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.Session.View().Stops&r != 0 }

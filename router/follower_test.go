@@ -15,7 +15,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// records returns all records of a journal that is not open.
+// records reads all records of a closed journal, and returns their number.
 func records(t *testing.T, dir string, apply func(*record.Record) error) (n int) {
 	t.Helper()
 	j := commit.New(commit.Options{Options: wal.Options{Disk: wal.Dir(dir), Manual: true}, Shards: 1})
@@ -29,7 +29,7 @@ func records(t *testing.T, dir string, apply func(*record.Record) error) (n int)
 	return n
 }
 
-// journaled is a server that keeps its jobs in dir, and that nobody has started.
+// journaled returns a server with a journal in dir, which is not started.
 func journaled(t *testing.T, dir string) *router.Server {
 	t.Helper()
 	s, err := router.New(router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: dir, SegmentSize: 1 << 20}})
@@ -39,7 +39,7 @@ func journaled(t *testing.T, dir string) *router.Server {
 	return s
 }
 
-// shutDown ends a server, whatever its stage.
+// shutDown ends a server in any stage.
 func shutDown(t *testing.T, s *router.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -49,8 +49,8 @@ func shutDown(t *testing.T, s *router.Server) {
 	}
 }
 
-// TestFollowerLeads: a server that has followed another one serves that one's jobs once it
-// leads, and none before.
+// TestFollowerLeads: a server that has followed another one serves the other's jobs once it leads,
+// and no client before.
 func TestFollowerLeads(t *testing.T) {
 	const jobs = 40
 	first := t.TempDir()
@@ -122,8 +122,8 @@ func TestFollowerLeads(t *testing.T) {
 	}
 }
 
-// TestFollowerEnds: a server that never leads leaves its journal so that it can be read, and
-// one that cannot read its journal can be shut down.
+// TestFollowerEnds: a server that never leads leaves a readable journal, and a server that cannot
+// read its journal can be shut down.
 func TestFollowerEnds(t *testing.T) {
 	dir := t.TempDir()
 	s := journaled(t, dir)
@@ -141,8 +141,8 @@ func TestFollowerEnds(t *testing.T) {
 	shutDown(t, s)
 }
 
-// TestRepliesWaitForTheLeaseFence: from the moment when another server may lead, no reply is
-// sent before a commit that only a leader can reach, not even the reply to a read.
+// TestRepliesWaitForTheLeaseFence: once another server may lead, no reply is sent before a commit
+// that only a leader can reach, not even the reply to a read.
 func TestRepliesWaitForTheLeaseFence(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	store := &heldStorage{}
@@ -169,7 +169,7 @@ func TestRepliesWaitForTheLeaseFence(t *testing.T) {
 	c.says("peek 1\n", "NOT_FOUND\n")
 }
 
-// heldStorage acknowledges what it is told to.
+// A heldStorage acknowledges the commits that the test sets.
 type heldStorage struct {
 	commit.Storage
 	acked uint64

@@ -15,8 +15,8 @@ import (
 	"polystalk/router"
 )
 
-// What a browser sends for a page of somebody else's. It is no client, whatever
-// stands in its lines.
+// A web page can make a browser send these openings. The server must not treat their lines as
+// commands.
 var foreignOpenings = []string{
 	"POST / HTTP/1.1\r\nHost: localhost:11300\r\nContent-Length: 9\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\nstatus\n",
 	"POST /" + strings.Repeat("x", 1000) + " HTTP/1.1\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\nstatus\n",
@@ -51,7 +51,8 @@ func TestForeignFirstLineCloses(t *testing.T) {
 	}
 }
 
-// Behind another line a request is a line like any other: a job's body may hold one.
+// TestForeignLineBehindAnotherIsAnswered: only the first line is checked, because a job's body may
+// contain a request line.
 func TestForeignLineBehindAnotherIsAnswered(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	for _, first := range []string{"use t\n", "bogus\n", "\n", "put 0 0 60 x\n"} {
@@ -76,7 +77,7 @@ func TestForeignLineBehindAnotherIsAnswered(t *testing.T) {
 	f.check()
 }
 
-// Complaints are about clients, or about the address at which they come.
+// TestComplaintsNameTheClient: warnings name the client, or the address of the listener.
 func TestComplaintsNameTheClient(t *testing.T) {
 	names, err := filepath.Glob("*/*.go")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// openGear opens a connection that speaks Gearman.
+// openGear opens a Gearman connection.
 func (f *fixture) openGear() *testConn {
 	c := &testConn{f: f}
 	c.s = f.l.OpenGearman(c)
@@ -33,7 +33,7 @@ func answer(t gearman.Type, args ...string) string {
 	return string(gearman.AppendReply(nil, t, split(args)...))
 }
 
-// asks sends a packet, rests, and wants the answers as they are.
+// asks sends a packet, rests, and wants exactly these replies.
 func (c *testConn) asks(text string, want ...string) {
 	c.f.t.Helper()
 	c.send(text)
@@ -105,7 +105,8 @@ func TestPausedTubeHoldsGrabs(t *testing.T) {
 	f.check()
 }
 
-// A function's name may hold anything, but makes no line of its own in beanstalkd's replies.
+// TestNamesOfFunctionsAreQuoted: a function's name may have any bytes, but makes no additional line
+// in beanstalkd's replies.
 func TestNamesOfFunctionsAreQuoted(t *testing.T) {
 	f := newGearFixture(t)
 	c, b := f.openGear(), f.open()
@@ -132,7 +133,7 @@ func TestNamesOfFunctionsAreQuoted(t *testing.T) {
 	f.check()
 }
 
-// RESET_ABILITIES visits a shard once, not once for each function.
+// TestResetOfManyAbilities: RESET_ABILITIES visits a shard once, not once for each function.
 func TestResetOfManyAbilities(t *testing.T) {
 	f := newGearFixture(t)
 	w := f.openGear()
@@ -157,7 +158,7 @@ func TestResetOfManyAbilities(t *testing.T) {
 	f.check()
 }
 
-// Schedules that are far away take their time: other connections have turns.
+// TestSchedulesAreAccountedFor: far schedules take time, so other connections have turns meanwhile.
 func TestSchedulesAreAccountedFor(t *testing.T) {
 	f := newGearFixture(t)
 	c := f.openGear()
@@ -186,7 +187,7 @@ func TestDrainingRefusesSubmissions(t *testing.T) {
 	c.asks(packet(gearman.SubmitJobEpoch, "f", "", "5", "x"), refused)
 	c.asks(packet(gearman.SubmitReduceJobBG, "f", "", "r", "", "x"), refused)
 	c.asks(packet(gearman.SubmitJobSched, "f", "", "", "", "", "", "", "x"), refused)
-	// A packet with data that comes later is skipped to its end.
+	// The data of a refused packet is skipped even if it arrives later.
 	long := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("x", 100_000))
 	c.asks(long[:1000], refused)
 	c.asks(long[1000:]+packet(gearman.EchoReq, "e"), answer(gearman.EchoRes, "e"))
@@ -195,7 +196,7 @@ func TestDrainingRefusesSubmissions(t *testing.T) {
 	f.check()
 }
 
-// A parter is a client that can be parted from.
+// A parter is a client that implements session.Parter.
 type parter struct {
 	testConn
 	parted bool
@@ -203,8 +204,8 @@ type parter struct {
 
 func (c *parter) Part() { c.parted = true }
 
-// A large result comes to a client that is a worker as well, and has just been given a
-// large job that it was not told about yet: both arrive whole.
+// TestLargeResultLeavesLargeJobAlone: a large result arrives for a client that is also a worker,
+// and that has a large job on its way. Both arrive whole.
 func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
 	f := newGearFixture(t)
 	both, w := f.openGear(), f.openGear()
@@ -222,29 +223,29 @@ func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
 	f.check()
 }
 
-// A worker that sleeps registers at a shard that is busy, and a job comes before it hears
-// that it is registered: it is not counted as sleeping there, and it must look itself.
+// TestSleeperThatRegistersLooksForJobs: a sleeping worker registers at a busy shard, and a job
+// arrives before the worker has the reply. The worker must get its NOOP.
 func TestSleeperThatRegistersLooksForJobs(t *testing.T) {
 	f := newGearFixture(t)
 	w, c := f.openGear(), f.openGear()
 	w.asks(packet(gearman.PreSleep))
 	release := f.own(f.d.ShardOf("f"))
 	w.send(packet(gearman.CanDo, "f"))
-	release() // it is registered, and its reply is on its way
+	release() // the shard has registered it, and the reply is on its way
 	c.send(packet(gearman.SubmitJobBG, "f", "", "x"))
 	f.rest()
 	c.hears(answer(gearman.JobCreated, "H:x:1"))
 	w.hears(answer(gearman.Noop))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
-	// Of a job that was there before it is not told, whether it sleeps or not.
+	// It is not notified of older jobs, asleep or not.
 	c.asks(packet(gearman.SubmitJobBG, "g", "", "x"), answer(gearman.JobCreated, "H:x:2"))
 	w.asks(packet(gearman.PreSleep) + packet(gearman.CanDo, "g"))
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "g", "x"))
 	f.check()
 }
 
-// A worker that registers in its sleep and is woken before it hears of that is not counted
-// as sleeping any more: a job for the function wakes no worker.
+// TestSleeperThatIsWokenWhileItRegisters: a worker that registers while it sleeps and is woken
+// before the reply is no longer counted as sleeping: a job for the function wakes no worker.
 func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
 	f := newGearFixture(t)
 	w, c := f.openGear(), f.openGear()
@@ -267,7 +268,7 @@ func TestSleeperThatIsWokenWhileItRegisters(t *testing.T) {
 	f.check()
 }
 
-// A client that has a handle of one server of a cluster may ask another one about the job.
+// TestServersOfAClusterShareHandles: a client may use the handle of one server at another server.
 func TestServersOfAClusterShareHandles(t *testing.T) {
 	for _, tt := range []struct {
 		given  string
@@ -289,8 +290,8 @@ func TestServersOfAClusterShareHandles(t *testing.T) {
 	}
 }
 
-// A client that sends what is no packet is parted from, since more of it may be under way;
-// one that has half-closed is not.
+// TestRefusedClientCanReadTheReason: after an invalid packet the server uses Part, because the
+// client may send more; after a half-close it does not.
 func TestRefusedClientCanReadTheReason(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		f := newGearFixture(t)
@@ -310,7 +311,7 @@ func TestRefusedClientCanReadTheReason(t *testing.T) {
 	}
 }
 
-// A hoarder is a client that reads nothing.
+// A hoarder is a client that does not read.
 type hoarder struct {
 	testConn
 	copied int // bytes of unsent that are not shared
@@ -319,8 +320,8 @@ type hoarder struct {
 func (c *hoarder) Write(p []byte)              { c.unsent += len(p); c.copied += len(p) }
 func (c *hoarder) WriteStable(pieces [][]byte) { c.unsent += core.Large(pieces).Len() }
 
-// One report may be due to a client very often: each submission of its counts.
-// What is kept for it is bounded all the same, and its job goes on.
+// TestCopiesForAClientThatDoesNotRead: a client gets a report once for each of its submissions of
+// the job. The memory for unread reports is bounded, and its job continues.
 func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	f := newGearFixture(t)
 	c, w := &hoarder{}, f.openGear()
@@ -341,7 +342,7 @@ func TestCopiesForAClientThatDoesNotRead(t *testing.T) {
 	f.check()
 }
 
-// A worker's report to many clients that do not read is in memory once for all of them.
+// TestUnreadReportsAreShared: a report to many clients that do not read is stored once.
 func TestUnreadReportsAreShared(t *testing.T) {
 	f := newGearFixture(t)
 	w := f.openGear()

@@ -23,7 +23,7 @@ func TestFreedBodiesAreCollectedWhenNoMoreComeOrWhenTheyAreMany(t *testing.T) {
 	}
 	before := look(0, false)
 	f.add(freedMin)
-	before = look(before, false) // more have come
+	before = look(before, false) // more were freed
 	look(before, true)
 	look(0, false)
 	f.add(freedMost)
@@ -39,7 +39,7 @@ func TestHeapIsCollectedOnceAtRest(t *testing.T) {
 	for i, look := range []struct {
 		objects, free uint64
 		due           bool
-		left          uint64 // objects after the collection
+		left          uint64 // bytes of objects after the collection
 	}{
 		{2 * mb, 2 * mb, false, 0}, {2 * mb, 2 * mb, false, 0}, // small
 		{50 * mb, 1 * mb, false, 0}, {100 * mb, 1 * mb, false, 0}, // growing
@@ -47,7 +47,7 @@ func TestHeapIsCollectedOnceAtRest(t *testing.T) {
 		{90 * mb, 5 * mb, false, 0}, {90*mb + 1000, 5 * mb, false, 0},
 		{95 * mb, 1 * mb, false, 0}, {95 * mb, 1 * mb, true, 91 * mb},
 		{91 * mb, 1 * mb, false, 0},
-		{5 * mb, 80 * mb, false, 0}, // fallen, maybe not to the end
+		{5 * mb, 80 * mb, false, 0}, // it has shrunk, and may shrink further
 		{5 * mb, 80 * mb, true, 4 * mb},
 		{4 * mb, 1 * mb, false, 0},
 	} {

@@ -10,8 +10,8 @@ import (
 	"polystalk/router/session"
 )
 
-// TestSharedWordsOncePerTurn: however many commands come at once, the words that all
-// loops share, the counter of ids and a page's count of ended ones, are written once.
+// TestSharedWordsOncePerTurn: for any number of commands at once, the words that all loops share, the
+// counter of ids and a page's count of finished ids, are written once.
 func TestSharedWordsOncePerTurn(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
@@ -31,7 +31,7 @@ func TestSharedWordsOncePerTurn(t *testing.T) {
 			t.Fatalf("%d puts at once wrote the counter %d times", n, got)
 		}
 		c.says(lines("delete %d\n", first, n), strings.Repeat("DELETED\n", n))
-		if got := f.l.Loop.Ended.Adds() - ends; got > 2 { // of two pages
+		if got := f.l.Loop.Ended.Adds() - ends; got > 2 { // two pages
 			t.Fatalf("%d deletes at once wrote counts %d times", n, got)
 		}
 	}
@@ -41,15 +41,15 @@ func TestSharedWordsOncePerTurn(t *testing.T) {
 	f.check()
 }
 
-// TestIDsOfPutsThatDidNotRun: what a turn could not run has no ids yet, as with a server
-// that reads line after line; and what never becomes a job has none that beanstalkd
-// would not have given it. B puts after the turn of A.
+// TestIDsOfPutsThatDidNotRun: commands that could not run in a turn have no ids yet, as in a server
+// that reads line by line. Lines that never become jobs use ids only where beanstalkd would. B puts
+// after the turn of A.
 func TestIDsOfPutsThatDidNotRun(t *testing.T) {
 	put := "put 0 0 9 1\nx\n"
 	for _, tc := range []struct {
 		name, send string
 		b          int
-		a          string // what A gets in the end
+		a          string // the output of A
 	}{
 		{"the first put waits for its shard", put + put + put, 2, "INSERTED 1\nINSERTED 3\nINSERTED 4\n"},
 		{"a reserve that waits", "reserve\n" + put + put, 1, ""},
@@ -79,15 +79,15 @@ func TestIDsOfPutsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// TestIDsKeptForTheirLines: ids that cannot be returned, because another loop took some
-// meanwhile, stay with the lines that took them, and are used up if these lines never run.
+// TestIDsKeptForTheirLines: ids that cannot be returned, because another loop has taken some
+// meanwhile, stay with their lines, and are finished if these lines never run.
 func TestIDsKeptForTheirLines(t *testing.T) {
 	for _, leave := range []bool{false, true} {
 		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 60_000})
 		a, b := f.open(), f.open()
 		b.says("put 0 0 9 60000\n"+strings.Repeat("x", 60_000)+"\n", "INSERTED 1\n")
-		// The replies are written in the middle of A's turn. That is when another loop
-		// puts, and then has the shard for a while.
+		// The replies are written in the middle of A's turn. At that time another loop puts, and
+		// then owns the shard for a while.
 		var busy func()
 		a.onWrite = func() {
 			if busy == nil {

@@ -23,7 +23,7 @@ func (w *liveServer) kill(c *admin.Connection) {
 	w.unknown(c.Number)
 }
 
-// ready waits until that many jobs are.
+// ready waits until the tube has that many ready jobs.
 func (w *liveServer) ready(tube string, want uint64) {
 	w.t.Helper()
 	var got uint64
@@ -39,7 +39,8 @@ func (w *liveServer) ready(tube string, want uint64) {
 	}
 }
 
-// TestKilledInEveryState: its jobs are ready, its client sees the end, and it is unknown.
+// TestKilledInEveryState: the jobs of a killed connection are ready again, its client sees the end,
+// and its number is unknown.
 func TestKilledInEveryState(t *testing.T) {
 	w := serve(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
 	is := func(state string) func(*admin.Connection) bool {
@@ -62,7 +63,7 @@ func TestKilledInEveryState(t *testing.T) {
 		other := w.dial(w.beans)
 		other.say("use b\r\nput 0 0 60 1\r\nx\r\n")
 		other.hears("USING b\r\n")
-		w.ready("b", 1) // no closed connection took it
+		w.ready("b", 1) // it did not go to a closed connection
 		other.Close()
 	})
 	t.Run("in the middle of a large body", func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestKilledInEveryState(t *testing.T) {
 		g.say(packet(gearman.CanDo, "f") + packet(gearman.GrabJob))
 		w.kill(w.becomes(g, "holding", func(c *admin.Connection) bool { return c.Holds == 1 }))
 		io.Copy(io.Discard, g.r)
-		again := w.dial(w.gears) // has the job of the lost worker
+		again := w.dial(w.gears) // it gets the job of the lost worker
 		again.say(packet(gearman.CanDo, "f") + packet(gearman.GrabJob))
 		w.becomes(again, "holding", func(c *admin.Connection) bool { return c.Holds == 1 })
 		w.kill(w.of(f))
@@ -116,8 +117,8 @@ func TestKilledInEveryState(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItIsBusyOrCloses: the killed connection's command ends first, in a shard
-// that is busy, and no caller hears of the end before.
+// TestKilledWhileItIsBusyOrCloses: the command of the killed connection ends first, in a busy
+// shard, and no caller gets a result before that.
 func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 	for _, closing := range []bool{false, true} {
 		f := newFixture(t, router.Config{Shards: 2})
@@ -132,12 +133,12 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 		}
 		told := 0
 		l, number := c.s.Session.Loop(), c.s.Number()
-		for range 2 { // the second is of no effect
+		for range 2 { // the second has no effect
 			l.SignalNumber(number, func(s *session.Session) {
 				s.WhenGone(func() { told++ })
 				s.Kill()
 			})
-			for f.asked { // the loop alone: nobody does what waits in the shard
+			for f.asked { // only the loop: the operation in the shard still waits
 				f.asked = false
 				f.l.GoOn()
 			}
@@ -166,7 +167,7 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 	}
 }
 
-// jobs is how many a tube has.
+// jobs returns the number of jobs in a tube.
 func (w *liveServer) jobs(tube string) (n int) {
 	w.t.Helper()
 	p, err := w.Operator().Jobs(w.t.Context(), &admin.JobQuery{Tube: tube, Limit: 1000}, nil)
@@ -176,8 +177,8 @@ func (w *liveServer) jobs(tube string) (n int) {
 	return len(p.Rows)
 }
 
-// TestAbandonedKillClosesNoConnection: an operator that is told to try again, because the
-// event loops are late, has not closed the connection.
+// TestAbandonedKillClosesNoConnection: if an operator is told to try again, because the event loops
+// are late, the connection stays open.
 func TestAbandonedKillClosesNoConnection(t *testing.T) {
 	w := serve(t, router.Config{Loops: 1, Shards: 1})
 	k := w.dial(w.beans)

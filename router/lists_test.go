@@ -9,7 +9,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// tubesOf is what a reply to list-tubes or list-tubes-watched lists.
+// tubesOf returns the names in a reply to list-tubes or list-tubes-watched.
 func tubesOf(t *testing.T, reply string) (names []string) {
 	t.Helper()
 	var n int
@@ -25,8 +25,8 @@ func tubesOf(t *testing.T, reply string) (names []string) {
 	return names
 }
 
-// Lists as long as there are tubes come in parts: others are served in between, what
-// comes and goes meanwhile is not in them, and the length that they begin with is true.
+// TestLongListsComeInParts: between the parts other clients are served. Tubes created or removed
+// meanwhile do not change the list, and the length at its beginning is right.
 func TestLongListsComeInParts(t *testing.T) {
 	f := newGearFixture(t)
 	c, other, w := f.open(), f.open(), f.openGear()
@@ -71,7 +71,7 @@ func TestLongListsComeInParts(t *testing.T) {
 			t.Errorf("%s: %d tubes, want %d", tt.command, len(got), len(tt.want))
 		}
 	}
-	// A client that does not read gets no more for now; a client that leaves gets none.
+	// A client that does not read stops the list; a client that leaves ends it.
 	c.unsent = unsentMax + 1
 	c.send("list-tubes\r\n")
 	f.rest()
@@ -93,7 +93,8 @@ func TestLongListsComeInParts(t *testing.T) {
 	f.check()
 }
 
-// workers shows every connection that was there all the time, once, with its functions.
+// TestWorkersComesInParts: workers shows every connection that exists all the time once, with its
+// functions.
 func TestWorkersComesInParts(t *testing.T) {
 	f := newGearFixture(t)
 	many, gone, few, a := f.openGear(), f.openGear(), f.openGear(), f.openGear()
@@ -132,7 +133,7 @@ func TestWorkersComesInParts(t *testing.T) {
 	f.check()
 }
 
-// A list that nobody reads is not made.
+// TestListsWaitForTheirReader: a list is not continued while the client does not read.
 func TestListsWaitForTheirReader(t *testing.T) {
 	for _, command := range []string{"show jobs\n", "show unique jobs\n", "status\n"} {
 		f := newGearFixture(t)
@@ -165,7 +166,7 @@ func TestListsWaitForTheirReader(t *testing.T) {
 	}
 }
 
-// What comes besides answers is not put into the middle of a list.
+// TestListsAreNotInterrupted: mail does not appear in the middle of a list.
 func TestListsAreNotInterrupted(t *testing.T) {
 	f := newGearFixture(t)
 	c, w := f.openGear(), f.openGear()
@@ -187,7 +188,7 @@ func TestListsAreNotInterrupted(t *testing.T) {
 	f.check()
 }
 
-// While a list waits for its reader, what comes besides is bounded.
+// TestReportsBehindAListAreBounded: while a list waits for its reader, reports behind it are bounded.
 func TestReportsBehindAListAreBounded(t *testing.T) {
 	f := newGearFixture(t)
 	c, w := f.openGear(), f.openGear()
@@ -211,8 +212,8 @@ func TestReportsBehindAListAreBounded(t *testing.T) {
 	f.check()
 }
 
-// What takes long is charged to the turn in which it is done, so that the other
-// connections of the loop have theirs.
+// TestTurnsAreAccountedFor: expensive commands are charged to their turns, so that the loop's other
+// connections have theirs.
 func TestTurnsAreAccountedFor(t *testing.T) {
 	f := newGearFixture(t)
 	w := f.openGear()

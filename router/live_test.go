@@ -15,8 +15,8 @@ import (
 	"polystalk/router"
 )
 
-// A liveServer serves both protocols on TCP, and beanstalkd's on a unix socket too, until the
-// end of the test.
+// A liveServer serves both protocols on TCP, and beanstalkd also on a unix socket, until the end of
+// the test.
 type liveServer struct {
 	*router.Server
 	t                  testing.TB
@@ -62,8 +62,7 @@ func serve(t testing.TB, cfg router.Config) *liveServer {
 	return s
 }
 
-// A remote is a blocking client of a liveServer. Its deadline is only there to end a test that
-// hangs.
+// A remote is a blocking client of a liveServer. Its deadline only ends a test that hangs.
 type remote struct {
 	net.Conn
 	t testing.TB
@@ -97,7 +96,7 @@ func (k *remote) say(text string) {
 	}
 }
 
-// hears wants text to come next.
+// hears checks that the next output is text.
 func (k *remote) hears(text string) {
 	k.t.Helper()
 	b := make([]byte, len(text))
@@ -153,7 +152,7 @@ func (k *remote) fill(n int) {
 	}
 }
 
-// gone wants the connection to be closed.
+// gone checks that the connection is closed.
 func (k *remote) gone() {
 	k.t.Helper()
 	if b, err := io.ReadAll(k.r); err != nil && !strings.Contains(err.Error(), "reset") || len(b) > 0 {

@@ -14,12 +14,11 @@ import (
 	"polystalk/shard/core"
 )
 
-// footprintMost bytes of ours at most are taken by a connection that speaks beanstalkd's
-// protocol and is idle, what its loop and the shards know of it included, and without its
-// socket (package reactor).
+// footprintMost bounds the bytes of an idle beanstalkd connection, with its data in the loop and in
+// shards, without its socket (package reactor).
 const footprintMost = 1000
 
-// A nullConn is a connection that takes next to nothing.
+// A nullConn is a connection with almost no memory.
 type nullConn struct{ _ byte }
 
 func (*nullConn) Write([]byte)         {}
@@ -30,7 +29,7 @@ func (*nullConn) Drop()                {}
 func (*nullConn) Pause() bool          { return true }
 func (*nullConn) Resume() bool         { return true }
 
-// TestFootprintOfAnIdleConnection measures it, over many.
+// TestFootprintOfAnIdleConnection measures the average memory of many connections.
 func TestFootprintOfAnIdleConnection(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	heap := func() uint64 {
@@ -46,11 +45,11 @@ func TestFootprintOfAnIdleConnection(t *testing.T) {
 	for i := range kept {
 		s := f.l.Loop.Open(f.d.Server.Fronts()[0], new(nullConn))
 		kept[i] = &routertest.Session{Session: s}
-		// It has put a job and deleted it, as most have.
+		// It has put and deleted a job, as most clients have.
 		f.l.Loop.Input(s, fmt.Appendf(nil, "put 0 0 60 1\r\nx\r\ndelete %d\r\n", i+1))
 	}
 	f.rest()
-	own := unsafe.Sizeof(*kept[0]) + unsafe.Sizeof(uintptr(0)) // of this test, for each
+	own := unsafe.Sizeof(*kept[0]) + unsafe.Sizeof(uintptr(0)) // memory of the test for each connection
 	each := (heap()-before)/n - uint64(own)
 	t.Logf("%d bytes a connection", each)
 	if each > footprintMost {
@@ -59,8 +58,7 @@ func TestFootprintOfAnIdleConnection(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// watchCostMax is what a watch of a tube that is there may cost in bytes,
-// all in all.
+// watchCostMax bounds the memory of watching an existing tube, in bytes.
 const watchCostMax = 64
 
 func TestWatchCost(t *testing.T) {
@@ -97,7 +95,7 @@ func TestWatchCost(t *testing.T) {
 	}
 }
 
-// memory is what is in use, on the collector's heap and outside.
+// memory returns the bytes in use, on the Go heap and outside.
 func (f *fixture) memory() int64 {
 	f.t.Helper()
 	f.rest()
@@ -119,7 +117,7 @@ func (f *fixture) memory() int64 {
 	return all
 }
 
-// A watcher is a client that keeps only its last answer.
+// A watcher is a client that keeps only its last reply.
 type watcher struct {
 	*testConn
 	line []byte
@@ -178,8 +176,8 @@ func BenchmarkWatchAndReserve(b *testing.B) {
 	}
 }
 
-// TestNamesAreForgotten: functions that clients have only named are there as gearmand's
-// are, and gone from every list, with their memory, after an hour.
+// TestNamesAreForgotten: functions that clients have only named exist, as in gearmand. After an
+// hour they are removed from every list, with their memory.
 func TestNamesAreForgotten(t *testing.T) {
 	f := newGearFixture(t)
 	c, b := f.openGear(), f.open()
@@ -221,8 +219,7 @@ func TestNamesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestDeletedBodiesAreGivenBack: each large body that is deleted counts, whichever
-// protocol it came by, and no other.
+// TestDeletedBodiesAreGivenBack: each deleted large body counts, in both protocols, and nothing else.
 func TestDeletedBodiesAreGivenBack(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 2, MaxJobSize: 1 << 20})
 	c := f.open()

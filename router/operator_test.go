@@ -12,7 +12,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestNothingIsOperatedBeforeTheStart: nor after the end has begun.
+// TestNothingIsOperatedBeforeTheStart: operations are refused before the start, and after a
+// shutdown has begun.
 func TestNothingIsOperatedBeforeTheStart(t *testing.T) {
 	s, err := router.New(router.Config{Loops: 1, Shards: 1})
 	if err != nil {
@@ -45,8 +46,8 @@ func TestNothingIsOperatedBeforeTheStart(t *testing.T) {
 	refused(wire.Stopping)
 }
 
-// TestActionsAreCounted: an operation counts once, by its result, and so do the jobs that it
-// was done to. Reads are not counted.
+// TestActionsAreCounted: an operation counts once, by its result, and its jobs are counted, too.
+// Reads are not counted.
 func TestActionsAreCounted(t *testing.T) {
 	op, ctx := serve(t, router.Config{Loops: 1, Shards: 4, MaxJobSize: 10}).Operator(), context.Background()
 	before := op.Steps()

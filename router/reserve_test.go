@@ -10,11 +10,10 @@ import (
 	"polystalk/shard/core"
 )
 
-// What is ready is looked at tube by tube, and shard by shard. These are the moments
-// in between; with every way to come to be ready the simulator does the same at
-// random.
+// A reserve reads tubes one by one, and shards one by one. These tests cover the moments in
+// between. The simulator does the same at random, with every way in which a job becomes ready.
 
-// wide opens a client with a long list that looks at one tube a turn.
+// wide opens a client with a long list that reads one tube per turn.
 func (f *fixture) wide(n int) (c *testConn, names []string) {
 	f.t.Helper()
 	c = f.open()
@@ -35,7 +34,7 @@ func (f *fixture) wide(n int) (c *testConn, names []string) {
 	return c, names
 }
 
-// one has a client say something while the others' turns are put off.
+// one lets a client send text while the turns of the others are deferred.
 func (f *fixture) one(c *testConn, text string) {
 	f.t.Helper()
 	c.send(text)
@@ -44,8 +43,8 @@ func (f *fixture) one(c *testConn, text string) {
 	}
 }
 
-// TestLongListFollowsTheLogs: once looked at, a long list is not looked at again,
-// unless the logs have gone on too far or the list is another.
+// TestLongListFollowsTheLogs: a long list is read once, and again only after log entries were
+// overwritten or the list has changed.
 func TestLongListFollowsTheLogs(t *testing.T) {
 	const n = 400
 	f := newFixture(t, router.Config{Shards: 8})
@@ -115,8 +114,8 @@ func apartTubes(f *fixture, n int) (names []string) {
 	return names
 }
 
-// TestDeathIsOneStep: a client that is woken by a job of a dying client finds all of
-// its jobs released, also jobs in other shards.
+// TestDeathIsOneStep: a client that is woken by a job of a closing client finds all of that
+// client's jobs returned, also jobs in other shards.
 func TestDeathIsOneStep(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	tubes := apartTubes(f, 2)

@@ -52,8 +52,8 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBodiesArriveInAnyPieces cuts puts of the sizes at which something
-// changes in two at every interesting place, and in many pieces.
+// TestBodiesArriveInAnyPieces cuts puts of critical sizes in two at every interesting place, and in
+// many pieces.
 func TestBodiesArriveInAnyPieces(t *testing.T) {
 	for _, size := range []int{0, 1, pieceMin - 2, pieceMin - 1, slab.MaxSize, slab.MaxSize + 1, 200_000} {
 		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
@@ -110,8 +110,8 @@ func TestBodiesArriveInAnyPieces(t *testing.T) {
 	}
 }
 
-// TestLargeBodyIsNotCopied follows the memory of a body too large for the
-// slabs: it is collected once and sent from where it is.
+// TestLargeBodyIsNotCopied follows the memory of a body too large for slabs: it is collected once
+// and sent without a copy.
 func TestLargeBodyIsNotCopied(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
 	c := f.open()
@@ -133,8 +133,7 @@ func TestLargeBodyIsNotCopied(t *testing.T) {
 	}
 }
 
-// TestLargeRepliesUseUpTheTurn: a turn's replies are bounded in bytes, bodies
-// sent from where they are included.
+// TestLargeRepliesUseUpTheTurn: a turn's replies are bounded in bytes, including large bodies.
 func TestLargeRepliesUseUpTheTurn(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
 	c := f.open()
@@ -151,7 +150,7 @@ func TestLargeRepliesUseUpTheTurn(t *testing.T) {
 	}
 }
 
-// TestBodyMemoryFollowsArrival: what is only announced is not allocated.
+// TestBodyMemoryFollowsArrival: announcing a body allocates no memory for it.
 func TestBodyMemoryFollowsArrival(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 30})
 	c := f.open()
@@ -167,8 +166,8 @@ func TestBodyMemoryFollowsArrival(t *testing.T) {
 	}
 }
 
-// TestHeldInputIsBounded: a client that sends on while its reserve waits is
-// served in order up to the limit, and closed beyond it.
+// TestHeldInputIsBounded: a client that sends more while its reserve waits is served in order up to
+// the limit, and closed above it.
 func TestHeldInputIsBounded(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c, other := f.open(), f.open()
@@ -198,8 +197,8 @@ func TestHeldInputIsBounded(t *testing.T) {
 	f.check()
 }
 
-// TestUnreadRepliesStopTheSession: above the limit nothing more is answered
-// until all is read; then everything is, in order.
+// TestUnreadRepliesStopTheSession: above the limit no command runs until all replies are read; then
+// all run, in order.
 func TestUnreadRepliesStopTheSession(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
@@ -233,8 +232,8 @@ func (c *testConn) puts(n int, line string) {
 	c.take()
 }
 
-// TestClosingReturnsJobsInParts: a client that held many jobs stops nobody,
-// and all its jobs are there in the end, whether in one shard or several.
+// TestClosingReturnsJobsInParts: closing a client with many jobs does not block other clients, and
+// all jobs are returned, in one shard or several.
 func TestClosingReturnsJobsInParts(t *testing.T) {
 	for _, tubes := range []int{1, 3} {
 		f := newFixture(t, router.Config{Shards: 4})

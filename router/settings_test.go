@@ -14,7 +14,7 @@ import (
 	"polystalk/shard"
 )
 
-// TestSettingsThatCannotBeUsedChangeNothing: not those that could, either.
+// TestSettingsThatCannotBeUsedChangeNothing: one invalid setting prevents all changes.
 func TestSettingsThatCannotBeUsedChangeNothing(t *testing.T) {
 	f := newGearFixture(t)
 	srv := f.d.Server
@@ -41,7 +41,7 @@ func TestSettingsThatCannotBeUsedChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSettingsHoldForWhatComes: what is under way goes on as it began.
+// TestSettingsHoldForWhatComes: commands in progress keep the old settings.
 func TestSettingsHoldForWhatComes(t *testing.T) {
 	f := newGearFixture(t)
 	set := func(size uint32, g router.GearmanConfig) {
@@ -76,8 +76,7 @@ func TestSettingsHoldForWhatComes(t *testing.T) {
 	}
 }
 
-// TestRetriesChangeWhileJobsWait: a job that has lost two workers before the limit was set
-// has lost them.
+// TestRetriesChangeWhileJobsWait: lost workers count even if they were lost before the limit was set.
 func TestRetriesChangeWhileJobsWait(t *testing.T) {
 	f := newGearFixture(t)
 	client := f.openGear()
@@ -125,7 +124,7 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 	srv.Host().Account.Add(-3 << 20)
 }
 
-// TestMaxConnectionsChange: a connection too many is closed, the connected ones stay.
+// TestMaxConnectionsChange: new connections above the limit are closed, connected clients stay.
 func TestMaxConnectionsChange(t *testing.T) {
 	srv := serve(t, router.Config{Loops: 1, Shards: 1})
 	dial := func() *remote { return srv.dial(srv.beans) }
@@ -157,14 +156,15 @@ func TestMaxConnectionsChange(t *testing.T) {
 	}
 }
 
-// TestAliveNamesWhatIsStuck: a shard that somebody keeps, a loop in a turn without end.
+// TestAliveNamesWhatIsStuck: a shard with an owner that does not release it, and a loop in an
+// endless turn.
 func TestAliveNamesWhatIsStuck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
 	srv := serve(t, router.Config{Loops: 2, Shards: 4})
 	alive := func() error {
-		time.Sleep(600 * time.Millisecond) // an answer holds for half a second
+		time.Sleep(600 * time.Millisecond) // a result is cached for half a second
 		return srv.Alive()
 	}
 	if err := alive(); err != nil {
@@ -190,8 +190,8 @@ func TestAliveNamesWhatIsStuck(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfSeveralDescriptors: an explicit number is what there may be as long as there are
-// the descriptors; without one there are as many descriptors as for those that are served.
+// TestConnectionsOfSeveralDescriptors: an explicit limit holds as long as the descriptors suffice;
+// else the number of descriptors is the limit.
 func TestConnectionsOfSeveralDescriptors(t *testing.T) {
 	srv := serve(t, router.Config{Loops: 1, Shards: 1, MaxConnections: 9})
 	if n := srv.ConnectionLimitOf(2); n != 9 {
@@ -221,8 +221,8 @@ func applied(s *router.Server, to router.Settings) error {
 	return err
 }
 
-// The number of shards is a power of two, four to seven for each loop, and never more than
-// there are slots.
+// TestDefaultShards: the number of shards is a power of two, four to seven for each loop, and never
+// more than there are slots.
 func TestDefaultShards(t *testing.T) {
 	for loops := 1; loops <= router.LoopsMax; loops++ {
 		n := router.DefaultShards(loops)
@@ -236,7 +236,7 @@ func TestDefaultShards(t *testing.T) {
 	}
 }
 
-// A body that one protocol takes can be a job of the other's.
+// TestLargestBodiesAreTheSame: every body of one protocol can be a job of the other.
 func TestLargestBodiesAreTheSame(t *testing.T) {
 	if gearmand.MaxBodyLimit != beanstalk.MaxJobSizeLimit {
 		t.Errorf("%d and %d", gearmand.MaxBodyLimit, beanstalk.MaxJobSizeLimit)

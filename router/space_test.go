@@ -14,8 +14,7 @@ import (
 	"polystalk/shard/wal"
 )
 
-// A fillingDisk is a directory in which there is room for no further segment while
-// it is full.
+// A fillingDisk is a directory without room for another segment while it is full.
 type fillingDisk struct {
 	wal.Disk
 	full atomic.Bool
@@ -28,8 +27,8 @@ func (d *fillingDisk) Free() int64 {
 	return 1 << 40
 }
 
-// waits gives the fixture a journal, and c a large foreground job, 1, which b has
-// reserved. The next that would have it recorded has to wait.
+// waits adds a journal, and puts a large foreground job, 1, by c, which b has reserved. The next
+// change that must record the job has to wait.
 func (f *fixture) waits(c, b *testConn) (*commit.Journal, *fillingDisk) {
 	f.t.Helper()
 	d := &fillingDisk{Disk: wal.Dir(f.t.TempDir())}
@@ -44,7 +43,7 @@ func (f *fixture) waits(c, b *testConn) (*commit.Journal, *fillingDisk) {
 
 const largeSize = 5 << 20
 
-// committed commits what there is, and lets everybody go on.
+// committed commits everything, and lets all clients continue.
 func (f *fixture) committed(j *commit.Journal) {
 	f.t.Helper()
 	f.rest()
@@ -56,7 +55,7 @@ func (f *fixture) committed(j *commit.Journal) {
 	}
 }
 
-// told sends text, has it committed, and wants the answers.
+// told sends text, commits it, and wants the replies.
 func (c *testConn) told(j *commit.Journal, text string, want ...string) {
 	c.f.t.Helper()
 	c.send(text)
@@ -64,7 +63,7 @@ func (c *testConn) told(j *commit.Journal, text string, want ...string) {
 	c.hears(want...)
 }
 
-// tended has the journal make room.
+// tended makes the journal free space.
 func (f *fixture) tended(j *commit.Journal) {
 	f.t.Helper()
 	if err := j.Tend(); err != nil {
@@ -73,8 +72,8 @@ func (f *fixture) tended(j *commit.Journal) {
 	f.rest()
 }
 
-// exhaust puts until there is no room; the journal could make more. No other client has
-// a turn meanwhile.
+// exhaust puts until the journal has no room, though it could free some. No other client has a turn
+// meanwhile.
 func (f *fixture) exhaust(j *commit.Journal) {
 	f.t.Helper()
 	c := f.open()
@@ -90,7 +89,7 @@ func (f *fixture) exhaust(j *commit.Journal) {
 	f.t.Fatal("there is always room")
 }
 
-// settled wants nothing to be promised or under way.
+// settled checks that no claim is left and nothing is pending.
 func (f *fixture) settled(j *commit.Journal) {
 	f.t.Helper()
 	f.committed(j)
@@ -100,8 +99,8 @@ func (f *fixture) settled(j *commit.Journal) {
 	f.check()
 }
 
-// While a submission waits for room, what its client's other jobs report is kept back.
-// It comes after the refusal.
+// TestReportsComeAfterARefusal: while a submission waits for room, reports about its client's other
+// jobs are kept back until after the refusal.
 func TestReportsComeAfterARefusal(t *testing.T) {
 	f := newGearFixture(t)
 	c, w, b := f.openGear(), f.openGear(), f.open()
@@ -117,8 +116,8 @@ func TestReportsComeAfterARefusal(t *testing.T) {
 	f.settled(j)
 }
 
-// What a submission with a large body needs itself is promised as well, however often
-// it has asked.
+// TestJoinIsLetInWithItsOwnBody: the claim includes the large body of the submission itself, even
+// after repeated attempts.
 func TestJoinIsLetInWithItsOwnBody(t *testing.T) {
 	f := newGearFixture(t)
 	c, b, bg := f.openGear(), f.open(), f.openGear()
@@ -132,8 +131,8 @@ func TestJoinIsLetInWithItsOwnBody(t *testing.T) {
 	f.settled(j)
 }
 
-// letIn makes room until c is answered. It fails the test unless want bytes are reserved
-// when the submission of c runs.
+// letIn makes room until c gets its reply. It fails the test unless want bytes are reserved when the
+// submission of c runs.
 func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 	f.t.Helper()
 	for range 100 {
@@ -153,7 +152,7 @@ func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 	f.t.Fatal("it is never let in")
 }
 
-// A bury that waits for room keeps what comes behind it, and ends with its session.
+// TestBuryThatWaits: a bury that waits for room delays later commands, and ends with its session.
 func TestBuryThatWaits(t *testing.T) {
 	for _, end := range []string{"room", "full", "half-close", "abort"} {
 		t.Run(end, func(t *testing.T) {
@@ -193,7 +192,7 @@ func TestBuryThatWaits(t *testing.T) {
 	}
 }
 
-// A kick in parts that waits for room, too.
+// TestKickThatWaits: so does a kick in parts.
 func TestKickThatWaits(t *testing.T) {
 	for _, end := range []string{"room", "full", "half-close", "abort"} {
 		t.Run(end, func(t *testing.T) {
@@ -246,8 +245,8 @@ func TestKickThatWaits(t *testing.T) {
 	}
 }
 
-// A reserve-job of a job that is to be recorded for it waits for room, as other changes
-// do. On a full disk it does not: it is not recorded.
+// TestReserveJobWaitsForRoom: a reserve-job that must record its job waits for room, as other
+// changes do. On a full disk it runs without being recorded.
 func TestReserveJobWaitsForRoom(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		f := newGearFixture(t)
@@ -275,14 +274,14 @@ func TestReserveJobWaitsForRoom(t *testing.T) {
 	}
 }
 
-// keepOn is keep on a disk.
+// keepOn is keep with a disk.
 func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
 	f.t.Helper()
 	return f.keepWith(commit.Options{Options: wal.Options{Disk: disk}})
 }
 
-// keepWith is keep with options: the disk, and what copies jobs out of old segments, if
-// anything does.
+// keepWith is keep with options: the disk, and the function that copies jobs out of old segments,
+// if any.
 func (f *fixture) keepWith(o commit.Options) *commit.Journal {
 	f.t.Helper()
 	srv := f.d.Server

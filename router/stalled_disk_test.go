@@ -40,7 +40,7 @@ func (d *stallingDisk) stall(on bool) {
 	d.moves.Broadcast()
 }
 
-// stalled waits until somebody waits for a sync.
+// stalled waits until a sync is blocked.
 func (d *stallingDisk) stalled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,9 +78,8 @@ func serveOn(t *testing.T, disk wal.Disk) *liveServer {
 	return serve(t, router.Config{Loops: 1, Shards: 2, MaxJobSize: 1 << 20, Journal: &router.Journal{Disk: disk, SegmentSize: 1 << 20}})
 }
 
-// TestStalledDisk: while the disk does nothing nobody is told of anything,
-// what clients go on sending is not all taken in, and when the disk is back
-// everybody is answered.
+// TestStalledDisk: while the disk stalls, no change is acknowledged and the server stops reading
+// input. When the disk continues, every client gets its replies.
 func TestStalledDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -112,13 +111,13 @@ func TestStalledDisk(t *testing.T) {
 		})
 	}
 	disk.stalled()
-	// A reply that depends on no commit is sent at once, to a client that waits for nothing.
+	// A reply that depends on no commit is sent at once.
 	for range 200 {
 		first.say("peek 1\r\nlist-tube-used\r\n")
 		first.hears("FOUND 1 3\r\nabc\r\nUSING default\r\n")
 	}
-	// 64 MB are on their way. The server takes in what it has prepared space for, and
-	// a megabyte or so for each connection.
+	// The clients send 64 MB. The server accepts as much as it has prepared space for, and about a
+	// megabyte for each connection.
 	jobs := func(k *remote) (n int) {
 		t.Helper()
 		var size int
@@ -147,7 +146,7 @@ func TestStalledDisk(t *testing.T) {
 		t.Errorf("the heap has grown by %d kB", grown>>10)
 	}
 	t.Logf("%d kB more on the heap", (int64(now.HeapAlloc)-int64(was.HeapAlloc))>>10)
-	// And nobody was told of a put.
+	// No put was acknowledged.
 	for i, c := range conns {
 		c.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if b, err := c.r.Peek(1); err == nil {
@@ -175,12 +174,12 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
-// TestNoClientSeesAChangeThatIsNotDurable: a job with a put that is not on the disk is given to
-// no client and shown to no client. A client that asks for it is answered once the put is durable.
+// TestNoClientSeesAChangeThatIsNotDurable: no client gets or sees a job with a put that is not
+// durable. A client that asks for it gets the reply once the put is durable.
 func TestNoClientSeesAChangeThatIsNotDurable(t *testing.T) {
 	disk := newStallingDisk(t.TempDir())
 	s := serveOn(t, disk)
-	t.Cleanup(func() { disk.stall(false) }) // or the end would wait for it
+	t.Cleanup(func() { disk.stall(false) }) // else the shutdown would wait for it
 	control := s.dial(s.beans)
 	round := func(n int) {
 		t.Helper()

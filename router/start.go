@@ -70,7 +70,7 @@ func (s *Server) Follow() (*Follower, error) {
 	}))
 }
 
-// FollowByHand is Follow for a journal without goroutines, whose time is now: see
+// FollowByHand is Follow for a journal without goroutines, with the clock now: see
 // restore.Target.RecoverByHand. Call it before any session is opened.
 func (s *Server) FollowByHand(now func() time.Time) (*Follower, error) {
 	return s.follow(s.target().RecoverByHand(s.cfg.Journal, now, s.host.Wake))

@@ -19,13 +19,13 @@ import (
 	"polystalk/router/direct"
 )
 
-// connections is how many clients the server has, or is about to have.
+// connections returns how many connections the server counts.
 func connections(s *router.Server) int {
 	open, _ := s.Reactor().Connections()
 	return open
 }
 
-// awaitNothing waits until no connection is counted any more.
+// awaitNothing waits until no connection is counted.
 func awaitNothing(t *testing.T, s *router.Server) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -48,8 +48,8 @@ func (k *remote) receive() (t gearman.Type, args []string, err error) {
 	return gearman.Type(binary.BigEndian.Uint32(head[4:])), strings.Split(string(body), "\x00"), err
 }
 
-// submitAll submits n foreground jobs, at most eight at a time. Each must be answered by
-// JOB_CREATED, at least one DATA, and one COMPLETE with its own workload.
+// submitAll submits n foreground jobs, at most eight at the same time. Each must get JOB_CREATED,
+// at least one DATA, and one COMPLETE with its own workload.
 func submitAll(k *remote, id, n, functions int) error {
 	const window = 8
 	want := map[string]string{} // by handle
@@ -110,7 +110,7 @@ func workUntilLost(k *remote, rng *rand.Rand, functions int) error {
 	}
 }
 
-// desert submits foreground jobs and leaves before all replies have come.
+// desert submits foreground jobs and leaves before all replies have arrived.
 func desert(k *remote, rng *rand.Rand, functions int) error {
 	for range 16 {
 		io.WriteString(k, packet(gearman.SubmitJob, fmt.Sprintf("f%d", rng.IntN(functions)), "", "left behind"))
@@ -123,8 +123,8 @@ func desert(k *remote, rng *rand.Rand, functions int) error {
 	return nil
 }
 
-// TestGearmanUnderLoad: over real connections, with clients and workers that vanish, and workers
-// that sleep and wake up, every client that stays gets the results of all its jobs.
+// TestGearmanUnderLoad: over real connections, with clients and workers that disappear, and workers
+// that sleep and wake up, every remaining client gets the results of all its jobs.
 func TestGearmanUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -199,8 +199,8 @@ func (k *remote) watchSome(n int, which func(i int) bool) (watch []bool) {
 	return watch
 }
 
-// TestHistoriesOfManyTubesAreLinearizable: producers and consumers with wide and narrow
-// lists on real connections, on loops and shards that really run at once.
+// TestHistoriesOfManyTubesAreLinearizable uses producers and consumers with short and long watch
+// lists on real connections, with loops and shards that run in parallel.
 func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 	s := serve(t, router.Config{Shards: 16, Loops: 2})
 	const manyTubes = 10_000
@@ -212,7 +212,7 @@ func TestHistoriesOfManyTubesAreLinearizable(t *testing.T) {
 	start := time.Now()
 	var mu sync.Mutex
 	var ops []routertest.Op
-	// do asks and notes; the answer fills the rest of o.
+	// do sends a command and records it; fill sets the rest of o from the reply.
 	do := func(c *remote, o routertest.Op, line string, fill func(o *routertest.Op, words []string)) {
 		o.Call = int64(time.Since(start))
 		c.say(line + "\r\n")

@@ -11,12 +11,11 @@ import (
 	"polystalk/shard/wal"
 )
 
-// callbackMax is the work that one callback of the event loop may do, whatever its
-// sessions have sent: both halves of a round, what was overdrawn in each, and a turn
-// more; in commands, which are no cheaper than a unit.
+// callbackMax bounds the work of one callback of the event loop, for any input: both halves of a
+// round, the debt of each, and one more turn; in commands, which cost at least a unit.
 const callbackMax = 2*(roundUnits/2+debtUnits) + roundUnits
 
-// commands is how many the loop has run.
+// commands returns how many commands the loop has run.
 func (f *fixture) commands() (n int) {
 	for _, k := range f.d.Server.Host().Sums().Commands {
 		n += int(k)
@@ -24,7 +23,7 @@ func (f *fixture) commands() (n int) {
 	return n
 }
 
-// bounded calls f, which is one callback, and fails if it has run too many commands.
+// bounded calls f, which is one callback, and fails if it runs too many commands.
 func (f *fixture) bounded(what string, call func()) {
 	f.t.Helper()
 	before := f.commands()
@@ -34,9 +33,9 @@ func (f *fixture) bounded(what string, call func()) {
 	}
 }
 
-// Sessions that wake each other do not keep their loop: each delivery is work of the
-// same callback, and that has an end. Another client is answered in its own callback
-// between any two of them.
+// TestWakingEachOtherHasAnEnd: sessions that wake each other do not block their loop. Deliveries
+// count as work of the callback, which is bounded. Another client is served between any two
+// callbacks.
 func TestWakingEachOtherHasAnEnd(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	const pairs, times = 20, 600
@@ -78,7 +77,7 @@ func TestWakingEachOtherHasAnEnd(t *testing.T) {
 	f.check()
 }
 
-// A turnConn notes the order in which sessions have their turns.
+// A turnConn records the order of the sessions' turns.
 type turnConn struct {
 	*testConn
 	name  int
@@ -92,8 +91,8 @@ func (c *turnConn) Write(p []byte) {
 	c.testConn.Write(p)
 }
 
-// Between two turns of one session that pipelines without end, each other one that
-// waits has had one, and one round serves but some of them.
+// TestTheQueueIsServedInTurn: between two turns of a session that pipelines without end, each other
+// waiting session has one, and one round serves only some of them.
 func TestTheQueueIsServedInTurn(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	const floods = 50
@@ -126,8 +125,8 @@ func TestTheQueueIsServedInTurn(t *testing.T) {
 	f.check()
 }
 
-// One commit that very many wait for: their answers leave in several callbacks, and all
-// of them do.
+// TestOneCommitForMany: many sessions wait for one commit. Their replies are sent in several
+// callbacks, and none is lost.
 func TestOneCommitForMany(t *testing.T) {
 	f := newFixture(t, router.Config{Loops: 1, Shards: 1})
 	j := f.keepOn(wal.Dir(t.TempDir()))
@@ -159,8 +158,8 @@ func TestOneCommitForMany(t *testing.T) {
 	f.check()
 }
 
-// Of a session that waits for its turn no more than behindMax and one reading are held:
-// there may be thousands. It is read on once all of that was served.
+// TestInputOfAQueuedSessionIsBounded: a queued session holds at most behindMax bytes and one read,
+// because there may be thousands. Reading resumes after all of it was served.
 func TestInputOfAQueuedSessionIsBounded(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 4})
 	c := f.open()
@@ -191,8 +190,8 @@ func TestInputOfAQueuedSessionIsBounded(t *testing.T) {
 	f.check()
 }
 
-// A loop that finds more to do whenever it has done what there was hears its sockets
-// all the same: gnet's Execute would have it go on for ever.
+// TestBusyLoopServesItsSockets: a loop that always finds more to do still serves its sockets. With
+// gnet's Execute it would not.
 func TestBusyLoopServesItsSockets(t *testing.T) {
 	srv := serve(t, router.Config{Loops: 2, Shards: 2})
 	stop := make(chan struct{})
@@ -228,8 +227,8 @@ func TestBusyLoopServesItsSockets(t *testing.T) {
 	}
 }
 
-// What sockets have room for again is work as any other: however many signals come at
-// once, a callback has an end, and each has its turn, in order.
+// TestSignalsHaveTheirRounds: writable sockets are work like any other. For any number of signals, a
+// callback is bounded, and each signal has its turn, in order.
 func TestSignalsHaveTheirRounds(t *testing.T) {
 	f := newFixture(t, router.Config{Shards: 1})
 	l := f.l.Loop
@@ -260,7 +259,7 @@ func TestSignalsHaveTheirRounds(t *testing.T) {
 	f.check()
 }
 
-// A slowConn is in the middle of writing until it is let go.
+// A slowConn blocks in a write until it is released.
 type slowConn struct {
 	*testConn
 	writing chan struct{}
@@ -276,8 +275,8 @@ func (c *slowConn) Write(p []byte) {
 	c.testConn.Write(p)
 }
 
-// A shutdown does not overlook an answer that a loop, or its helper, has taken from
-// the outbox and not sent.
+// TestAnswerBeingDeliveredIsWork: a shutdown waits for a reply that a loop, or its helper, has
+// taken from the outbox and not sent.
 func TestAnswerBeingDeliveredIsWork(t *testing.T) {
 	f := newFixture(t, router.Config{Loops: 1, Shards: 1, MaxJobSize: 1 << 16})
 	goOn := make(chan struct{})

@@ -12,7 +12,7 @@ import (
 	"polystalk/shard/commit"
 )
 
-// A slowStorage does what a test says. It has only what a Gate needs.
+// A slowStorage is controlled by the test. It has only the methods that a Gate needs.
 type slowStorage struct {
 	commit.Storage
 	acked, notified atomic.Uint64

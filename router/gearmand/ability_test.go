@@ -10,8 +10,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// To leave one of many functions costs no more than to leave one of few, and the turns
-// in which functions are served stay what they were.
+// TestAbilitiesTakeTurns: removing a function costs the same in a long list and in a short one, and
+// does not change the turns of the other functions.
 func TestAbilitiesTakeTurns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	machine := core.New(ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{
@@ -31,7 +31,7 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 	machine.Apply(1, &op, &r)
 	ready := r.Mirror // of a function with a job
 	var l abilities
-	var model []string // next to be served last
+	var model []string // the next function to serve is the last
 	for i := range 20_000 {
 		switch r := rng.IntN(4); {
 		case r < 2 && len(model) < 40 || len(model) == 0:

@@ -9,8 +9,7 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// TestEveryFailureIsCounted: whatever package gearman has for an answer is in the list, so
-// that no message finds none.
+// TestEveryFailureIsCounted: the list has every error reply of package gearman.
 func TestEveryFailureIsCounted(t *testing.T) {
 	text, err := os.ReadFile("../../codec/gearman/fault.go")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"polystalk/router/session"
 )
 
-// atAddr is a connection of a client with an address.
+// An atAddr is the connection of a client with an address.
 type atAddr struct {
 	session.Conn
 	net.Addr
@@ -18,8 +18,8 @@ type atAddr struct {
 
 func (c atAddr) Peer() net.Addr { return c.Addr }
 
-// TestShutdownIsTakenFrom: by default, only from clients of this machine that have not come by
-// way of another server.
+// TestShutdownIsTakenFrom: by default, only from clients of this machine that no other server has
+// forwarded.
 func TestShutdownIsTakenFrom(t *testing.T) {
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
 	here, there, socket := tcp("127.0.0.1"), tcp("192.0.2.1"), &net.UnixAddr{Name: "x", Net: "unix"}
@@ -32,7 +32,7 @@ func TestShutdownIsTakenFrom(t *testing.T) {
 		{ShutdownLocal, socket, true},
 		{ShutdownLocal, there, false},
 		{ShutdownLocal, nil, false},
-		{ShutdownLocal, session.Forwarded{Addr: here}, false}, // of another machine
+		{ShutdownLocal, session.Forwarded{Addr: here}, false}, // forwarded by another machine
 		{ShutdownLocal, session.Forwarded{Addr: socket}, false},
 		{ShutdownLocal, session.Forwarded{Addr: there}, false},
 		{ShutdownLocal, session.Forwarded{}, false},

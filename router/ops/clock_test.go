@@ -12,7 +12,7 @@ import (
 
 const hour = core.Time(time.Hour)
 
-// TestIdleServerAfterSuspend: jobs that were due in a suspend become ready within watchEvery of its
+// TestIdleServerAfterSuspend: jobs that become due in a suspend are ready within watchEvery of its
 // end, although no client sends anything and timers stood still.
 func TestIdleServerAfterSuspend(t *testing.T) {
 	for _, dayStoodStill := range []bool{false, true} {
@@ -66,7 +66,7 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 	}
 }
 
-// TestDriftingClock: while the time of day drifts, translated moments follow it in steps, and keep
+// TestDriftingClock: while the time of day drifts, translated times follow it in steps, and keep
 // their order.
 func TestDriftingClock(t *testing.T) {
 	now, day := core.Time(1000), core.Time(1000)
@@ -83,11 +83,11 @@ func TestDriftingClock(t *testing.T) {
 		}
 		last = b
 		now += 1_000_000
-		day += 999_500 // 500 parts in a million, the most by which clocks are slewed
+		day += 999_500 // 500 parts per million: the largest slew of a clock
 	}
 }
 
-// TestSystemClock: the system's clock goes forward, and knows the time of day and suspends.
+// TestSystemClock: the system's clock advances, and reports the time of day and suspends.
 func TestSystemClock(t *testing.T) {
 	k := SystemClock()
 	var a, b shard.Batch

@@ -26,13 +26,13 @@ func (m *iDs) pages() (pages, regions int) {
 	return pages, regions
 }
 
-// next gives out an id for a job of a shard.
+// next allocates an id for a job of a shard.
 func next(m *iDs, sh int) core.JobID {
 	n := numbers{m, sh}
 	return n.NextID()
 }
 
-// TestIDsDropPagesAndRegions: pages and regions are dropped when all their ids are finished.
+// TestIDsDropPagesAndRegions: pages and regions are dropped after all their ids are finished.
 func TestIDsDropPagesAndRegions(t *testing.T) {
 	m := newIDs()
 	survivors := []core.JobID{3 * PageIDs, regionIDs + 5}
@@ -42,7 +42,7 @@ func TestIDsDropPagesAndRegions(t *testing.T) {
 			m.Finish(id)
 		}
 	}
-	// Id 3*regionIDs is the first of the region that follows.
+	// Id 3*regionIDs is the first of the next region.
 	if pages, regions := m.pages(); pages != 3 || regions != 3 {
 		t.Errorf("%d pages in %d regions, want one each for two survivors and the last id", pages, regions)
 	}
@@ -60,8 +60,8 @@ func TestIDsDropPagesAndRegions(t *testing.T) {
 	}
 }
 
-// TestIDsAreSharedByManyLoops: loops that take, find and finish ids at the same time find what
-// is not finished, in its shard, and nothing else.
+// TestIDsAreSharedByManyLoops: loops that take, find and finish ids at the same time find every
+// unfinished id in its shard, and no other ids.
 func TestIDsAreSharedByManyLoops(t *testing.T) {
 	m := newIDs()
 	const loops, each = 8, 50_000
@@ -122,7 +122,7 @@ func TestIDsAreSharedByManyLoops(t *testing.T) {
 	}
 }
 
-// TestIDPlaces: every id of a page has its own place, and ids that are taken at once are on few
+// TestIDPlaces: every id of a page has its own place, and ids that are taken together are on few
 // cache lines.
 func TestIDPlaces(t *testing.T) {
 	const wordsPerLine = 16
@@ -146,7 +146,7 @@ func TestIDPlaces(t *testing.T) {
 	}
 }
 
-// TestIDsThatAreFollowed: after each Resume, a follower has only pages with jobs, and goes on as
+// TestIDsThatAreFollowed: after each Resume, a follower has only pages with jobs, and continues as
 // the leader would.
 func TestIDsThatAreFollowed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -157,9 +157,9 @@ func TestIDsThatAreFollowed(t *testing.T) {
 		for range 2000 {
 			high++
 			id := core.JobID(high)
-			if rng.IntN(10) > 0 { // no job is made of others
+			if rng.IntN(10) > 0 { // the other ids have no job
 				m.Note(id, 3)
-				m.Note(id, 3) // and again, as a copy
+				m.Note(id, 3) // noted twice, like a copied job
 				live[id] = 3
 			}
 			for id := range live {
@@ -170,7 +170,7 @@ func TestIDsThatAreFollowed(t *testing.T) {
 				break
 			}
 		}
-		// A job that was left out so far is noted late.
+		// A skipped job is noted late.
 		late := core.JobID(1 + rng.Uint64N(high))
 		m.Note(late, 3)
 		live[late] = 3

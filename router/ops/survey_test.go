@@ -8,7 +8,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// A bench has shards without goroutines, and clients that visit them one at a time.
+// A bench has shards without goroutines, and clients that visit them one after the other.
 type bench struct {
 	t     *testing.T
 	m     *Map
@@ -106,8 +106,8 @@ func (b *bench) delete(name string, id core.JobID) {
 	}
 }
 
-// TestSurveySeesNewJobs: a survey stands only if there was a moment at which nothing, or nothing
-// better, was ready.
+// TestSurveySeesNewJobs: Stands returns true only if there was a moment at which no better job was
+// ready.
 func TestSurveySeesNewJobs(t *testing.T) {
 	for _, n := range []int{3, 40} {
 		b := newBench(t, 8)
@@ -159,7 +159,7 @@ func TestSurveySeesNewJobs(t *testing.T) {
 	}
 }
 
-// meddling is a Pace that makes something happen in the middle of a look: at call number at.
+// A meddling is a Pace that runs a function in the middle of a look, at call number at.
 type meddling struct {
 	*bench
 	calls, at int
@@ -172,15 +172,15 @@ func (m *meddling) Spend(int) {
 	}
 }
 
-// TestLookStartsAgainAfterANewJob: a survey read all tubes and found nothing, but there was no
-// moment at which none of them had a job.
+// TestLookStartsAgainAfterANewJob: a survey reads all tubes and finds no job, but there was no
+// moment at which all of them were empty.
 func TestLookStartsAgainAfterANewJob(t *testing.T) {
 	b := newBench(t, 8)
 	c := b.client()
 	pace := &meddling{bench: b}
 	c.r.pace = pace
 	var names []string
-	for i := range surveyShort + 8 { // of a long list, so that a look takes turns
+	for i := range surveyShort + 8 { // a long list, so that a look takes several turns
 		names = append(names, fmt.Sprint("w", i))
 		c.watch(names[i])
 	}
@@ -198,7 +198,7 @@ func TestLookStartsAgainAfterANewJob(t *testing.T) {
 			t.Fatalf("of nothing: %+v", s)
 		}
 	}
-	// The last call comes when all tubes were read.
+	// The last call happens after all tubes were read.
 	at := b.m.OfTube([]byte(names[3]))
 	pace.at, pace.then = pace.calls, func() { b.put(names[3], 1, 7, 0) }
 	if s := reserve(); s.Next != Visit || s.Shard != at || c.r.purpose != probe {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// In plain naming, letters fold, and a name with a blank is foreign and shown in quotes.
+// In plain naming, letters are folded, and a name with a space is foreign and shown in quotes.
 var plain = Naming{
 	Fold: strings.ToLower,
 	Shown: func(name string) (n int, foreign bool) {
@@ -26,8 +26,8 @@ func all(d *Tubes) []string {
 	return slices.Collect(l.All())
 }
 
-// TestTubesAreAsANaiveList: after random changes, names have the order of list-tubes, their
-// length and foreign names are known, folded names are found, and snapshots stay as they were.
+// TestTubesAreAsANaiveList: after random changes, names are in the order of list-tubes, their length
+// and the foreign names are right, folded names are found, and snapshots are unchanged.
 func TestTubesAreAsANaiveList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	d := newTubes(plain)

@@ -11,8 +11,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-// TestConnectionsLeaveDescriptors: what a limit of descriptors allows leaves some for all
-// else, more with a journal and with every loop, and is never none.
+// TestConnectionsLeaveDescriptors: the connection limit reserves descriptors for other purposes, more
+// with a journal and with every loop, and is at least one.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
 	for _, tt := range []struct{ descriptors, loops, want, other int }{
 		{0, 1, 1, 0}, {31, 1, 1, 0}, {33, 1, 2, 0}, {100, 1, 69, 0}, {1024, 2, 984, 0},
@@ -61,7 +61,8 @@ func TestServeTellsThatItsListenerIsClosed(t *testing.T) {
 	}
 }
 
-// TestRefuseClosesThatFront: its open connections go on, and so does the other front.
+// TestRefuseClosesThatFront: open connections of the refused front continue, and so does the other
+// front.
 func TestRefuseClosesThatFront(t *testing.T) {
 	s := start(t, newReactor(t, Options{Loops: 2}), "tcp", "127.0.0.1:0")
 	listen := func() net.Listener {
@@ -102,7 +103,8 @@ func TestRefuseClosesThatFront(t *testing.T) {
 	s.stop(t)
 }
 
-// TestLoopsYieldWhenThereIsNoProcessorToSpare: only then.
+// TestLoopsYieldWhenThereIsNoProcessorToSpare: loops yield only if there are no more processors than
+// loops.
 func TestLoopsYieldWhenThereIsNoProcessorToSpare(t *testing.T) {
 	was := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(was)

@@ -17,8 +17,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A slowLog is in the middle of saying that clients wait to be accepted until it is let go
-// on: the loop that says so is accepting.
+// A slowLog blocks the log message about waiting clients until it is released, so that the loop
+// which logs it stays in the middle of accepting.
 type slowLog struct {
 	slog.Handler
 	once   sync.Once
@@ -38,8 +38,8 @@ func (h *slowLog) Handle(_ context.Context, r slog.Record) error {
 
 func (h *slowLog) Enabled(context.Context, slog.Level) bool { return true }
 
-// TestListenerClosesWhileALoopAccepts: the end of the server waits for the loop, and the
-// loop needs what Shutdown has locked.
+// TestListenerClosesWhileALoopAccepts: the shutdown waits for the loop, while the loop needs a lock
+// that Shutdown has taken.
 func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	h := &slowLog{saying: make(chan struct{}), goOn: make(chan struct{})}
 	r := New(Options{Loops: 1, Host: newHost(t, ops.SystemClock(), slog.New(h))})
@@ -55,7 +55,7 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 		r.setLimit(connectionLimit{n: 1, from: "this test"})
 		served <- r.listen(l, new(echoFront))
 	})
-	for range 2 { // the second does not come in
+	for range 2 { // the second is not accepted
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -97,8 +97,8 @@ func TestListenerClosesWhileALoopAccepts(t *testing.T) {
 	}
 }
 
-// TestAcceptWithoutAClientTakesNoSeat but an accepted client: a loop that finds no client must not make
-// another loop turn one away meanwhile.
+// TestAcceptWithoutAClientTakesNoSeat: a loop that finds no client must not keep a seat, or another
+// loop would reject a client meanwhile.
 func TestAcceptWithoutAClientTakesNoSeat(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,8 +134,8 @@ func TestAcceptWithoutAClientTakesNoSeat(t *testing.T) {
 	}
 }
 
-// TestAcceptingIsPaced: while clients wait, a loop accepts only some of them before its other
-// connections have their turn.
+// TestAcceptingIsPaced: a loop accepts only some of the waiting clients before its other connections
+// have their turns.
 func TestAcceptingIsPaced(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1, MaxConnections: 1})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func TestAcceptingIsPaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &acceptor{in: &listener{reactor: r, l: l, raw: raw}}
-	r.seats.taken.Add(1) // so that each is turned away at once
+	r.seats.taken.Add(1) // so that each client is rejected at once
 	refused := uint64(0)
 	for _, want := range []uint64{acceptMax, waiting} {
 		raw.Control(a.acceptFrom)
@@ -166,7 +166,7 @@ func TestAcceptingIsPaced(t *testing.T) {
 	}
 }
 
-// TestLostConnectionIsLogged with the listener's address, since its own is not known.
+// TestLostConnectionIsLogged: the log shows the listener's address, because the client's is unknown.
 func TestLostConnectionIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	r := New(Options{Loops: 1, Host: newHost(t, ops.SystemClock(), slog.New(slog.NewTextHandler(&log, nil)))})
@@ -196,8 +196,8 @@ func TestLostConnectionIsLogged(t *testing.T) {
 	}
 }
 
-// TestClientsWaitInTheBacklog when as many are served as descriptors allow, until one of
-// those goes. That is not left to the timer that looks again.
+// TestClientsWaitInTheBacklog: at the limit of descriptors, clients wait until a connection closes.
+// Then one is accepted at once, without waiting for the timer.
 func TestClientsWaitInTheBacklog(t *testing.T) {
 	r := newReactor(t, Options{Loops: 2})
 	r.afterFunc = func(time.Duration, func()) *time.Timer { return time.NewTimer(time.Hour) }
@@ -231,7 +231,7 @@ func TestClientsWaitInTheBacklog(t *testing.T) {
 	s.stop(t)
 }
 
-// TestWakeUpThatFails is tried again: a loop that is not woken once is not for ever.
+// TestWakeUpThatFails: a failed wake-up is retried, so the loop does not sleep forever.
 func TestWakeUpThatFails(t *testing.T) {
 	host := newHost(t, ops.SystemClock(), slog.New(slog.DiscardHandler))
 	var p [2]int
@@ -240,7 +240,7 @@ func TestWakeUpThatFails(t *testing.T) {
 	}
 	defer unix.Close(p[0])
 	defer unix.Close(p[1])
-	w := &waker{fd: p[0]} // which nobody can write to
+	w := &waker{fd: p[0]} // writes to it fail
 	w.loop = &eventLoop{Loop: session.NewLoop(host, w.wake)}
 	w.loop.Ask()
 	w.mu.Lock()
@@ -262,15 +262,15 @@ func TestWakeUpThatFails(t *testing.T) {
 	w.mu.Unlock()
 }
 
-// TestHelpLeavesNoTaskBehind: what was handed to a loop while another had taken its
-// wake-up, to help it out, is done by the loop: a helper cannot register a connection.
+// TestHelpLeavesNoTaskBehind: a task for a loop is done although a helper has taken the loop's
+// wake-up: the helper cannot run the task itself.
 func TestHelpLeavesNoTaskBehind(t *testing.T) {
 	l := new(eventLoop)
 	done := false
 	helping := false
 	wakes := 0
 	host := newHost(t, ops.GivenClock(func() core.Time {
-		if helping { // the helper looks whether the loop is idle: it has taken the wake-up
+		if helping { // the helper has taken the wake-up, and checks whether the loop is idle
 			helping = false
 			l.do(func() { done = true })
 			if wakes != 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestGnetIsTheKnownOne: eventloop_linux.go calls functions and reads fields of gnet by name. With
-// another version, read what it uses in gnet's source before this test is changed.
+// TestGnetIsTheKnownOne: eventloop_linux.go uses functions and fields of gnet by name. For another
+// version, read the source of these before you change this test.
 func TestGnetIsTheKnownOne(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"polystalk/router/session"
 )
 
-// A burst is what one client sends in one go, and what it gets before the end.
+// A burst is the input that a client sends at once, and the output that it receives before the end.
 type burst struct {
 	name       string
 	says, gets []byte
@@ -23,7 +23,7 @@ type burst struct {
 
 var bursts = sync.OnceValue(func() []burst {
 	all := []burst{{name: "short", says: bytes.Repeat([]byte("short "), 100)}}
-	// More than sockets, the output that is kept of a session and its held input take.
+	// More than the buffers of the sockets, the output queue and the held input together.
 	long := make([]byte, 8<<20)
 	for i := range long {
 		long[i] = byte('a' + i%26 + i>>16%2)
@@ -32,8 +32,8 @@ var bursts = sync.OnceValue(func() []burst {
 	for i := range all {
 		all[i].gets = all[i].says
 	}
-	// Enough to be paused; what is left fits into any socket, else nobody could tell the
-	// server that no more comes.
+	// Enough for a pause; the rest fits into any socket buffer, so that the server can notice the
+	// half-close.
 	held := long[:session.HeldMax+60_000]
 	return append(all,
 		burst{"is paused behind a wait", append([]byte("?"), held...), held},
@@ -54,7 +54,7 @@ func dialEnd(addr net.Addr) (halfCloser, error) {
 	return c.(halfCloser), nil
 }
 
-// polite sends all of a burst, half-closes and reads to the end, late.
+// polite sends all of a burst, half-closes, and reads to the end after a delay.
 func polite(addr net.Addr, b burst, rng *rand.Rand) error {
 	c, err := dialEnd(addr)
 	if err != nil {
@@ -80,7 +80,7 @@ func polite(addr net.Addr, b burst, rng *rand.Rand) error {
 	return <-sent
 }
 
-// rude goes away in the middle, with a reset if that is known on its network.
+// rude closes in the middle, with a reset if the network has resets.
 func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 	c, err := dialEnd(addr)
 	if err != nil {
@@ -100,9 +100,9 @@ func rude(addr net.Addr, b burst, rng *rand.Rand) error {
 	return nil
 }
 
-// TestEveryEndLeavesNothing ends connections in every state, politely and not, over TCP
-// and unix sockets: a client that half-closes gets every reply, and afterwards nothing is counted,
-// open or running that was not before.
+// TestEveryEndLeavesNothing ends connections in every state, politely and not, over TCP and unix
+// sockets. A client that half-closes gets every reply. Afterwards no counter, descriptor or
+// goroutine is left.
 func TestEveryEndLeavesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -136,7 +136,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 		clients.Wait()
 		eventually(t, nobody)
 	}
-	play(1) // now all listeners are served by all loops
+	play(1) // after this, all loops serve all listeners
 	served := openDescriptors(t)
 	play(3)
 	sums := func() *session.Sums { return s.host.Sums() }
@@ -165,7 +165,7 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	paused.Close()
 	eventually(t, nobody)
 
-	// One that does not read does not hold up the end for longer than it may.
+	// A client that does not read delays the shutdown only for a limited time.
 	slow, err := dialEnd(s.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +175,6 @@ func TestEveryEndLeavesNothing(t *testing.T) {
 	s.stopWithin(t, 100*time.Millisecond)
 	slow.Close()
 	eventually(t, func() bool { return openDescriptors(t) <= files })
-	// gnet and its pool of goroutines leave a few of their own.
+	// gnet and its pool leave a few goroutines.
 	eventually(t, func() bool { return runtime.NumGoroutine() <= routines+8 })
 }

@@ -16,9 +16,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// An echoFront makes sessions that say what they hear; one that hears '!' refuses its client,
-// and one that hears '?' waits until that half-closes, and says the rest then.
-// They are told from each other by their addresses, so it is not empty.
+// An echoFront makes sessions that echo their input. On '!' a session refuses its client; on '?' it
+// waits for the half-close and then echoes the rest. Fronts are compared by address, so the struct
+// is not empty.
 type echoFront struct{ _ int }
 
 type echo struct{ session.Session }
@@ -33,7 +33,7 @@ func (*echoFront) Open(l *session.Loop, c session.Conn) *session.Session {
 	return &e.Session
 }
 
-// refusal answers '!'.
+// refusal is the reply to '!'.
 const refusal = "go away\n"
 
 // Input implements session.Protocol.
@@ -60,7 +60,7 @@ func (e *echo) Woken(*core.Message) {}
 func (e *echo) GiveUp()             { e.EndWait() }
 func (e *echo) Close()              { e.Gone() }
 
-// newHost makes what loops share, with one shard, which does nothing.
+// newHost makes a Host with one unused shard.
 func newHost(t *testing.T, k *ops.Clock, log *slog.Logger) *session.Host {
 	t.Helper()
 	places := ops.NewMap(ops.MapOptions{
@@ -76,19 +76,19 @@ func newHost(t *testing.T, k *ops.Clock, log *slog.Logger) *session.Host {
 	return h
 }
 
-// newReactor makes one that is not started. Its Host is made here.
+// newReactor makes a Reactor with a new Host. It does not start it.
 func newReactor(t *testing.T, o Options) *Reactor {
 	t.Helper()
 	o.Host = newHost(t, ops.SystemClock(), slog.New(slog.DiscardHandler))
 	return New(o)
 }
 
-// A served reactor, with one listener of connections that echo.
+// A running is a started reactor, with one listener of connections that echo.
 type running struct {
 	*Reactor
 	addr   net.Addr
 	front  session.Front
-	served chan error // what Serve has returned
+	served chan error // the result of Serve
 }
 
 // start starts r and serves a listener.
@@ -106,7 +106,7 @@ func start(t *testing.T, r *Reactor, network, address string) *running {
 	return s
 }
 
-// stop shuts it down, when everybody has been served.
+// stop shuts the reactor down, after all replies were sent.
 func (s *running) stop(t *testing.T) {
 	t.Helper()
 	const most = 20 * time.Second
@@ -117,7 +117,7 @@ func (s *running) stop(t *testing.T) {
 	}
 }
 
-// stopWithin shuts it down, at the latest after that time.
+// stopWithin shuts the reactor down, at the latest after that time.
 func (s *running) stopWithin(t *testing.T, most time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
@@ -130,7 +130,7 @@ func (s *running) stopWithin(t *testing.T, most time.Duration) {
 	}
 }
 
-// dial makes a client, which is closed in the end.
+// dial makes a client, and closes it at the end of the test.
 func (s *running) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := net.Dial(s.addr.Network(), s.addr.String())
@@ -142,7 +142,7 @@ func (s *running) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// echoes reports whether c is answered, with what it says.
+// echoes reports whether c receives what it sends.
 func echoes(t *testing.T, c net.Conn) bool {
 	t.Helper()
 	const want = "hear this\n"
@@ -157,7 +157,7 @@ func echoes(t *testing.T, c net.Conn) bool {
 	return err == nil
 }
 
-// openDescriptors counts this process's, listing excluded.
+// openDescriptors returns the number of open descriptors of this process.
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/dev/fd")
@@ -167,7 +167,7 @@ func openDescriptors(t *testing.T) int {
 	return len(all)
 }
 
-// eventually waits for what other goroutines are about to bring about.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for range 2000 {

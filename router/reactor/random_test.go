@@ -14,8 +14,8 @@ import (
 	"polystalk/router/session"
 )
 
-// A gnetConn stands for gnet's side of one connection: what it was asked to close it closes
-// when closeIfAsked is called, as an event loop does in its next pass.
+// A gnetConn replaces gnet's side of one connection. It closes only in closeIfAsked, as an event
+// loop closes in its next pass.
 type gnetConn struct {
 	gnet.Conn // nil: other methods are not called
 	k         *socket
@@ -51,7 +51,7 @@ func (c *gnetConn) closeIfAsked() {
 	}
 }
 
-// randomEnd is one connection that gnet has at first, to which anything may happen.
+// A randomEnd is one connection, which gnet has at first, and to which any event may happen.
 type randomEnd struct {
 	r      *Reactor
 	k      *socket
@@ -92,7 +92,7 @@ func newRandomEnd(t *testing.T, r *Reactor) *randomEnd {
 	return e
 }
 
-// event is something that happens to the session.
+// event runs an event of the session.
 func (e *randomEnd) event(f func(*session.Session)) {
 	l := e.k.loop
 	l.Enter()
@@ -117,7 +117,7 @@ func (e *randomEnd) fireTimers() {
 
 var muchToSay = string(bytes.Repeat([]byte("much to say "), 100_000))
 
-// happen has one of all that can happen come about.
+// happen runs one random event.
 func (e *randomEnd) happen(rng *rand.Rand) {
 	switch rng.IntN(13) {
 	case 0, 1:
@@ -156,7 +156,7 @@ func (e *randomEnd) happen(rng *rand.Rand) {
 	case 11:
 		if rng.IntN(6) == 0 {
 			e.event(func(s *session.Session) {
-				if s.Closing() { // all together keep too much
+				if s.Closing() { // all connections together use too much memory
 					e.k.Drop()
 				}
 			})
@@ -171,8 +171,8 @@ func (e *randomEnd) happen(rng *rand.Rand) {
 	}
 }
 
-// TestWhateverHappensASeatIsGivenBackOnce has events come in any order: no stage is entered
-// from one that it cannot follow, and in the end nothing is counted, kept or open.
+// TestWhateverHappensASeatIsGivenBackOnce runs events in any order: every change of a stage is
+// allowed, and in the end nothing is counted, kept or open.
 func TestWhateverHappensASeatIsGivenBackOnce(t *testing.T) {
 	r := newReactor(t, Options{Loops: 1})
 	if err := r.notifier.start(); err != nil {
@@ -196,7 +196,7 @@ func TestWhateverHappensASeatIsGivenBackOnce(t *testing.T) {
 		if e.c.close(io.EOF); !e.k.s.IsGone() {
 			e.event((*session.Session).Abort)
 		}
-		for range 100 { // what was told of it comes one by one, when each takes a whole turn
+		for range 100 { // signals arrive one by one if each takes a whole turn
 			if e.fireTimers(); e.k.fd >= 0 {
 				e.turn()
 			}

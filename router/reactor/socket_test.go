@@ -13,11 +13,10 @@ import (
 	"polystalk/router/session"
 )
 
-// A socketEnd is the client's side of a connection that gnet does not have; its loop
-// is driven by hand.
+// A socketEnd is the client's side of a detached connection; the test runs its loop.
 type socketEnd struct {
 	*os.File
-	number int // its descriptor
+	number int // the descriptor
 	k      *socket
 	woken  chan struct{}
 }
@@ -58,7 +57,7 @@ func newSocketEnd(t *testing.T) *socketEnd {
 	return e
 }
 
-// until gives the loop its turns until ok.
+// until runs turns of the loop until ok returns true.
 func (e *socketEnd) until(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.After(20 * time.Second); !ok(); {
@@ -71,7 +70,7 @@ func (e *socketEnd) until(t *testing.T, ok func() bool) {
 	}
 }
 
-// reading reads all that comes, in the background.
+// reading reads all output in the background.
 func (e *socketEnd) reading() <-chan []byte {
 	all := make(chan []byte, 1)
 	go func() {
@@ -81,7 +80,7 @@ func (e *socketEnd) reading() <-chan []byte {
 	return all
 }
 
-// nothing checks that the connection has gone and left nothing.
+// nothing checks that the connection is gone and left nothing.
 func (e *socketEnd) nothing(t *testing.T) {
 	t.Helper()
 	r := e.k.reactor
@@ -96,7 +95,7 @@ func (e *socketEnd) nothing(t *testing.T) {
 	}
 }
 
-// manyReplies are more than a socket takes.
+// manyReplies makes replies larger than a socket's buffer.
 func (e *socketEnd) manyReplies() (all []byte) {
 	stable := bytes.Repeat([]byte("stable"), 100_000)
 	for i := range 10 {
@@ -109,7 +108,7 @@ func (e *socketEnd) manyReplies() (all []byte) {
 	return all
 }
 
-// TestSlowReaderGetsAllInOrder: and the session is told when it has.
+// TestSlowReaderGetsAllInOrder: afterwards the session is notified.
 func TestSlowReaderGetsAllInOrder(t *testing.T) {
 	e := newSocketEnd(t)
 	files := openDescriptors(t)
@@ -137,7 +136,7 @@ func TestSlowReaderGetsAllInOrder(t *testing.T) {
 	e.nothing(t)
 }
 
-// TestSlowReaderThatGoes: its session hears of it, before or after it is closed.
+// TestSlowReaderThatGoes: its session is notified, before or after it is closed.
 func TestSlowReaderThatGoes(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		e := newSocketEnd(t)
@@ -158,7 +157,7 @@ func TestSlowReaderThatGoes(t *testing.T) {
 	}
 }
 
-// TestPartedClientReadsWhy: what it still sends is thrown away until it is done.
+// TestPartedClientReadsWhy: the client's further input is discarded until it closes.
 func TestPartedClientReadsWhy(t *testing.T) {
 	e := newSocketEnd(t)
 	want := e.manyReplies()
@@ -181,8 +180,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestOneWatchOfAPausedConnection: pausing again and again starts no second
-// series of looks for the client.
+// TestOneWatchOfAPausedConnection: repeated pauses start only one series of checks.
 func TestOneWatchOfAPausedConnection(t *testing.T) {
 	e := newSocketEnd(t)
 	looks := make(chan func(), 100)

@@ -12,7 +12,7 @@ import (
 	"polystalk/router/session"
 )
 
-// connect gives both ends of a connection that nobody serves yet.
+// connect returns both ends of an accepted connection that no session serves yet.
 func connect(t *testing.T, network string) (client, server net.Conn) {
 	t.Helper()
 	if network == "unix" {
@@ -62,7 +62,7 @@ func TestTakenConnectionIsServed(t *testing.T) {
 		if open, _ := s.Connections(); open != 1 {
 			t.Errorf("%s: %d connections, want 1", network, open)
 		}
-		// What was half-closed is answered to the end.
+		// After a half-close all input is replied to.
 		io.WriteString(client, "?the rest")
 		client.(interface{ CloseWrite() error }).CloseWrite()
 		if got, err := io.ReadAll(client); err != nil || string(got) != "the rest" {
@@ -101,8 +101,8 @@ func TestTakenConnectionsKeepTheLimit(t *testing.T) {
 	s.stop(t)
 }
 
-// A client that comes while the event loops start is served, or it is refused: a node that
-// begins to lead is handed clients at any time.
+// TestClientsComeWhileTheLoopsStart: a client that arrives while the event loops start is either
+// served or refused: a new leader gets clients at any time.
 func TestClientsComeWhileTheLoopsStart(t *testing.T) {
 	for range 20 {
 		r, front := newReactor(t, Options{Loops: 2}), new(echoFront)
@@ -146,7 +146,7 @@ func TestNothingIsTakenWhileNothingIsServed(t *testing.T) {
 	}
 }
 
-// What has no descriptor cannot be looked at by a loop.
+// TestPipeIsNotTaken: a loop cannot serve a connection without a descriptor.
 func TestPipeIsNotTaken(t *testing.T) {
 	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 1}), "tcp", "127.0.0.1:0")
 	_, server := net.Pipe()

@@ -44,8 +44,8 @@ func remove(t *testing.T, target *Target, id core.JobID) {
 }
 
 // TestFollowerIsAsAStart: a follower that has applied all records of a server, and then leads, has
-// the same state as a server that reads its journal, with another number of shards: the tubes,
-// the jobs, the next id.
+// the same tubes, jobs and next id as a server that reads its journal, also with another number of
+// shards.
 func TestFollowerIsAsAStart(t *testing.T) {
 	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	// The digests must not depend on changes of the time of day.
@@ -135,7 +135,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	}
 }
 
-// TestFailureBeforeItLeads: an error of the journal before it leads is reported, and ends Lead.
+// TestFailureBeforeItLeads: an error of the journal before Lead is reported, and Lead fails.
 func TestFailureBeforeItLeads(t *testing.T) {
 	broken := errors.New("broken")
 	disk := &failing{Disk: wal.Dir(t.TempDir())}

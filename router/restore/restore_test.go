@@ -71,7 +71,7 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 	return id
 }
 
-// open runs all stages in a row.
+// open runs all stages in sequence.
 func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *commit.Failure) {
 	t.Helper()
 	r, err := target.Recover(cfg, func() {})
@@ -86,7 +86,7 @@ func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *c
 }
 
 // TestMarkWithoutFiles: if an import was interrupted and beanstalkd's files are gone, the directory
-// is refused, since its journal may lack jobs.
+// is refused, because its journal may lack jobs.
 func TestMarkWithoutFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, importMark), nil, 0o600); err != nil {
@@ -113,8 +113,8 @@ func withJobs(t *testing.T, n int) string {
 	return dir
 }
 
-// TestStartFinishesAnExchange: a server that ended while its journal was exchanged for another starts
-// with the other one. A journal that was only received in part is removed.
+// TestStartFinishesAnExchange: a server that ended during the exchange of its journal starts with
+// the new one. A journal that was only received in part is removed.
 func TestStartFinishesAnExchange(t *testing.T) {
 	for _, c := range []struct {
 		name, marker string

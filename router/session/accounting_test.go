@@ -21,8 +21,8 @@ func TestCapsFallWhileHalfOfTheBoundIsUsed(t *testing.T) {
 	}
 }
 
-// TestHighIsTold once for any number of additions, not within the bound, and not when
-// memory is given back.
+// TestHighIsTold: High receives once for any number of additions above the bound, but not below
+// the bound, and not when memory is released.
 func TestHighIsTold(t *testing.T) {
 	a := newAccount(1000)
 	told := func(want bool) {
@@ -48,7 +48,7 @@ func TestHighIsTold(t *testing.T) {
 	told(false)
 }
 
-// TestRetainedPartsCountOnce: however many read a part, and only while no job has it.
+// TestRetainedPartsCountOnce: a part with many readers counts once, and only while no job has it.
 func TestRetainedPartsCountOnce(t *testing.T) {
 	a := newAccount(1 << 30)
 	p, alone := make([]byte, 1000), make([]byte, 2000)

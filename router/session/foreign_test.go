@@ -32,7 +32,7 @@ func TestIsForeign(t *testing.T) {
 
 		{"", false, false},
 		{"\r\n", false, false},
-		{" GET / HTTP/1.1\r\n", false, false}, // no request line: a server of HTTP refuses it as well
+		{" GET / HTTP/1.1\r\n", false, false}, // not a request line: HTTP servers refuse it, too
 		{"GET\r\n", false, false},
 		{"GET / \r\n", false, false},
 		{"HTTP/1.1\r\n", false, false},

@@ -10,7 +10,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// newTestHost is a host without shards; its time is now.
+// newTestHost returns a host without shards, with the clock now.
 func newTestHost(now *core.Time) *Host {
 	h := NewHost(math.MaxInt64)
 	h.Map = ops.NewMap(ops.MapOptions{Shards: 1, BodyFreed: func(core.Large) {}, Naming: ops.Naming{
@@ -23,8 +23,8 @@ func newTestHost(now *core.Time) *Host {
 	return h
 }
 
-// Only an idle loop is helped, and never one in the middle of a turn: its
-// helper may be in its own callback.
+// TestHelp: a helper enters only an idle loop, and never one in the middle of a turn: the helper
+// may be in a callback of the same loop.
 func TestHelp(t *testing.T) {
 	now := core.Time(1)
 	ran := 0
@@ -55,7 +55,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestALoopYieldsNowAndThen: once in each yieldEvery of its time, and not more often.
+// TestALoopYieldsNowAndThen: a loop yields once in yieldEvery, and not more often.
 func TestALoopYieldsNowAndThen(t *testing.T) {
 	l := new(Loop)
 	const step = yieldEvery / 8

@@ -8,8 +8,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestRegistryIsASortedSlice: the registry has all sessions in their order, each
-// is found by its number, and a walk from any number on shows those that follow.
+// TestRegistryIsASortedSlice: the registry has all sessions in order, finds each by its number, and
+// a walk from any number yields the sessions after it.
 func TestRegistryIsASortedSlice(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -60,8 +60,8 @@ func TestRegistryIsASortedSlice(t *testing.T) {
 	}
 }
 
-// TestNumbersTellTheirLoops: they are unlike each other, rise, and leave little out when
-// connections come to all loops alike.
+// TestNumbersTellTheirLoops: numbers are unique and rising, name their loops, and have few gaps when
+// all loops get equally many connections.
 func TestNumbersTellTheirLoops(t *testing.T) {
 	now := core.Time(1)
 	h := newTestHost(&now)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSendQueueGivesBackWhatItCounts plays random additions and partial writes:
-// the bytes come out as they went in, and an empty queue costs nothing.
+// TestSendQueueGivesBackWhatItCounts plays random additions and partial writes: the queue returns
+// the same bytes, and an empty queue uses no memory of the account.
 func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	acct := newAccount(1 << 40)
@@ -68,8 +68,8 @@ func TestSendQueueGivesBackWhatItCounts(t *testing.T) {
 	}
 }
 
-// TestSmallRepliesShareBlocks: what is counted is about what was added, also when
-// shared bodies come in between.
+// TestSmallRepliesShareBlocks: the counted memory is about the size of the replies, also with
+// shared bodies between them.
 func TestSmallRepliesShareBlocks(t *testing.T) {
 	a := newAccount(1 << 40)
 	q := &SendQueue{Account: a}

@@ -15,10 +15,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestChaosKeepsEveryJobInOnePlace lets clients pipeline, overlap and vanish,
-// and checks what must hold whatever the order was: jobs are neither lost nor
-// doubled, each command gets one reply of its kind, nobody waits for what is
-// there, and everything is accounted for.
+// TestChaosKeepsEveryJobInOnePlace lets clients pipeline, overlap and disappear, and checks the
+// rules that hold in any order: no job is lost or duplicated, each command gets one reply of its
+// kind, no client waits for an available job, and all counts are right.
 func TestChaosKeepsEveryJobInOnePlace(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 150, func(seed uint64) error {
@@ -34,21 +33,21 @@ type chaos struct {
 	generator
 	w     *world
 	live  []*chaosConn // sockets that may still get replies
-	dead  []*chaosConn // gone with commands unanswered
+	dead  []*chaosConn // closed before all replies arrived
 	steps int
-	flood bool // one client sends more than a turn's work at once
-	kept  bool // the end of a reply may wait, with the next one, for a commit
-	tight bool // there may be no room on a disk
+	flood bool // one client sends more than the work of a turn
+	kept  bool // there is a journal: replies wait for commits
+	tight bool // a disk may be full
 	seen  map[string]int
 
 	inserted map[uint64]string     // acknowledged jobs: their bodies
 	deleted  map[uint64]bool       // acknowledged deletions
-	bodies   map[string]uint64     // every body sent, with its job's id once known
+	bodies   map[string]uint64     // every body sent, with its job's id if known
 	alike    map[string]bool       // jobs that may have copies
-	given    func(id uint64) error // if not nil, judges a reservation too
+	given    func(id uint64) error // if not nil, also checks each reservation
 }
 
-// A chaosConn is a client that remembers what it asked.
+// A chaosConn is a client that records its commands.
 type chaosConn struct {
 	k     *sock
 	asked []question
@@ -56,7 +55,7 @@ type chaosConn struct {
 	quit  bool
 }
 
-// newChaos makes a world with such clients.
+// newChaos makes a world with chaosConns.
 func newChaos(seed uint64, cfg router.Config, seen map[string]int) *chaos {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cfg.Shards, cfg.MaxJobSize = []int{1, 2, 4, 16}[rng.IntN(4)], 200_000
@@ -73,7 +72,7 @@ func newChaosIn(w *world, rng *rand.Rand, seen map[string]int) *chaos {
 		inserted: map[uint64]string{}, deleted: map[uint64]bool{}, bodies: map[string]uint64{}, alike: map[string]bool{},
 	}
 	if rng.IntN(2) == 0 {
-		// A few commands behind a waiting reserve are too much then.
+		// Then a few commands behind a waiting reserve exceed the limit.
 		w.D.HoldAtMost(1000 + rng.IntN(2000)) // above four lines, or half a line is never resumed
 	}
 	n := rng.IntN(6)
@@ -92,7 +91,7 @@ func (c *chaos) run(n int) error {
 	return c.play(n, c.step, c.rest, func() {})
 }
 
-// play does n steps, lets everybody leave, and checks that nothing is left but jobs.
+// play runs n steps, lets all clients leave, and checks that only jobs are left.
 func (c *chaos) play(n int, step, rest func() error, leave func()) error {
 	for c.steps < n {
 		c.steps++
@@ -120,7 +119,7 @@ func (c *chaos) step() error {
 	case r < 88:
 		c.ask()
 	case r < 90:
-		// Out of the blue, whatever is under way.
+		// At any time, during any operation.
 		if cn := c.any(); cn != nil && c.rng.IntN(3) == 0 {
 			c.vanish(cn)
 		}
@@ -129,14 +128,14 @@ func (c *chaos) step() error {
 			cn := &chaosConn{k: c.w.Open(), told: map[uint64]bool{}}
 			c.live = append(c.live, cn)
 			for i := 10; i < len(c.names); i++ {
-				// Long lists change from walking to looking up.
+				// Long lists change from scanning to an index.
 				q := question{line: "watch " + c.names[i]}
 				cn.asked = append(cn.asked, q)
 				cn.k.Send([]byte(q.line + "\r\n"))
 			}
 		}
 	case r < 99:
-		// Time passes and timers are late.
+		// Time passes, and timers are late.
 		c.w.jump(time.Duration(c.rng.IntN(700)) * time.Millisecond)
 	default:
 		return c.rest()
@@ -156,7 +155,7 @@ func (c *chaos) any() *chaosConn {
 	return c.live[c.rng.IntN(len(c.live))]
 }
 
-// vanish ends a client in one way or another.
+// vanish ends a client in one of several ways.
 func (c *chaos) vanish(cn *chaosConn) {
 	if c.rng.IntN(2) == 0 {
 		cn.k.halfClose()
@@ -173,7 +172,7 @@ func (c *chaos) ask() {
 	}
 	n := 1 + c.rng.IntN(4)
 	if c.flood && c.steps > 300 {
-		// More than one turn's work, and more jobs than one visit moves.
+		// More than the work of a turn, and more jobs than one visit moves.
 		c.flood = false
 		n = 6000
 	}
@@ -196,14 +195,14 @@ func (c *chaos) ask() {
 		}
 	}
 	if c.rng.IntN(60) == 0 {
-		// The beginning of a body that never comes whole.
+		// The beginning of a body that is never completed.
 		cn.k.Send([]byte("put 0 0 10 100000\r\nhalf a body"))
 		cn.quit = true
 		c.vanish(cn)
 	}
 }
 
-// flooding puts many delayed jobs, kicks them in one go, and reserves them.
+// flooding puts many delayed jobs, kicks them at once, and reserves them.
 func (c *chaos) flooding(i int) question {
 	switch {
 	case i < 2500:
@@ -218,10 +217,10 @@ func (c *chaos) flooding(i int) question {
 	return question{line: "list-tube-used"}
 }
 
-// id is often one that cn was given.
+// id returns an id, often one of cn's jobs.
 func (c *chaos) id(cn *chaosConn) uint64 {
 	if len(cn.told) > 0 && c.rng.IntN(3) > 0 {
-		least := ^uint64(0) // whichever comes first in a map is no seed's doing
+		least := ^uint64(0) // the order of a map does not depend on the seed
 		for id := range cn.told {
 			if !c.deleted[id] {
 				least = min(least, id)
@@ -234,7 +233,7 @@ func (c *chaos) id(cn *chaosConn) uint64 {
 	return uint64(c.rng.IntN(c.puts + 2))
 }
 
-// read takes the replies that cn got, and judges each.
+// read takes the replies of cn, and checks each.
 func (c *chaos) read(cn *chaosConn) error {
 	for len(cn.k.Got) > 0 {
 		head, rest, ok := bytes.Cut(cn.k.Got, []byte("\r\n"))
@@ -270,7 +269,7 @@ func (c *chaos) read(cn *chaosConn) error {
 	return nil
 }
 
-// replies are the words that may answer a command.
+// replies has the possible first words of the replies to a command.
 var replies = map[string]string{
 	"put": "INSERTED", "reserve": "RESERVED TIMED_OUT DEADLINE_SOON", "reserve-with-timeout": "RESERVED TIMED_OUT DEADLINE_SOON",
 	"reserve-job": "RESERVED NOT_FOUND", "delete": "DELETED NOT_FOUND", "release": "RELEASED NOT_FOUND",
@@ -332,7 +331,7 @@ func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) er
 // sharedBody begins bodies that several jobs may have.
 const sharedBody = "shared "
 
-// meet notes that job id was seen with that body.
+// meet records that job id was seen with that body.
 func (c *chaos) meet(body string, id uint64) error {
 	was, sent := c.bodies[body]
 	if !sent || was != 0 && was != id && !strings.HasPrefix(body, sharedBody) && !c.alike[body] {
@@ -342,7 +341,7 @@ func (c *chaos) meet(body string, id uint64) error {
 	return nil
 }
 
-// rest lets all things happen and checks what must be so then.
+// rest brings the world to rest and checks the rules for that state.
 func (c *chaos) rest() error {
 	if err := c.w.rest(); err != nil {
 		return err
@@ -356,7 +355,7 @@ func (c *chaos) rest() error {
 	return c.conserved()
 }
 
-// cutOff takes in what the clients have got, and breaks all connections.
+// cutOff reads all output of the clients, and breaks all connections.
 func (c *chaos) cutOff() error {
 	for _, cn := range c.live {
 		if err := c.read(cn); err != nil {
@@ -367,7 +366,7 @@ func (c *chaos) cutOff() error {
 	return nil
 }
 
-// settle looks, at rest, whether every client has what it asked for.
+// settle checks, at rest, that every client has its replies.
 func (c *chaos) settle() error {
 	kept := c.live[:0]
 	for _, cn := range c.live {
@@ -396,8 +395,8 @@ func (c *chaos) settle() error {
 	return nil
 }
 
-// conserved checks that the jobs there are are those that were acknowledged
-// and not deleted, but for what vanished clients asked and nobody was told.
+// conserved checks that the existing jobs are the acknowledged ones without the deleted ones.
+// Commands without replies may or may not have had an effect.
 func (c *chaos) conserved() error {
 	there := c.w.jobs()
 	maybePut, maybeGone := make(map[string]bool), make(map[uint64]bool)
@@ -434,7 +433,7 @@ func (c *chaos) conserved() error {
 	return nil
 }
 
-// knows reports whether a client was told that it has a job.
+// knows reports whether a client was given a job.
 func (c *chaos) knows(id uint64) bool {
 	return slices.ContainsFunc(c.live, func(cn *chaosConn) bool { return cn.told[id] })
 }

@@ -22,15 +22,15 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// clusterTimeout is the election timeout, on the cluster's own clock: how fast that goes has
-// nothing to do with what clients take for the time.
+// clusterTimeout is the election timeout on the cluster's own clock, which is independent of the
+// clients' time.
 const clusterTimeout = 10 * time.Millisecond
 
-// bagMax is how many messages are on their way at most; more are lost.
+// bagMax bounds the messages on their way; more are lost.
 const bagMax = 200
 
-// A Cluster is several servers in one goroutine, each with its journal on its disk. The World has
-// the one that leads.
+// A Cluster is several servers in one goroutine, each with a journal on its disk. The World has the
+// leader.
 type Cluster struct {
 	seed   uint64
 	rng    *rand.Rand
@@ -38,23 +38,23 @@ type Cluster struct {
 	now    time.Duration
 	all    []*member
 	bag    []parcel
-	cut    map[[2]uint64]bool // links that carry nothing
-	calm   bool               // nothing is lost
-	serves *leader            // what the World has
-	waited int                // number of times the leader's journal has got nothing committed
+	cut    map[[2]uint64]bool // links that lose all messages
+	calm   bool               // no message is lost
+	serves *leader            // the leader that the World has
+	waited int                // how often the leader's journal had no progress
 	fault  clusterFault
 	seen   map[string]int
 }
 
-// A clusterFault is what servers do wrong.
+// A clusterFault is a fault in the servers' code.
 type clusterFault int
 
 const (
 	honest     clusterFault = iota
 	replyEarly              // a commit is acknowledged once it is proposed
-	leaveOut                // a follower leaves out some of the history
-	applyTwice              // or meets it twice
-	floorFirst              // the leader's copies go out behind the Floor that counts on them
+	leaveOut                // a follower skips a part of the history
+	applyTwice              // or applies it twice
+	floorFirst              // the leader sends copies after the Floor that needs them
 )
 
 // A parcel is a message on its way.
@@ -63,30 +63,30 @@ type parcel struct {
 	message []byte
 }
 
-// A member is one of the servers, with what outlives its process.
+// A member is one of the servers, with the state that outlives its process.
 type member struct {
 	c     *Cluster
 	id    uint64
 	name  string
 	disk  *fakedisk.Disk
-	joins bool // its directory is not a node's yet
-	gone  bool // it was removed, and ends
+	joins bool // its directory does not belong to a node yet
+	gone  bool // it was removed, and shuts down
 	up    bool
-	busy  bool // it stands still
-	away  int  // it stays down for this number of steps
+	busy  bool // it is paused
+	away  int  // it stays down for so long, in steps
 	state *cluster.State
 	d     *routertest.Driven
 	f     *router.Follower
 	props *cluster.Proposals
 	hand  *cluster.Stepper
 	fetch *cluster.Fetch
-	led   bool // its cores are its own
-	tight bool // its disk could be full at some time
+	led   bool // it has led
+	tight bool // its disk was perhaps full at some time
 
-	received *snapshot.Received // of another, beside its own journal; nil: there is none
+	received *snapshot.Received // a received journal, next to its own; nil: there is none
 }
 
-// newCluster makes three servers that have nothing yet.
+// newCluster makes three servers with empty disks.
 func newCluster(seed uint64, seen map[string]int) *Cluster {
 	c := &Cluster{seed: seed, seen: seen, rng: rand.New(rand.NewPCG(seed, 33)), cut: map[[2]uint64]bool{}}
 	members := &cluster.Members{}
@@ -104,7 +104,7 @@ func newCluster(seed uint64, seen map[string]int) *Cluster {
 	return c
 }
 
-// newMember makes a server, on an empty disk.
+// newMember makes a server with an empty disk.
 func (c *Cluster) newMember(name string) *member {
 	id := uint64(len(c.all) + 1)
 	m := &member{c: c, id: id, name: name, disk: fakedisk.New(c.seed ^ id<<40)}
@@ -116,10 +116,10 @@ func (m *member) identity() cluster.Identity {
 	return cluster.Identity{Cluster: 1, Node: m.id, Name: m.name}
 }
 
-// errOver is why a process has ended without a disk's fault.
+// errOver means that a process has ended without a disk fault.
 var errOver = errors.New("the process has ended")
 
-// start begins a process. A disk that stops meanwhile is what ErrDead says.
+// start starts a process. If its disk stops meanwhile, the error is ErrDead.
 func (m *member) start() (err error) {
 	m.props, m.fetch, m.received, m.led, m.busy, m.tight = cluster.NewProposals(), nil, nil, false, false, m.disk.Limit > 0
 	cfg := m.c.w.cfg
@@ -170,7 +170,7 @@ func (m *member) Lead() error {
 	return m.f.Lead(m.least)
 }
 
-// least is on what answers depend.
+// least returns the commit on which replies depend.
 func (m *member) least() uint64 {
 	if m.hand.Leased() {
 		return 0
@@ -180,7 +180,7 @@ func (m *member) least() uint64 {
 	return n
 }
 
-// send puts a message into the bag.
+// send adds a message to the bag.
 func (m *member) send(msg cluster.Message) {
 	b, err := msg.Encode()
 	if err != nil {
@@ -191,14 +191,14 @@ func (m *member) send(msg cluster.Message) {
 	}
 }
 
-// stop ends the process: the power is cut, or only it is killed.
+// stop ends the process, with or without a power failure.
 func (m *member) stop() {
 	if m.up || m.d != nil {
 		m.c.seen["stops"]++
 	}
 	m.up = false
 	if m.d != nil && m.d != m.c.w.D {
-		m.d.Close() // the World closes its own
+		m.d.Close() // the World closes its Driven itself
 	}
 	m.d, m.hand = nil, nil
 	m.disk.CrashAt = 0
@@ -209,15 +209,16 @@ func (m *member) stop() {
 	}
 }
 
-// after takes in how a step of a member has ended. Only a fault that nobody made is an error.
+// after handles the result of a member's step. It returns only errors that no simulated fault
+// explains.
 func (m *member) after(err error) error {
 	var f *commit.Failure
 	switch {
 	case err == nil:
 		return nil
-	case wal.IsFull(err) && m.f != nil: // until somebody has looked for room
+	case wal.IsFull(err) && m.f != nil: // until the space is checked again
 		return m.after(m.f.Journal().Tend())
-	case wal.IsFull(err): // it has not even started, and tries again
+	case wal.IsFull(err): // the start has failed, and is retried
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		m.c.seen["deposed"]++
 	case errors.Is(err, cluster.ErrRemoved):
@@ -230,7 +231,7 @@ func (m *member) after(err error) error {
 	return nil
 }
 
-// step does one thing of the cluster's.
+// step runs one event of the cluster.
 func (c *Cluster) step() error {
 	switch r := c.rng.IntN(20); {
 	case r == 0 || len(c.bag) == 0 && c.rng.IntN(3) == 0:
@@ -249,7 +250,7 @@ func (c *Cluster) step() error {
 	case m.busy && !c.calm:
 		m.busy = c.rng.IntN(60) > 0
 	case !c.calm && !m.led && c.rng.IntN(300) == 0:
-		// It is told so late, or by one that leads no longer: that must do no harm.
+		// The request is late, or from a deposed leader: neither must do harm.
 		m.fetch = &cluster.Fetch{From: 1 + uint64(c.rng.IntN(len(c.all)))}
 	case m.fetch != nil && m.received == nil:
 		return m.receive()
@@ -265,7 +266,7 @@ func (c *Cluster) step() error {
 	return nil
 }
 
-// tick lets a tenth of the timeout pass for every member that is not stopped.
+// tick lets a tenth of the timeout pass for every running member.
 func (c *Cluster) tick() error {
 	c.now += clusterTimeout / 10
 	for _, m := range c.all {
@@ -278,14 +279,14 @@ func (c *Cluster) tick() error {
 	return nil
 }
 
-// deliver brings one message of the bag, or loses it.
+// deliver delivers or loses one message of the bag.
 func (c *Cluster) deliver() error {
-	i := c.rng.IntN(min(len(c.bag), 12)) // late by a few, seldom by many
+	i := c.rng.IntN(min(len(c.bag), 12)) // out of order by at most a few messages
 	if c.rng.IntN(50) == 0 {
 		i = c.rng.IntN(len(c.bag))
 	}
 	p := c.bag[i]
-	if c.calm || c.rng.IntN(20) > 0 { // else it comes twice
+	if c.calm || c.rng.IntN(20) > 0 { // else it is delivered twice
 		c.bag = slices.Delete(c.bag, i, i+1)
 	}
 	m := c.all[p.to-1]
@@ -299,7 +300,7 @@ func (c *Cluster) deliver() error {
 	return m.after(m.hand.Receive(msg))
 }
 
-// receive sends a member the journal of another, beside its own. It goes on following meanwhile.
+// receive lets a member receive the journal of another one. It continues to follow meanwhile.
 func (m *member) receive() error {
 	f := m.fetch
 	m.fetch = nil
@@ -312,9 +313,9 @@ func (m *member) receive() error {
 	return m.after(err)
 }
 
-// stream lets a member receive the journal of another one. It fails if the sender ends or the
-// disk is too small; the members' state tells both. Neither machine stops meanwhile, because
-// the receiver has a goroutine and the seed would not replay.
+// stream lets a member receive the journal of another one. It fails if the sender ends or the disk
+// is too small; the members' states show which. Neither machine stops meanwhile, because the
+// receiver has a goroutine and the seed would not replay.
 func (m *member) stream(from *member) (got *snapshot.Received, err error) {
 	tell := func(do func(x *cluster.Machine)) error { return from.after(from.hand.Do(do)) }
 	if err := tell(func(x *cluster.Machine) { x.Fetching(m.id) }); err != nil || !from.up {
@@ -345,13 +346,13 @@ func (m *member) stream(from *member) (got *snapshot.Received, err error) {
 		return nil, err
 	}
 	if _, full := errors.AsType[*snapshot.RoomError](err); full || torn && err != nil {
-		return nil, nil // it is told again
+		return nil, nil // the request is repeated
 	}
 	return got, err
 }
 
-// exchange has a member begin anew with the journal that it has received, unless its own has more
-// by now. It may end at any operation of that.
+// exchange restarts a member with its received journal, unless its own has more by now. The process
+// may end at any disk operation of the exchange.
 func (m *member) exchange() error {
 	got := m.received
 	log := m.f.Journal().Entries()
@@ -379,7 +380,7 @@ func (m *member) exchange() error {
 	return m.after(err)
 }
 
-// lead gives the World the next server that leads. What it had is over.
+// lead gives the World the next leader, in place of the previous one.
 func (c *Cluster) lead() (*routertest.Driven, routertest.ByHand, error) {
 	for range 300_000 {
 		for _, m := range c.all {
@@ -418,14 +419,14 @@ func (c *Cluster) relieve() {
 	}
 }
 
-// A leader is the journal of the member that the World has, with the cluster behind it: that
-// goes on whenever the journal would.
+// A leader is the journal of the World's member, with the cluster behind it. The cluster continues
+// whenever the journal would.
 type leader struct {
 	*member
 	life *cluster.Stepper
 }
 
-// alive reports whether its process is still there, and leads.
+// alive reports whether its process still runs and leads.
 func (l *leader) alive() bool { return l.up && l.hand == l.life }
 
 // Requested implements routertest.ByHand.
@@ -451,7 +452,7 @@ func (l *leader) Commit() error {
 	if c.waited++; l.alive() && l.props.Outstanding() == 0 {
 		c.waited = 0
 	}
-	if c.waited > 500 { // the world may be waiting to come to rest
+	if c.waited > 500 { // the world may be waiting until it is at rest
 		c.relieve()
 	}
 	for range 1 + c.rng.IntN(30) {
@@ -479,8 +480,8 @@ func (l *leader) Tend() error {
 	return nil
 }
 
-// digests returns the digests of all shards of a member, a moment later. Cores order events
-// of one time by nanoseconds, so a leader may be ahead of a follower.
+// digests returns the digests of all shards of a member, a moment later. Cores order events of one
+// time by nanoseconds, so a leader may be ahead of a follower.
 func (m *member) digests() (all []uint64) {
 	var b shard.Batch
 	m.d.Stamp(&b)

@@ -13,14 +13,14 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestClusterKeepsWhatWasAcknowledged: three whole servers, one of them with the clients. Any server
-// stops at any operation of its disk, stands still, or is cut off; messages are lost, doubled and
-// late. Whatever any client was told holds at whichever server leads next, and all servers that
-// have met the same history have the same jobs.
+// TestClusterKeepsWhatWasAcknowledged runs three servers, with the clients at the leader. Any
+// server stops at any operation of its disk, pauses, or is isolated; messages are lost, duplicated
+// and late. After each failover the new leader has all acknowledged changes, and servers with the
+// same history have the same jobs.
 func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 20, func(seed uint64) error {
-		cryptotest.SetGlobalRandom(t, seed) // elections are drawn there
+		cryptotest.SetGlobalRandom(t, seed) // for election timeouts
 		k, err := newClusterChaos(seed, honest, seen)
 		if err != nil {
 			return err
@@ -30,8 +30,7 @@ func TestClusterKeepsWhatWasAcknowledged(t *testing.T) {
 	wantSeen(t, seen, "elections", "stops", "deposed", "compared", "fetches", "done", "joined", "removed", "transfers")
 }
 
-// TestFaultyClustersAreSeen: what a server of a cluster must not do breaks a rule before many
-// seeds.
+// TestFaultyClustersAreSeen: each fault in the servers' code breaks a rule within a few seeds.
 func TestFaultyClustersAreSeen(t *testing.T) {
 	for name, f := range map[string]clusterFault{
 		"a reply before the commit": replyEarly,
@@ -54,7 +53,7 @@ func TestFaultyClustersAreSeen(t *testing.T) {
 	}
 }
 
-// faulty runs a cluster of faulty servers, which may also end in a panic.
+// faulty runs a cluster of faulty servers, which may also panic.
 func faulty(t *testing.T, seed uint64, f clusterFault) (err error) {
 	cryptotest.SetGlobalRandom(t, seed)
 	defer func() {
@@ -75,8 +74,8 @@ type clusterChaos struct {
 	c     *Cluster
 	gear  clusterGear
 	lives int
-	// length is how many steps it takes: in some many, with much in them, or compaction and all
-	// that comes of it would never be seen. In most few, so that there are more of them.
+	// length is the number of steps. Some runs are long, with many jobs, so that compaction
+	// happens. Most are short, so that there are more of them.
 	length int
 }
 
@@ -134,7 +133,7 @@ func (k *clusterChaos) run(n int) error {
 	}
 }
 
-// step is like a chaos's step, but the cluster is whole while the world comes to rest.
+// step is like chaos.step, but all links work while the world comes to rest.
 func (k *clusterChaos) step() error {
 	switch r := k.rng.IntN(100); {
 	case r > k.gear.often:
@@ -157,7 +156,7 @@ func (k *clusterChaos) step() error {
 	return err
 }
 
-// fallOver has the clients be cut off, and go to the next leader.
+// fallOver disconnects the clients, and connects new ones to the next leader.
 func (k *clusterChaos) fallOver() error {
 	if d := k.w.Down(); d != nil && !errors.Is(d, errOver) {
 		return d
@@ -180,7 +179,7 @@ func (k *clusterChaos) fallOver() error {
 }
 
 func (k *clusterChaos) close() {
-	if k.w.D != nil { // else nobody came to lead
+	if k.w.D != nil { // else no leader was elected
 		k.w.Close()
 	}
 	for _, m := range k.c.all {
@@ -190,7 +189,7 @@ func (k *clusterChaos) close() {
 	}
 }
 
-// mischief has something go wrong now and then, or an operator want something.
+// mischief sometimes starts a fault or an operator's request.
 func (c *Cluster) mischief() error {
 	m := c.anyone()
 	switch c.rng.IntN(120) {
@@ -234,7 +233,7 @@ func (c *Cluster) heal() {
 	}
 }
 
-// compare has everybody meet all of the history, and compares what they make of it.
+// compare lets all members apply the complete history, and compares their states.
 func (c *Cluster) compare() error {
 	for range 200_000 {
 		if c.even() {
@@ -282,9 +281,8 @@ func (c *Cluster) compare() error {
 	return nil
 }
 
-// jobs returns the jobs of all shards with their tubes and bodies. A leader with a full disk
-// does not record that a delayed or buried job is reserved, but has the same jobs as its
-// followers.
+// jobs returns the jobs of all shards with their tubes and bodies. A leader with a full disk does not
+// record that a delayed or buried job is reserved, but has the same jobs as its followers.
 func (m *member) jobs() map[core.JobID]string {
 	all := map[core.JobID]string{}
 	for _, sh := range m.d.Shards() {
@@ -295,7 +293,7 @@ func (m *member) jobs() map[core.JobID]string {
 	return all
 }
 
-// even reports whether all have applied the same.
+// even reports whether all members have applied the same history.
 func (c *Cluster) even() bool {
 	if !c.serves.alive() {
 		return false

@@ -7,18 +7,18 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A clusterGear is a client of the other protocol: it submits background jobs whenever, and works
-// while the world is at rest.
+// A clusterGear is a Gearman client: it submits background jobs at any time, and works while the
+// world is at rest.
 type clusterGear struct {
-	k      *sock // nil: it is not there
+	k      *sock // nil: it is not connected
 	asked  []string
-	doubts *chaosConn // all requests, for the check of jobs that may be there or gone
+	doubts *chaosConn // all requests without replies: their jobs may or may not exist
 	often  int        // percentage of steps that submit
 	large  int        // largest body in bytes
 	most   int        // a worker does fewer jobs than this
 }
 
-// submit asks for a job, or takes what has come.
+// submit submits a job, or reads replies.
 func (k *clusterChaos) submit() error {
 	g := &k.gear
 	if g.doubts == nil {
@@ -40,14 +40,14 @@ func (k *clusterChaos) submit() error {
 	return k.hearGear()
 }
 
-// hearGear takes in which jobs were acknowledged.
+// hearGear reads which jobs were acknowledged.
 func (k *clusterChaos) hearGear() error {
 	g := &k.gear
 	if g.k == nil {
 		return nil
 	}
 	return gearPackets(g.k, func(p *gearPacket) error {
-		if p.t == gearman.Error && len(g.asked) > 0 { // no room on a disk
+		if p.t == gearman.Error && len(g.asked) > 0 { // a disk is full
 			g.asked = g.asked[1:]
 			return nil
 		}
@@ -67,7 +67,7 @@ func (k *clusterChaos) hearGear() error {
 	})
 }
 
-// gearPackets takes what has come whole.
+// gearPackets takes the complete packets.
 func gearPackets(k *sock, take func(*gearPacket) error) error {
 	var m gearman.Message
 	for len(k.Got) > 0 {
@@ -90,7 +90,7 @@ func gearPackets(k *sock, take func(*gearPacket) error) error {
 	return nil
 }
 
-// work has a worker do some jobs, one after the other, while the world is at rest.
+// work lets a worker do some jobs, one after the other, while the world is at rest.
 func (k *clusterChaos) work() error {
 	worker := k.w.openGearman()
 	worker.Send(packet(gearman.CanDo, "background"))

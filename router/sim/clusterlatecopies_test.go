@@ -6,7 +6,7 @@ import (
 	"polystalk/shard/record"
 )
 
-// proposer is what takes a member's entries.
+// proposer returns the proposer for a member's entries.
 func (m *member) proposer() commit.Proposer {
 	if m.c.fault == floorFirst {
 		return &lateCopies{Proposals: m.props, c: m.c}
@@ -14,9 +14,8 @@ func (m *member) proposer() commit.Proposer {
 	return m.props
 }
 
-// lateCopies is a faulty proposer. It holds back the copies of a compaction until some time
-// after the Floor that counts on them, so the originals may be deleted before any member has
-// the copies.
+// lateCopies is a faulty proposer. It delays the copies of a compaction until some time after the
+// Floor that needs them, so the originals may be deleted before any member has the copies.
 type lateCopies struct {
 	*cluster.Proposals
 	c     *Cluster
@@ -51,7 +50,7 @@ func (h *lateCopies) Propose(data []byte, n uint64) error {
 			continue
 		case r.Kind == record.KindFloor:
 			h.floor = true
-		case h.ids[r.ID]: // what comes behind a copy stays behind it
+		case h.ids[r.ID]: // later records of a copied job stay behind the copy
 			if err := h.release(n); err != nil {
 				return err
 			}
@@ -61,7 +60,7 @@ func (h *lateCopies) Propose(data []byte, n uint64) error {
 	return h.Proposals.Propose(out, n)
 }
 
-// release proposes what is held.
+// release proposes the delayed records.
 func (h *lateCopies) release(n uint64) error {
 	for _, b := range h.held {
 		if err := h.Proposals.Propose(b, n); err != nil {

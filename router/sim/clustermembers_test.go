@@ -9,10 +9,10 @@ import (
 	"polystalk/router/cluster/snapshot"
 )
 
-// everMax is how many servers there are in all, with those that were removed.
+// everMax bounds the total number of servers, including removed ones.
 const everMax = 8
 
-// anyone is one of the servers that are not gone.
+// anyone returns one of the servers that are not removed.
 func (c *Cluster) anyone() *member {
 	for {
 		if m := c.all[c.rng.IntN(len(c.all))]; !m.gone {
@@ -29,9 +29,9 @@ func (c *Cluster) members() (list []*member) {
 	return list
 }
 
-// operate runs an operator's request at the leader: a hand-over or a change of the members. A
-// member joins under a new name or the name of a removed member, gets a vote, perhaps before it
-// has the whole history, or is removed.
+// operate runs an operator's request at the leader: a leadership transfer or a change of the
+// members. A member joins under a new name or the name of a removed member, gets a vote, perhaps
+// before it has the whole history, or is removed.
 func (c *Cluster) operate(m *member) error {
 	l := c.serves
 	if !l.alive() || l.hand.Leads() == 0 {
@@ -48,7 +48,7 @@ func (c *Cluster) operate(m *member) error {
 	change := cluster.Change{Kind: cluster.Add}
 	switch one := members.Find(m.id); {
 	case one == nil && !m.joins:
-		m.stop() // it was removed, whether it has heard of that or not
+		m.stop() // it was removed, even if it does not know
 		m.gone = true
 		return nil
 	case one == nil: // it was to be added before, and that has come to nothing
@@ -71,12 +71,12 @@ func (c *Cluster) operate(m *member) error {
 	}))
 }
 
-// joiner is a server that is to join: in place of one that was removed, if there is such a one.
+// joiner returns a server that will join, perhaps in place of a removed one.
 func (c *Cluster) joiner(members *cluster.Members) *member {
 	name := ""
 	for _, m := range c.all {
 		if m.joins {
-			return nil // one after the other
+			return nil // one at a time
 		}
 		if members.Named(m.name) == nil {
 			name = m.name
@@ -90,7 +90,7 @@ func (c *Cluster) joiner(members *cluster.Members) *member {
 	}
 	m := c.newMember(name)
 	m.joins = true
-	// The id under which it joins: a real one draws it.
+	// The id of the new member; a real server draws it.
 	f, err := m.disk.Create(snapshot.PendingName)
 	if err == nil {
 		_, err = f.WriteAt(fmt.Appendf(nil, "%016x\n", m.id), 0)
@@ -104,8 +104,8 @@ func (c *Cluster) joiner(members *cluster.Members) *member {
 	return m
 }
 
-// join has a server try to become a member, once the leader has heard of it: it fetches the
-// journal, and may stop at any operation by which that becomes its own.
+// join lets a server try to become a member, once the leader knows it: it fetches the journal, and
+// may stop at any disk operation of the exchange.
 func (m *member) join() error {
 	l := m.c.serves
 	if l == nil || !l.alive() || l.hand.Machine().Members().Find(m.id) == nil || !m.c.calm && m.c.rng.IntN(20) > 0 {
@@ -118,7 +118,7 @@ func (m *member) join() error {
 	return m.after(err)
 }
 
-// begin is what a process does that is to join, or has joined and was ended before it knew.
+// begin starts the process of a server that will join, or has joined and ended before it knew.
 func (m *member) begin(from *member) error {
 	state, err := cluster.OpenState(m.disk)
 	if err == nil {
@@ -145,7 +145,7 @@ func (m *member) begin(from *member) error {
 	state, err = snapshot.Install(m.disk, got, m.identity())
 	if err != nil {
 		if _, disk := errors.AsType[*snapshot.DiskError](err); !disk {
-			err = nil // the journal is of before it was a member, or it votes already
+			err = nil // the journal is older than its membership, or it votes already
 		}
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A generator draws commands of beanstalkd's protocol.
+// A generator draws beanstalkd commands.
 type generator struct {
 	rng   *rand.Rand
 	names []string
@@ -23,8 +23,7 @@ func (q *question) bytes() []byte {
 	return []byte(q.line + "\r\n")
 }
 
-// words are the commands, and how often each of them is drawn. The last three are no commands,
-// or end the connection.
+// words has the commands and their weights. The last three are invalid, or end the connection.
 var words = []struct {
 	word  string
 	often int

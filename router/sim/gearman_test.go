@@ -12,8 +12,8 @@ import (
 	"polystalk/router"
 )
 
-// TestChaosOfBothProtocols is TestChaosKeepsEveryJobInOnePlace with clients and
-// workers that speak Gearman, and beanstalkd's clients on the same tubes.
+// TestChaosOfBothProtocols is TestChaosKeepsEveryJobInOnePlace with Gearman clients and workers, and
+// beanstalkd clients on the same tubes.
 func TestChaosOfBothProtocols(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 150, func(seed uint64) error {
@@ -24,8 +24,8 @@ func TestChaosOfBothProtocols(t *testing.T) {
 		"joined", "copied", "cut off", "swallowed", "cancelled", "kept back", "floods")
 }
 
-// A gearChaos is a world with clients of both protocols. What chaos knows of
-// jobs, their bodies and ids, holds for those that were submitted too.
+// A gearChaos is a world with clients of both protocols. The data of chaos about jobs, their bodies
+// and ids includes submitted jobs.
 type gearChaos struct {
 	chaos
 	gears       []*gearConn
@@ -35,42 +35,42 @@ type gearChaos struct {
 	calm        bool // time passes in small steps, so that loops are busy
 	leavesEarly bool // clients leave with reports for them under way
 
-	jobs           map[uint64]*gearJob // those that somebody was told of by JOB_CREATED
+	jobs           map[uint64]*gearJob // jobs acknowledged by JOB_CREATED
 	home           map[string]string   // functions by body
 	reports        []*gearReport       // by number
-	open           []*gearReport       // those not checked yet
+	open           []*gearReport       // reports not checked yet
 	fates          map[uint64]*fate
-	operatorClient *operatorClient // the operator beside them, or nil
+	operatorClient *operatorClient // the operator, or nil
 	shaky          map[uint64]bool // jobs that an operator may have taken from their workers
 }
 
-// A gearJob is what clients were told of a submitted job.
+// A gearJob is the clients' knowledge of a submitted job.
 type gearJob struct {
 	fn, unique string
 	background bool
 }
 
-// A fate is what may have ended a job.
+// A fate is the knowledge of how a job may have ended.
 type fate struct {
 	gone      bool // it has ended
 	at        int  // the step in which it ended
-	cancelled bool // it has ended, unless it runs
-	mayBeGone bool // it may have ended: nobody was told
-	mayFail   bool // somebody tried something with which it fails, or ends
+	cancelled bool // it was cancelled: it has ended, unless it runs
+	mayBeGone bool // it may have ended without a reply
+	mayFail   bool // a client tried something that makes it fail, or end
 }
 
-// A gearReport is what a worker said about a job.
+// A gearReport is a worker's report about a job.
 type gearReport struct {
 	n       int
 	t       gearman.Type
 	id      uint64
 	data    string
-	due     map[*gearConn]uint32 // clients that must hear of it, how often
-	settled bool                 // whether the server took it is known
+	due     map[*gearConn]uint32 // how often clients must receive it
+	settled bool                 // it is known whether the server accepted it
 	refused bool
 }
 
-// A bias is what a connection rather is.
+// A bias is the preferred behavior of a connection.
 type bias int
 
 const (
@@ -87,37 +87,37 @@ type gearConn struct {
 	k       *sock
 	bias    bias
 	asked   []gearAsk
-	reports bool // the last report asked may be refused and no answer follows yet
+	reports bool // the last report may be refused, and no later reply has arrived
 	listing bool // in the middle of a list
 
-	able       map[string]bool // functions, as of what was sent
-	timed      map[string]bool // those once given a timeout
-	blind      map[string]bool // those registered while it slept
-	sleeps     int             // PRE_SLEEP without a NOOP, since it last asked for a job
-	heard      bool            // a NOOP, since then: it is told no more
+	able       map[string]bool // functions, by the messages sent
+	timed      map[string]bool // functions that ever had a timeout
+	blind      map[string]bool // functions registered while it slept
+	sleeps     int             // PRE_SLEEPs without a NOOP since its last grab
+	heard      bool            // a NOOP has arrived since then: no other may follow
 	exceptions bool
 	excepted   uint64
 	waits      map[uint64]*gearWait // foreground jobs, by id
-	told       map[uint64]bool      // jobs that it was given
+	told       map[uint64]bool      // jobs that it got
 	holds      map[uint64]gearHold  // jobs of told that it has not released
-	got        map[int]uint32       // reports that it has heard, how often
+	got        map[int]uint32       // how often it has received a report
 }
 
-// A gearHold is a job that a worker runs, for all it knows.
+// A gearHold is a job that a worker runs, as far as it knows.
 type gearHold struct {
 	fn   string
-	firm bool // it has: no timer takes the job from it
+	firm bool // it is certain: no timer takes the job from it
 }
 
 // A gearWait is a client's view of a job that it submitted in the foreground.
 type gearWait struct {
-	n     uint32 // JOB_CREATED
+	n     uint32 // number of JOB_CREATED
 	ended uint32
-	last  int // the last report heard
+	last  int // the last report received
 	by    gearman.Type
 }
 
-// A gearAsk is a message that a client has sent, not known to be dealt with.
+// A gearAsk is a message that a client has sent, and that the server has perhaps not processed.
 type gearAsk struct {
 	t          gearman.Type
 	line       string // of Text
@@ -126,8 +126,8 @@ type gearAsk struct {
 	id         uint64
 	report     *gearReport
 	able       []string
-	over       bool // of GET_STATUS: the job was known to have ended
-	at         int  // the step in which it was asked
+	over       bool // of GET_STATUS: the job had certainly ended
+	at         int  // the step in which it was sent
 }
 
 func newGearChaos(seed uint64, seen map[string]int) *gearChaos {
@@ -172,7 +172,7 @@ func (c *gearChaos) run(n int) error {
 func (c *gearChaos) step() error {
 	for _, cn := range c.gears {
 		if c.leavesEarly && !cn.k.shut && !cn.k.broken && cn.k.s.HasMail() && c.rng.IntN(4) == 0 {
-			c.w.occupy() // so that it takes a while
+			c.w.occupy() // so that it takes time
 			c.part(cn)
 			c.goOn(cn)
 		}
@@ -232,7 +232,7 @@ func (c *gearChaos) readAll() error {
 	return nil
 }
 
-// pass lets time pass unnoticed.
+// pass lets time pass without running timers.
 func (c *gearChaos) pass() {
 	d := time.Duration(c.rng.IntN(700)) * time.Millisecond
 	if c.calm && c.rng.IntN(50) > 0 {
@@ -269,7 +269,7 @@ func (c *gearChaos) anyGear() *gearConn {
 	return c.gears[c.rng.IntN(len(c.gears))]
 }
 
-// goOn has workers of jobs for which cn waits report.
+// goOn lets the workers of jobs for which cn waits report.
 func (c *gearChaos) goOn(cn *gearConn) {
 	for _, o := range c.gears {
 		for _, id := range slices.Sorted(maps.Keys(o.holds)) {
@@ -280,7 +280,7 @@ func (c *gearChaos) goOn(cn *gearConn) {
 	}
 }
 
-// part ends a client in one way or another.
+// part ends a client in one of several ways.
 func (c *gearChaos) part(cn *gearConn) {
 	if c.rng.IntN(2) == 0 {
 		cn.k.halfClose()
@@ -289,7 +289,7 @@ func (c *gearChaos) part(cn *gearConn) {
 	}
 }
 
-// fate is what is known of how job id ends.
+// fate returns the fate of job id.
 func (c *gearChaos) fate(id uint64) *fate {
 	f := c.fates[id]
 	if f == nil {
@@ -299,7 +299,7 @@ func (c *gearChaos) fate(id uint64) *fate {
 	return f
 }
 
-// noteDoubts notes with which jobs a beanstalkd client may do what fails them.
+// noteDoubts records the jobs that a beanstalkd client may make fail.
 func (c *gearChaos) noteDoubts() {
 	for _, cn := range c.live {
 		for i := len(cn.asked) - 1; i >= 0 && i >= len(cn.asked)-4; i-- {

@@ -13,8 +13,7 @@ import (
 	"polystalk/shard/core"
 )
 
-// rest lets all things happen, also what loops have kept back, and checks what
-// must be so then.
+// rest brings the world to rest, including corked replies, and checks the rules for that state.
 func (c *gearChaos) rest() error {
 	if err := c.w.rest(); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (c *gearChaos) rest() error {
 	return c.probe()
 }
 
-// settleGears looks whether every client that speaks Gearman has its answers.
+// settleGears checks that every Gearman client has its replies.
 func (c *gearChaos) settleGears() error {
 	kept := c.gears[:0]
 	for i, cn := range c.gears {
@@ -92,7 +91,7 @@ func (c *gearChaos) settleGears() error {
 	return nil
 }
 
-// perish: nobody knows what came of what cn has asked.
+// perish marks the effects of cn's unanswered messages as unknown.
 func (c *gearChaos) perish(cn *gearConn) {
 	for _, q := range cn.asked {
 		if q.report != nil && ends(q.t) || strings.HasPrefix(q.line, "cancel") {
@@ -101,12 +100,11 @@ func (c *gearChaos) perish(cn *gearConn) {
 	}
 }
 
-// complete checks that every report has come to all clients that waited for its job
-// at that time.
+// complete checks that every report has reached all clients that waited for its job at that time.
 func (c *gearChaos) complete() error {
 	for _, p := range c.open {
 		if !p.settled || p.refused {
-			continue // not settled: its worker has left with it
+			continue // not settled: its worker has left
 		}
 		for cn, n := range p.due {
 			w := cn.waits[p.id]
@@ -130,8 +128,8 @@ func (c *gearChaos) complete() error {
 	return nil
 }
 
-// conserved checks that the jobs there are are those that somebody put, submitted
-// or waits for, and that did not end, but for what nobody was told.
+// conserved checks that the existing jobs are the put and submitted jobs that did not end. Commands
+// without replies may or may not have had an effect.
 func (c *gearChaos) conserved() error {
 	there := c.w.jobs()
 	for id, j := range there {
@@ -191,8 +189,7 @@ func (c *gearChaos) conserved() error {
 	return nil
 }
 
-// functions are the tubes from which workers get jobs now, with the best priority
-// of each.
+// functions returns the tubes from which workers can get jobs now, with the best priority of each.
 func (c *gearChaos) functions() map[string]uint32 {
 	ready, paused := make(map[string]uint32), make(map[string]bool)
 	for _, sh := range c.w.D.Shards() {
@@ -208,10 +205,10 @@ func (c *gearChaos) functions() map[string]uint32 {
 	return ready
 }
 
-// awake checks that no worker sleeps while there is a job for it.
+// awake checks that no worker sleeps while a job for it is ready.
 func (c *gearChaos) awake() error {
 	if c.wakeup > 0 {
-		return nil // not all are told then
+		return nil // then not all workers are woken
 	}
 	ready := c.functions()
 	for i, cn := range c.gears {
@@ -224,8 +221,8 @@ func (c *gearChaos) awake() error {
 	return nil
 }
 
-// probe has one worker grab while nothing else happens: it gets a job of the best
-// class, the first of its function, or none because there is none.
+// probe lets one worker grab while nothing else happens: it gets a job of the best class, the first
+// of its function, or none if there is none.
 func (c *gearChaos) probe() error {
 	cn := c.anyGear()
 	if cn == nil || cn.k.shut {
@@ -266,8 +263,7 @@ func (c *gearChaos) probe() error {
 	return nil
 }
 
-// dropAll forgets the functions of a world that is empty, and checks that nothing
-// is left.
+// dropAll drops the functions of an empty world, and checks that nothing is left.
 func (c *gearChaos) dropAll() error {
 	k := c.w.openGearman()
 	n := 0

@@ -20,7 +20,7 @@ func (c *gearChaos) gearAsk() {
 		c.message(cn)
 	}
 	if c.flood && c.steps > 300 {
-		// More than one visit ends, or a turn does.
+		// More than one visit ends, or more than the work of a turn.
 		c.flood = false
 		c.seen["floods"]++
 		for i := range 4000 {
@@ -32,7 +32,7 @@ func (c *gearChaos) gearAsk() {
 		}
 	}
 	if c.rng.IntN(100) == 0 {
-		// The beginning of a workload that never comes whole.
+		// The beginning of a workload that is never completed.
 		b := packet(gearman.SubmitJob, "default", "", "half a workload")
 		cn.k.Send(b[:len(b)-1-c.rng.IntN(20)])
 		c.part(cn)
@@ -50,8 +50,8 @@ func packet(t gearman.Type, args ...string) []byte {
 	return gearman.AppendRequest(nil, t, list...)
 }
 
-// say sends one message. One that is always answered tells what came of the
-// report before it.
+// say sends one message. If it always has a reply, the reply shows the result of the report before
+// it.
 func (c *gearChaos) say(cn *gearConn, q gearAsk, args ...string) {
 	switch {
 	case q.report != nil && cn.reports:
@@ -71,7 +71,7 @@ func (c *gearChaos) say(cn *gearConn, q gearAsk, args ...string) {
 	cn.k.Send(packet(q.t, args...))
 }
 
-// silent reports that nothing answers q, unless a report is refused.
+// silent reports whether q has no reply, unless a report is refused.
 func (q *gearAsk) silent() bool {
 	switch q.t {
 	case gearman.CanDo, gearman.CanDoTimeout, gearman.CantDo, gearman.ResetAbilities, gearman.PreSleep, gearman.SetClientID:
@@ -80,7 +80,7 @@ func (q *gearAsk) silent() bool {
 	return q.report != nil
 }
 
-// grabs reports whether q asks for a job.
+// grabs reports whether q grabs a job.
 func (q *gearAsk) grabs() bool {
 	return q.t == gearman.GrabJob || q.t == gearman.GrabJobUniq || q.t == gearman.GrabJobAll
 }
@@ -134,7 +134,7 @@ func (c *gearChaos) message(cn *gearConn) {
 	}
 }
 
-// waiting reports whether cn waits for an answer, or a job.
+// waiting reports whether cn waits for a reply or a job.
 func (cn *gearConn) waiting() bool {
 	for _, w := range cn.waits {
 		if w.ended < w.n {
@@ -184,7 +184,7 @@ func (c *gearChaos) grab(cn *gearConn) {
 	c.say(cn, gearAsk{t: t, able: slices.Sorted(maps.Keys(cn.able))})
 }
 
-// report says something about a job that the client was given, rarely of another.
+// report sends a report, usually about a job of the worker, rarely about another.
 func (c *gearChaos) report(cn *gearConn) {
 	q := gearAsk{t: []gearman.Type{
 		gearman.WorkData, gearman.WorkData, gearman.WorkData, gearman.WorkData, gearman.WorkWarning, gearman.WorkStatus,
@@ -196,7 +196,7 @@ func (c *gearChaos) report(cn *gearConn) {
 	case cn.excepted != 0 && c.rng.IntN(2) == 0:
 		q.id, q.t = cn.excepted, gearman.WorkFail
 	case slices.ContainsFunc(cn.asked, func(q gearAsk) bool { return q.grabs() }):
-		return // a job that it does not know of yet, perhaps
+		return // perhaps a job that it does not know yet
 	case c.rng.IntN(10) > 0:
 		c.grab(cn)
 		return
@@ -246,7 +246,7 @@ func ends(t gearman.Type) bool {
 
 func handle(id uint64) string { return gearman.Handle{Prefix: prefix, ID: id}.String() }
 
-// query asks something; r is below 40.
+// query sends a request; r is below 40.
 func (c *gearChaos) query(cn *gearConn, r int) {
 	id := uint64(1 + c.rng.IntN(c.puts+2))
 	switch {
@@ -264,7 +264,7 @@ func (c *gearChaos) query(cn *gearConn, r int) {
 		body := fmt.Sprint("echo ", c.steps)
 		c.say(cn, gearAsk{t: gearman.EchoReq, body: body}, body)
 	case r < 20:
-		for range c.rng.IntN(3) { // one that lives, rather
+		for range c.rng.IntN(3) { // preferably a job that exists
 			if f := c.fates[id]; f == nil || !f.gone {
 				break
 			}

@@ -10,14 +10,14 @@ import (
 	"polystalk/codec/gearman"
 )
 
-// A gearPacket is what a client got: a packet or a line of text.
+// A gearPacket is a packet or a line of text that a client received.
 type gearPacket struct {
 	t    gearman.Type
 	args []string
 	data string
 }
 
-// listen takes what cn got, and judges each packet.
+// listen takes the output for cn, and checks each packet.
 func (c *gearChaos) listen(cn *gearConn) error {
 	err := gearPackets(cn.k, func(p *gearPacket) error {
 		c.seen[p.t.String()]++
@@ -55,7 +55,7 @@ func (c *gearChaos) hear(cn *gearConn, p *gearPacket) error {
 	return c.answer(cn, q, p)
 }
 
-// answered takes out what was asked, up to what an answer belongs to.
+// answered removes messages from the list, up to the one to which a reply belongs.
 func (c *gearChaos) answered(cn *gearConn) (*gearAsk, error) {
 	for len(cn.asked) > 0 {
 		q := cn.asked[0]
@@ -68,7 +68,7 @@ func (c *gearChaos) answered(cn *gearConn) (*gearAsk, error) {
 	return nil, errors.New("nothing was asked")
 }
 
-// passed: the server has dealt with what it does not answer.
+// passed notes that the server has processed q, which has no reply.
 func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	switch q.t {
 	case gearman.PreSleep:
@@ -97,7 +97,7 @@ func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	case p.t == gearman.WorkComplete:
 		f.gone, f.at = true, c.steps
 	case put || c.jobs[p.id] == nil:
-		f.mayBeGone = f.mayBeGone || c.jobs[p.id] == nil && !put // one of a client that has left, perhaps
+		f.mayBeGone = f.mayBeGone || c.jobs[p.id] == nil && !put // perhaps a job of a client that has left
 	case c.bury:
 		f.mayBeGone = true
 	default:
@@ -108,7 +108,7 @@ func (c *gearChaos) passed(cn *gearConn, q *gearAsk) {
 	}
 }
 
-// noop: each PRE_SLEEP has one NOOP at most, and none behind the answer to a grab.
+// noop checks that each PRE_SLEEP has at most one NOOP, and none behind the reply to a grab.
 func (c *gearChaos) noop(cn *gearConn) error {
 	for cn.sleeps == 0 {
 		if len(cn.asked) == 0 || !cn.asked[0].silent() {
@@ -123,7 +123,7 @@ func (c *gearChaos) noop(cn *gearConn) error {
 	return nil
 }
 
-// refused: only reports are, here.
+// refused checks an error reply: only reports are refused here.
 func (c *gearChaos) refused(cn *gearConn, p *gearPacket) error {
 	for len(cn.asked) > 0 && cn.asked[0].silent() {
 		q := cn.asked[0]
@@ -144,7 +144,7 @@ func (c *gearChaos) refused(cn *gearConn, p *gearPacket) error {
 	return errors.New("no report was made")
 }
 
-// answer judges the answer p to q.
+// answer checks the reply p to q.
 func (c *gearChaos) answer(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	want := []gearman.Type{p.t}
 	switch {
@@ -232,8 +232,8 @@ func jobOf(p *gearPacket) (uint64, error) {
 	return id, nil
 }
 
-// created: a submission without unique id is a job of its own, and others join only
-// what has the same.
+// created checks that a submission without unique id makes a new job, and others join only jobs
+// with the same id.
 func (c *gearChaos) created(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	id, err := jobOf(p)
 	if err != nil {
@@ -285,15 +285,15 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 		return err
 	}
 	home, submitted := c.home[p.data]
-	submitted = submitted && !c.alike[p.data] // else it may be a copy, in another tube
+	submitted = submitted && !c.alike[p.data] // else it may be a copy in another tube
 	if submitted && home != fn {
 		return fmt.Errorf("submitted to %q", home)
 	}
 	if j := c.jobs[id]; j != nil && (j.fn != fn || len(p.args) > 2 && p.args[2] != j.unique) {
 		return fmt.Errorf("the job is one of %q with the unique id %q", j.fn, j.unique)
 	}
-	// What has a time to run may have been given to it, gone back and been done by another
-	// before a slow loop brings the answer; not if it was asked for after that.
+	// A job with a time to run may have timed out and been done by another worker before a slow
+	// loop delivers the reply; not if the request was sent after that.
 	firm := submitted && !cn.timed[fn] && !c.shaky[id]
 	if f := c.fates[id]; f != nil && f.gone && f.at < c.steps && (firm || f.at < q.at) {
 		return errors.New("the job has ended")
@@ -302,17 +302,16 @@ func (c *gearChaos) assigned(cn *gearConn, q *gearAsk, p *gearPacket) error {
 	if cn.k.shut || cn.k.Ended || slices.ContainsFunc(cn.asked, func(q gearAsk) bool {
 		return q.t == gearman.CantDo && q.fn == fn || q.t == gearman.ResetAbilities || q.report != nil && q.id == id
 	}) {
-		return nil // it may have lost it again
+		return nil // it may have lost the job already
 	}
 	cn.holds[id] = gearHold{fn, firm}
 	if !firm {
-		return nil // its time may have run out before the answer came
+		return nil // it may have timed out before the reply arrived
 	}
 	return c.reservedBy(cn, id)
 }
 
-// reservedOnce fails if job id, which a client was given, runs elsewhere: for a
-// worker, but for cn.
+// reservedOnce fails if another worker runs job id, which a client was given.
 func (c *gearChaos) reservedOnce(id uint64) error { return c.reservedBy(nil, id) }
 
 func (c *gearChaos) reservedBy(cn *gearConn, id uint64) error {
@@ -324,7 +323,7 @@ func (c *gearChaos) reservedBy(cn *gearConn, id uint64) error {
 	return nil
 }
 
-// relayed judges a report about a job that cn waits for.
+// relayed checks a report about a job for which cn waits.
 func (c *gearChaos) relayed(cn *gearConn, p *gearPacket) error {
 	id, err := jobOf(p)
 	if err != nil {

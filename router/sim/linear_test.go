@@ -16,9 +16,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestOverlappingHistoriesAreLinearizable lets clients with wide watch lists work at
-// the same time, a few looks at a time, and judges what they are told as if there were
-// one queue.
+// TestOverlappingHistoriesAreLinearizable lets clients with long watch lists work at the same time,
+// reading a few tubes at a time, and checks their replies against a single queue.
 func TestOverlappingHistoriesAreLinearizable(t *testing.T) {
 	kinds := make(map[routertest.Kind]int)
 	none, undecided, runs := 0, 0, 0
@@ -50,7 +49,7 @@ func TestOverlappingHistoriesAreLinearizable(t *testing.T) {
 	}
 }
 
-// An overlap is a history of commands that overlap. Time is counted in steps.
+// An overlap is a history of overlapping commands. Time is counted in steps.
 type overlap struct {
 	w     *world
 	rng   *rand.Rand
@@ -61,15 +60,15 @@ type overlap struct {
 
 	opened int // clients so far
 
-	known  []uint64     // jobs that were put
-	timed  []timed      // what happens by itself
-	paused map[int]bool // tubes that may be
+	known  []uint64     // acknowledged jobs
+	timed  []timed      // future events without a command
+	paused map[int]bool // tubes that may be paused
 	tubeOf map[uint64]int
 	ttrOf  map[uint64]core.Time
 }
 
-// A timed thing happens by itself when it is due: at what time exactly depends on
-// when the server ran the command behind it, which is between the two.
+// A timed is an event without a command. Its exact time depends on when the server ran the command
+// behind it: between call and return.
 type timed struct {
 	op          routertest.Op
 	early, late core.Time
@@ -82,14 +81,14 @@ type overlapConn struct {
 	watch []bool
 	use   int
 	line  string
-	opens int // number of replies that come first
+	opens int // number of replies that must arrive first
 	op    routertest.Op
 	asked core.Time
-	ttr   core.Time // of the job that it puts
+	ttr   core.Time // time to run of the job that it puts
 	held  map[uint64]bool
-	tell  bool  // the answer is awaited
-	since int64 // the rest since which it is known to wait; zero: it is not
-	lost  error // it was passed over, unless its wait is over and it has not heard yet
+	tell  bool  // it waits for a reply
+	since int64 // the rest since which its wait is certain; zero: it is not
+	lost  error // a later client got a job that it waits for; not an error if its wait is over
 }
 
 func newOverlap(seed uint64) *overlap {
@@ -112,7 +111,7 @@ func newOverlap(seed uint64) *overlap {
 }
 
 // open makes a client that watches some or most of the tubes. It does nothing else before all
-// of that is answered.
+// replies to that have arrived.
 func (h *overlap) open() *overlapConn {
 	h.opened++
 	c := &overlapConn{
@@ -155,7 +154,7 @@ func (h *overlap) run() error {
 	return nil
 }
 
-// rest lets everything happen that is under way or due.
+// rest lets all pending and due events happen.
 func (h *overlap) rest() error {
 	h.step++
 	if err := h.w.pass(0); err != nil {
@@ -191,13 +190,13 @@ func (h *overlap) rest() error {
 	return h.w.Check()
 }
 
-// jump lets time pass that nobody notices yet.
+// jump lets time pass without running timers.
 func (h *overlap) jump() {
 	h.w.jump(time.Duration(1+h.rng.IntN(1500)) * time.Millisecond)
 	h.due()
 }
 
-// due has things begin to happen.
+// due starts the events that are due.
 func (h *overlap) due() {
 	for i := range h.timed {
 		if d := &h.timed[i]; !d.began && d.early <= h.w.Now() {
@@ -207,8 +206,8 @@ func (h *overlap) due() {
 	}
 }
 
-// happens notes what is to happen by itself after a time, counted from a command of
-// c that is answered now.
+// happens records an event that will happen after a time, counted from a command of c with a reply
+// now.
 func (h *overlap) happens(c *overlapConn, o routertest.Op, after core.Time) {
 	h.timed = append(h.timed, timed{op: o, early: c.asked + after, late: h.w.Now() + after})
 	if d := &h.timed[len(h.timed)-1]; d.early <= h.w.Now() {
@@ -217,7 +216,7 @@ func (h *overlap) happens(c *overlapConn, o routertest.Op, after core.Time) {
 	}
 }
 
-// all is the whole history: what began and is not over may have happened.
+// all returns the whole history: events that have begun and are not over may have happened.
 func (h *overlap) all() []routertest.Op {
 	ops := h.ops
 	for _, d := range h.timed {
@@ -229,7 +228,7 @@ func (h *overlap) all() []routertest.Op {
 	return ops
 }
 
-// send has an idle client say something, or die.
+// send lets an idle client send a command, or disconnect.
 func (h *overlap) send(c *overlapConn) {
 	if c.tell {
 		return
@@ -279,7 +278,7 @@ func (h *overlap) send(c *overlapConn) {
 	c.k.Send([]byte(c.line + "\r\n"))
 }
 
-// job is mostly one that c holds.
+// job returns a job, usually one that c holds.
 func (h *overlap) job(c *overlapConn) uint64 {
 	if len(c.held) > 0 && h.rng.IntN(4) > 0 {
 		var ids []uint64
@@ -295,7 +294,7 @@ func (h *overlap) job(c *overlapConn) uint64 {
 	return h.known[h.rng.IntN(len(h.known))]
 }
 
-// hear takes the answers that have come.
+// hear takes the replies that have arrived.
 func (h *overlap) hear() error {
 	for _, c := range h.conns {
 		got := string(c.k.Got)
@@ -346,7 +345,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 			c.held[id] = true
 			ttr, ok := h.ttrOf[id]
 			if !ok {
-				ttr = 2 * core.Second // its put is not answered yet; with a longer one nothing happens
+				ttr = 2 * core.Second // its put has no reply yet; with a longer time nothing happens
 			}
 			h.happens(c, routertest.Op{Kind: routertest.HoldEnds, Client: c.n, Job: id}, ttr)
 			if !ok {
@@ -364,7 +363,7 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 	case routertest.Delete, routertest.Release, routertest.Bury:
 		delete(c.held, o.Job)
 		for i := range h.timed {
-			// This hold is over; the next may be of the same job.
+			// This hold is over; the next one may be of the same job.
 			if d := &h.timed[i]; d.op.Kind == routertest.HoldEnds && d.op.Client == c.n && d.op.Job == o.Job {
 				d.late = core.Never
 			}
@@ -374,11 +373,11 @@ func (h *overlap) answered(c *overlapConn, got string) error {
 	return nil
 }
 
-// inTurn records the clients that still wait, since before c asked, for the job that c gets.
+// inTurn records the clients that have waited for longer than c for the job that c gets.
 func (h *overlap) inTurn(c *overlapConn, id uint64) {
 	tube, ok := h.tubeOf[id]
 	if !ok {
-		return // its put is not answered yet
+		return // its put has no reply yet
 	}
 	for _, o := range h.conns {
 		if o != c && o.tell && o.since != 0 && o.since < c.op.Call && o.watch[tube] && o.lost == nil {

@@ -17,9 +17,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestOperatorBesideAllVerbs is TestChaosOfBothProtocols with an operator that runs every
-// operation at random, in visits; clients go on between the visits. What the operator reads
-// is compared with the jobs that were there, and clients' replies with its changes.
+// TestOperatorBesideAllVerbs is TestChaosOfBothProtocols with an operator that runs every operation
+// at random, in visits; clients continue between the visits. The operator's reads are compared with
+// the existing jobs, and clients' replies with the operator's changes.
 func TestOperatorBesideAllVerbs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
@@ -39,20 +39,20 @@ func TestOperatorBesideAllVerbs(t *testing.T) {
 		"copied elsewhere", "moved or copied in bulk", "flushed as of")...)
 }
 
-// A operatorClient is an operator, and what is known of what he looks at and does.
+// An operatorClient is an operator, with the data to check its reads and changes.
 type operatorClient struct {
 	c     *gearChaos
 	o     *operator
 	rng   *rand.Rand
 	n     int
-	acted map[uint64]int // acts on a job that have begun or ended
+	acted map[uint64]int // number of begun and ended actions on a job
 	views []*viewing
 
 	bulks   int  // bulk operations under way
-	flushed bool // what he has flushed takes its time to go
+	flushed bool // a flush in steps is not complete
 }
 
-// operatorTasks are what he does.
+// operatorTasks has the operator's tasks and their weights.
 var operatorTasks = []struct {
 	name string
 	do   func(*operatorClient, *direct.Caller) error
@@ -70,7 +70,7 @@ func newOperatorClient(c *gearChaos, seed uint64) *operatorClient {
 	return b
 }
 
-// step begins a task now and then.
+// step sometimes begins a task.
 func (b *operatorClient) step() error {
 	if b.o.busy() < 3 && b.rng.IntN(8) == 0 {
 		what := operatorTasks[b.rng.IntN(len(operatorTasks))]
@@ -87,7 +87,7 @@ func (b *operatorClient) step() error {
 
 func (b *operatorClient) name() string { return b.c.names[b.rng.IntN(len(b.c.names))] }
 
-// jobs are all there are.
+// jobs returns all jobs.
 func (b *operatorClient) jobs() (list []core.JobView) {
 	for _, j := range b.c.w.jobs() {
 		j.Body = bytes.Clone(j.Body)
@@ -97,7 +97,7 @@ func (b *operatorClient) jobs() (list []core.JobView) {
 	return list
 }
 
-// job is one that there is, mostly.
+// job returns the id of a job, which usually exists.
 func (b *operatorClient) job() uint64 {
 	list := b.jobs()
 	if len(list) == 0 || b.rng.IntN(20) == 0 {
@@ -106,13 +106,13 @@ func (b *operatorClient) job() uint64 {
 	return uint64(list[b.rng.IntN(len(list))].ID)
 }
 
-// moment is one at which nothing enters a state.
+// moment returns a time at which no job enters a state.
 func (b *operatorClient) moment() core.Time {
 	b.c.w.now += 2
 	return b.c.w.now - 1
 }
 
-// begins notes that jobs may be acted on from now on.
+// begins notes that an action may change jobs from now on.
 func (b *operatorClient) begins(a *core.Action, ids ...uint64) {
 	for _, id := range ids {
 		b.acted[id]++
@@ -133,7 +133,7 @@ func (b *operatorClient) begins(a *core.Action, ids ...uint64) {
 	}
 }
 
-// ended notes what came of an act on a job.
+// ended notes the result of an action on a job.
 func (b *operatorClient) ended(a *core.Action, id uint64, s core.Status) error {
 	b.acted[id]++
 	if s != core.StatusOK {
@@ -147,7 +147,7 @@ func (b *operatorClient) ended(a *core.Action, id uint64, s core.Status) error {
 	return b.isGone(id)
 }
 
-// action is what he does to jobs.
+// action returns a random action.
 func (b *operatorClient) action() core.Action {
 	return core.Action{
 		Verb: core.Verb(1 + b.rng.IntN(6)), Force: b.rng.IntN(2) == 0,
@@ -155,7 +155,7 @@ func (b *operatorClient) action() core.Action {
 	}
 }
 
-// refusal is the problem that an operation ended with, but for a bug's.
+// refusal returns err, unless it is a problem of one of the kinds in may.
 func refusal(err error, may ...string) error {
 	if err == nil {
 		return nil
@@ -191,7 +191,7 @@ func (b *operatorClient) actOnOne(*direct.Caller) error {
 	return refusal(err, "not-found", "job-reserved", "job-moved", "changed", "awaited")
 }
 
-// doom notes that those jobs may be acted on which are wanted, and returns them.
+// doom notes that an action may change the wanted jobs, and returns them.
 func (b *operatorClient) doom(a *core.Action, wanted func(*core.JobView) bool) map[core.JobID]core.JobView {
 	would := map[core.JobID]core.JobView{}
 	for _, j := range b.jobs() {
@@ -206,7 +206,7 @@ func (b *operatorClient) doom(a *core.Action, wanted func(*core.JobView) bool) m
 	return would
 }
 
-// bulk does the same to all jobs that were there at a moment, and to nobody else.
+// bulk runs an action on all jobs that existed at a moment, and no others.
 func (b *operatorClient) bulk(*direct.Caller) error {
 	a := b.action()
 	q := admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: core.Filter{States: core.States(b.rng.IntN(32))}}
@@ -244,7 +244,7 @@ func (b *operatorClient) bulk(*direct.Caller) error {
 	for _, n := range tally.Skipped {
 		skipped += n
 	}
-	gone := uint64(len(bulk.IDs)) // at most: of those that are named
+	gone := uint64(len(bulk.IDs)) // at most: the number of listed jobs
 	switch {
 	case bulk.DryRun && (tally.Done > 0 || skipped > tally.Matched+gone),
 		!bulk.DryRun && (tally.Matched > tally.Done+skipped || tally.Done+skipped > tally.Matched+gone),
@@ -268,12 +268,12 @@ func (b *operatorClient) bulk(*direct.Caller) error {
 	return nil
 }
 
-// edit changes a job as it was seen.
+// edit changes a job that was read before.
 func (b *operatorClient) edit(*direct.Caller) error {
 	id, ctx := b.job(), context.Background()
 	view := b.view(true, func(j *core.JobView) bool { return uint64(j.ID) == id })
 	defer b.unview(view)
-	acted, bulk := b.acted[id], b.bulks > 0 // which may set what a view does not compare
+	acted, bulk := b.acted[id], b.bulks > 0 // which may set fields that a view does not compare
 	row, version, err := b.o.Admin.Job(ctx, core.JobID(id), admin.ShownMost)
 	if err != nil {
 		return refusal(err, "not-found")
@@ -300,7 +300,7 @@ func (b *operatorClient) edit(*direct.Caller) error {
 		}
 		e.Body = []byte(body)
 		b.c.bodies[body] = id
-		b.c.alike[body] = true // a copy may be made of it meanwhile
+		b.c.alike[body] = true // it may be copied meanwhile
 	}
 	same := view.present[core.JobID(id)]
 	b.begins(&e.Action, id)

@@ -11,12 +11,12 @@ import (
 	"polystalk/shard/core"
 )
 
-// willBeElsewhere notes that there may be copies of a job, in any tube.
+// willBeElsewhere notes that copies of a job may be in any tube.
 func (b *operatorClient) willBeElsewhere(j *core.JobView) {
 	b.c.alike[string(j.Body)] = true
 }
 
-// transfer moves or copies one job. What was moved is gone, its copy is there.
+// transfer moves or copies one job. A moved job is gone, and its copy exists.
 func (b *operatorClient) transfer(*direct.Caller) error {
 	id, to, ctx := core.JobID(b.job()), b.name(), context.Background()
 	body := ""
@@ -48,8 +48,8 @@ func (b *operatorClient) transfer(*direct.Caller) error {
 	return b.isGone(uint64(id))
 }
 
-// transferMany moves or copies all that are wanted. Which of them went is not told: none but
-// those may be gone.
+// transferMany moves or copies all wanted jobs. The result does not list them; no other jobs may be
+// gone.
 func (b *operatorClient) transferMany(*direct.Caller) error {
 	t := admin.Transfer{To: b.name(), Copy: b.rng.IntN(2) == 0}
 	q := admin.JobQuery{Tube: b.name(), Filter: core.Filter{States: core.States(b.rng.IntN(32)), MinID: core.JobID(b.job())}}
@@ -75,8 +75,7 @@ func (b *operatorClient) transferMany(*direct.Caller) error {
 	return refusal(err, "not-found", "invalid")
 }
 
-// wantedBy tells the jobs that a Bulk may act on: also those that are ready by then, though
-// nobody has noticed yet.
+// wantedBy returns a function that selects the jobs of a Bulk, including delayed jobs that are due.
 func (b *operatorClient) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
 	q := &bulk.Jobs
 	wanted := func(j *core.JobView) bool {
@@ -89,7 +88,7 @@ func (b *operatorClient) wantedBy(bulk *admin.Bulk) func(*core.JobView) bool {
 	}
 }
 
-// isGone notes that a job has ended by an operator's word.
+// isGone notes that an operator has ended a job.
 func (b *operatorClient) isGone(id uint64) error {
 	if _, put := b.c.inserted[id]; !put {
 		b.c.fate(id).cancelled = true
@@ -102,8 +101,8 @@ func (b *operatorClient) isGone(id uint64) error {
 	return nil
 }
 
-// flush ends the jobs of a tube in some states that were counted before, and none that came
-// later. The twin judges a flush of all that are there.
+// flush ends the jobs of a tube in some states that were counted before, and no later ones. The
+// twin checks a flush of all jobs.
 func (b *operatorClient) flush(*direct.Caller) error {
 	f := &admin.Flush{Tube: b.name(), States: core.States(b.rng.IntN(32)) & core.StatesOf(core.Ready, core.Delayed, core.Buried)}
 	in := func(j *core.JobView) bool {
@@ -153,12 +152,12 @@ func (b *operatorClient) sock() *sock {
 	return open[b.rng.IntN(len(open))]
 }
 
-// kill has a client go, whatever it is doing. That nothing is lost by that, and nobody keeps
-// what it held, is checked as for all that vanish.
+// kill closes a client at any time. The other checks show that no job is lost or kept by it, as for
+// all clients that disappear.
 func (b *operatorClient) kill(*direct.Caller) error {
 	k := b.sock()
 	if k == nil || b.rng.IntN(3) > 0 {
-		return nil // not too many
+		return nil // not too often
 	}
 	if k.broken || k.Ended {
 		b.c.seen["killed while it closed"]++
@@ -166,7 +165,7 @@ func (b *operatorClient) kill(*direct.Caller) error {
 	number := k.doom()
 	err := b.o.Admin.KillConnection(context.Background(), number)
 	switch {
-	case err != nil: // it has gone by itself, or this machine is so busy that real time was up
+	case err != nil: // it has closed itself, or a timeout of real time has passed on a busy machine
 		return refusal(err, "not-found", "busy", "uncertain")
 	case !k.s.Gone() || !k.Ended && !k.broken:
 		return fmt.Errorf("connection %d is killed, and is not gone: %v, closed %v", number, k.s.Gone(), k.Ended)

@@ -10,16 +10,15 @@ import (
 	"polystalk/shard/core"
 )
 
-// A viewing holds what a read in several visits must show: the jobs that match and have
-// been there since its start.
+// A viewing has the expected result of a read in several visits: the jobs that match all the time.
 type viewing struct {
 	wants   func(*core.JobView) bool
-	exact   bool // in the same state all the time, without having left it
+	exact   bool // only jobs that never left their state meanwhile
 	present map[core.JobID]core.JobView
-	gone    map[core.Time]bool // moments at which jobs came that have left since
+	gone    map[core.Time]bool // times at which jobs entered that have left since
 }
 
-// view begins a viewing with what is wanted now.
+// view begins a viewing with the jobs that match now.
 func (b *operatorClient) view(exact bool, wants func(*core.JobView) bool) *viewing {
 	v := &viewing{wants: wants, exact: exact, present: map[core.JobID]core.JobView{}, gone: map[core.Time]bool{}}
 	for _, j := range b.jobs() {
@@ -27,7 +26,7 @@ func (b *operatorClient) view(exact bool, wants func(*core.JobView) bool) *viewi
 			v.present[j.ID] = j
 		}
 	}
-	b.moment() // later clients come at another moment
+	b.moment() // later jobs enter at another time
 	b.views = append(b.views, v)
 	return v
 }
@@ -42,8 +41,7 @@ func (b *operatorClient) unview(v *viewing) {
 	}
 }
 
-// observe takes what is there no more, or not wanted any more, from what must be shown. It
-// is called before anything happens.
+// observe removes jobs that are gone or no longer match. It is called before each event.
 func (b *operatorClient) observe() {
 	if len(b.views) == 0 {
 		return
@@ -60,7 +58,7 @@ func (b *operatorClient) observe() {
 	}
 }
 
-// drop takes a job from what must be shown.
+// drop removes a job from the expected result.
 func (v *viewing) drop(id core.JobID) {
 	if was, ok := v.present[id]; ok {
 		v.gone[was.Since] = true
@@ -68,12 +66,12 @@ func (v *viewing) drop(id core.JobID) {
 	}
 }
 
-// moved reports whether a job has left its state since it was seen, or its place there.
+// moved reports whether a job has left its state, or its place there, since it was read.
 func moved(was, is *core.JobView) bool {
 	return is.State != was.State || is.Since != was.Since || is.Moves != was.Moves || is.Deadline != was.Deadline || is.Pri != was.Pri
 }
 
-// A filter for a look.
+// filter returns a random filter for look, and the same filter as a function.
 func (b *operatorClient) filter() (f core.Filter, wants func(*core.JobView) bool) {
 	if b.rng.IntN(2) == 0 {
 		f.States = core.States(1 + b.rng.IntN(31))
@@ -92,8 +90,8 @@ func (b *operatorClient) filter() (f core.Filter, wants func(*core.JobView) bool
 	}
 }
 
-// look asks for all parts of a list, with others between them, and gives each row to f.
-// Problems that may be are not-found alone.
+// look requests all parts of a list, while others work in between, and passes each row to f. The only
+// allowed problem is not-found.
 func (b *operatorClient) look(q *admin.JobQuery, f func(*admin.JobRow) error) error {
 	var at *admin.Place
 	for first := true; first || at != nil; first = false {
@@ -120,7 +118,7 @@ func (b *operatorClient) look(q *admin.JobQuery, f func(*admin.JobRow) error) er
 	return nil
 }
 
-// row checks a row by itself.
+// row checks a row without other rows.
 func (b *operatorClient) row(q *admin.JobQuery, r *admin.JobRow) error {
 	f := &q.Filter
 	switch {
@@ -139,12 +137,12 @@ func (b *operatorClient) row(q *admin.JobQuery, r *admin.JobRow) error {
 	return b.c.meet(string(r.Body), uint64(r.ID))
 }
 
-// body is how many bytes of bodies are wanted.
+// body returns a random limit for the bytes of bodies.
 func (b *operatorClient) body() uint32 {
 	return []uint32{0, 0, 10, admin.ShownMost, 1 << 30}[b.rng.IntN(5)]
 }
 
-// scan shows each job that is there and wanted all the time exactly once, and none twice.
+// scan shows each job that matches all the time exactly once, and no job twice.
 func (b *operatorClient) scan(*direct.Caller) error {
 	filter, wants := b.filter()
 	q := &admin.JobQuery{Tube: b.name(), AllTubes: b.rng.IntN(2) == 0, Filter: filter, Limit: 1 + b.rng.IntN(6), Body: b.body()}
@@ -164,7 +162,7 @@ func (b *operatorClient) scan(*direct.Caller) error {
 	return b.unshown(v, shown, err)
 }
 
-// unshown reports a job that was there and not shown, unless there is another fault.
+// unshown returns an error if an expected job was not shown and there is no other error.
 func (b *operatorClient) unshown(v *viewing, shown map[core.JobID]int, err error) error {
 	if err != nil {
 		return err
@@ -178,8 +176,8 @@ func (b *operatorClient) unshown(v *viewing, shown map[core.JobID]int, err error
 	return nil
 }
 
-// list shows jobs in the order in which they came to their state, each once that stays. Of
-// those that came at one moment one may be left out, or come again, if one of them has left.
+// list shows jobs in the order in which they entered their state, each remaining one once. If one
+// of several jobs with the same time has left, another one of them may be omitted or repeated.
 func (b *operatorClient) list(*direct.Caller) error {
 	q := &admin.JobQuery{
 		Tube: b.name(), Order: []admin.Order{admin.Oldest, admin.Newest}[b.rng.IntN(2)], Body: b.body(),
@@ -201,7 +199,7 @@ func (b *operatorClient) list(*direct.Caller) error {
 	return b.unshown(v, shown, err)
 }
 
-// untie forgets those that came at the same moment as others that have left.
+// untie drops expected jobs that entered at the same time as jobs that have left.
 func (b *operatorClient) untie(v *viewing) {
 	b.observe()
 	for id, j := range v.present {

@@ -11,8 +11,8 @@ import (
 	"polystalk/router"
 )
 
-// TestConversations plays every conversation on simulated time, with one shard and with
-// many, and with parts of it late. Conversations about processes need a real server.
+// TestConversations plays every conversation on simulated time, with one shard and with many, and
+// with delays. Conversations about processes need a real server.
 func TestConversations(t *testing.T) {
 	shardCounts := []int{1, 1, 4, 16, 16, 256}
 	if testing.Short() {
@@ -44,7 +44,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// versions are what a conversation means by {version}.
+// versions has the meaning of {version} in conversations.
 var versions = map[*conversation.Protocol]string{conversation.Gearman: "2.0.0"}
 
 // A simReferee is a conversation.Driver for a World.
@@ -52,7 +52,7 @@ type simReferee struct {
 	w       *world
 	gearman bool
 	conns   map[string]*sock
-	asks    *sock // stands for the connection with which another driver asks for stats
+	asks    *sock // replaces the connection that other drivers use for stats
 }
 
 // referee makes a world with the conversation's flags.
@@ -95,7 +95,7 @@ func (d *simReferee) conn(name string) *sock {
 	return k
 }
 
-// rest lets parts be late and then all of them happen.
+// rest lets some events happen late, and then all of them.
 func (d *simReferee) rest() error {
 	for range d.w.rng.IntN(30) {
 		d.w.late()
@@ -109,7 +109,7 @@ func (d *simReferee) Send(conn string, b []byte) error {
 	return d.rest()
 }
 
-// Recv implements conversation.Driver. Conversations of Gearman wait for what time brings.
+// Recv implements conversation.Driver. Gearman conversations wait for timed events.
 func (d *simReferee) Recv(conn string, wait bool) ([]byte, error) {
 	k := d.conn(conn)
 	if err := d.rest(); err != nil {
@@ -131,7 +131,7 @@ func (d *simReferee) Recv(conn string, wait bool) ([]byte, error) {
 	return b, nil
 }
 
-// Act implements conversation.Driver. A server that reads sees a close as a half-close.
+// Act implements conversation.Driver. For a server that reads, a close looks like a half-close.
 func (d *simReferee) Act(conn, action string) error {
 	k := d.conn(conn)
 	switch action {
@@ -185,7 +185,7 @@ func (d *simReferee) Server(verb string) error {
 	return nil
 }
 
-// end checks the world, lets everybody go and checks that nothing is left.
+// end checks the world, closes all clients and checks that nothing is left.
 func (d *simReferee) end() error {
 	if err := d.w.Check(); err != nil {
 		return err

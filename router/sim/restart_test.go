@@ -13,10 +13,9 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// TestCrashesKeepWhatWasAcknowledged: the machine stops again and again, at any operation of
-// the journal's disk, also while a start reads it. What any client was told holds in the next
-// life, whatever was on its way; and jobs that nobody was told of are those that somebody had
-// asked for.
+// TestCrashesKeepWhatWasAcknowledged: the machine stops repeatedly, at any operation of the
+// journal's disk, also while a start reads it. All acknowledged changes hold after the restart.
+// Jobs that were not acknowledged belong to commands without replies.
 func TestCrashesKeepWhatWasAcknowledged(t *testing.T) {
 	seen := map[string]int{}
 	seeds(t, 60, func(seed uint64) error { return newKeptChaos(seed, seen).run(1500) })
@@ -27,7 +26,7 @@ func TestCrashesKeepWhatWasAcknowledged(t *testing.T) {
 type keptChaos struct {
 	*chaos
 	disk   *fakedisk.Disk
-	synced bool // what is acknowledged is on the disk; else it is with the kernel
+	synced bool // acknowledged changes are on the disk, not only in the kernel
 	lives  int
 }
 
@@ -45,7 +44,7 @@ func newKeptChaos(seed uint64, seen map[string]int) *keptChaos {
 	return k
 }
 
-// arm has the disk stop the machine some time soon, or not.
+// arm sometimes makes the disk stop the machine soon.
 func (k *keptChaos) arm() {
 	k.disk.Ops, k.disk.CrashAt = 0, 0
 	if k.rng.IntN(4) > 0 {
@@ -75,7 +74,7 @@ func (k *keptChaos) run(n int) error {
 	return k.comesBackAsItWas()
 }
 
-// crash ends this life, and begins the next.
+// crash ends this process, and starts the next one.
 func (k *keptChaos) crash() error {
 	if k.w.Down() != nil {
 		k.seen["stops by the disk"]++
@@ -106,8 +105,8 @@ func (k *keptChaos) crash() error {
 	return k.conserved()
 }
 
-// comesBackAsItWas: once all that was asked for is committed, a restart changes nothing that
-// is not the clients'.
+// comesBackAsItWas checks that a restart changes nothing except connections, once everything is
+// committed.
 func (k *keptChaos) comesBackAsItWas() error {
 	if err := k.rest(); err != nil {
 		return fmt.Errorf("at rest in life %d: %w", k.lives, err)
@@ -126,7 +125,7 @@ func (k *keptChaos) comesBackAsItWas() error {
 	if after := k.digests(); k.w.steady && !slices.Equal(before, after) {
 		return fmt.Errorf("the shards' digests are %x after a restart, were %x", after, before)
 	}
-	// A pause keeps a tube, and is longer by as much as the clock was set between two lives.
+	// A pause keeps a tube, and gets longer by the changes of the clock between two processes.
 	if err := k.w.pass(10_000 * time.Hour); err != nil {
 		return err
 	}

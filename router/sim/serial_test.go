@@ -20,8 +20,8 @@ var (
 	runsFlag = flag.Int("runs", 0, "how many seeds to run; zero: a few seconds' worth")
 )
 
-// seeds runs f for the seeds that the flags name, else for the first n. Short tests run a
-// part of them. A failure names the command that runs its seed again.
+// seeds runs f for the seeds of the flags, else for the first n. Short tests run a part of them. A
+// failure prints the command that repeats its seed.
 func seeds(t *testing.T, n int, f func(seed uint64) error) {
 	t.Helper()
 	first, last := uint64(1), uint64(n)
@@ -49,7 +49,7 @@ func seeds(t *testing.T, n int, f func(seed uint64) error) {
 	}
 }
 
-// wantSeen wants everything to have happened in the runs of a test, unless they were few.
+// wantSeen checks that everything has happened in the runs of a test, unless there were few runs.
 func wantSeen(t *testing.T, seen map[string]int, what ...string) {
 	t.Helper()
 	t.Log(seen)
@@ -63,9 +63,8 @@ func wantSeen(t *testing.T, seen map[string]int, what ...string) {
 	}
 }
 
-// TestManyShardsAnswerAsOne sends one command at a time, however late its parts are, and
-// compares every byte that any client gets with the reply of a server of one shard, where
-// nothing is late.
+// TestManyShardsAnswerAsOne sends one command at a time, with delays, and compares every output
+// byte with a server of one shard without delays.
 func TestManyShardsAnswerAsOne(t *testing.T) {
 	runs, tied := 0, 0
 	seeds(t, 300, func(seed uint64) error {
@@ -85,12 +84,12 @@ func TestManyShardsAnswerAsOne(t *testing.T) {
 // A serial is a history of commands that do not overlap, in two worlds.
 type serial struct {
 	generator
-	worlds    [2]*world // of many shards and late, and the plain one
+	worlds    [2]*world // one with many shards and delays, and the plain one
 	conns     []*serialConn
 	trace     []string
 	cmds      map[string]int
 	operators []*operator // one for each world; nil: there is none
-	tied      bool        // two events may be at one moment: their order is undefined
+	tied      bool        // two events may have the same time: their order is undefined
 }
 
 type serialConn struct {
@@ -145,8 +144,7 @@ func (s *serial) run(n int) error {
 }
 
 func (s *serial) step() error {
-	// No two events at the same moment: which of two shards is first then is
-	// nobody's promise.
+	// No two events at the same time: their order between two shards is undefined.
 	d := time.Duration(1 + s.rng.IntN(1000))
 	switch s.rng.IntN(8) {
 	case 0:
@@ -166,7 +164,7 @@ func (s *serial) step() error {
 		return s.settle()
 	}
 	if c.k[1].waiting() || s.rng.IntN(25) == 0 {
-		// It can only go, or wait on.
+		// It can only disconnect, or continue to wait.
 		if s.rng.IntN(4) == 0 {
 			s.leave(c)
 		}
@@ -181,8 +179,8 @@ func (s *serial) step() error {
 	return s.settle()
 }
 
-// pass lets time pass in both worlds. What begins meanwhile ends a second later or after that,
-// so that looking for ties once in a shorter time finds them.
+// pass lets time pass in both worlds. Delays that begin meanwhile end a second later or after that,
+// so a check for ties in shorter intervals finds them.
 func (s *serial) pass(d time.Duration) error {
 	for d > 0 {
 		if s.tied = s.ties(); s.tied {
@@ -199,7 +197,7 @@ func (s *serial) pass(d time.Duration) error {
 	return s.compare()
 }
 
-// ties reports whether two jobs are due at one moment, or one a second, the margin of
+// ties reports whether two jobs are due at the same time, or one a second, the margin of
 // DEADLINE_SOON, before another.
 func (s *serial) ties() bool {
 	due := map[core.Time]bool{}
@@ -214,7 +212,7 @@ func (s *serial) ties() bool {
 	return false
 }
 
-// conn is one of the connections, nil when there is none.
+// conn returns one of the connections, nil if there is none.
 func (s *serial) conn() *serialConn {
 	if len(s.conns) < 5 && s.rng.IntN(12) == 0 || len(s.conns) == 0 {
 		c := &serialConn{name: string(rune('a' + s.rng.IntN(26))), told: map[uint64]bool{}}
@@ -244,8 +242,8 @@ func (s *serial) leave(c *serialConn) {
 	}
 }
 
-// spread reports that c may hold jobs in several shards for which others wait. In
-// which order they come back then depends on the shards.
+// spread reports whether c may hold jobs in several shards for which others wait. The order in
+// which they become ready then depends on the shards.
 func (s *serial) spread(c *serialConn) bool {
 	shards := map[int]bool{}
 	for id, j := range s.worlds[1].jobs() {
@@ -256,7 +254,7 @@ func (s *serial) spread(c *serialConn) bool {
 	return len(shards) > 1 && slices.ContainsFunc(s.conns, func(o *serialConn) bool { return o.k[1].waiting() })
 }
 
-// settle lets the command's parts be late, comes to rest and compares.
+// settle lets parts of the command be late, comes to rest and compares.
 func (s *serial) settle() error {
 	for range s.rng.IntN(60) {
 		s.worlds[0].late()
@@ -274,7 +272,7 @@ func (s *serial) settle() error {
 
 func (s *serial) note(f string, args ...any) { s.trace = append(s.trace, fmt.Sprintf(f, args...)) }
 
-// compare compares what the clients got.
+// compare compares the output of the two worlds.
 func (s *serial) compare() error {
 	for _, c := range s.conns {
 		got, want := string(c.k[0].Got), string(c.k[1].Got)
@@ -299,18 +297,18 @@ func (s *serial) compare() error {
 	return nil
 }
 
-// stable returns what a client got, without the lines of stats that are the process's.
+// stable returns a client's output without the process's lines of stats.
 func stable(got string) string {
 	if !strings.Contains(got, "\nrusage-utime: ") {
 		return got
 	}
-	lines := strings.Split(got, "\n")[1:] // the first tells the size
+	lines := strings.Split(got, "\n")[1:] // the first has the size
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool {
 		return strings.HasPrefix(l, "rusage-") || strings.HasPrefix(l, "id: ")
 	}), "\n")
 }
 
-// id is mostly one that c may do something with.
+// id returns a job, usually one that c can use.
 func (s *serial) id(c *serialConn) uint64 {
 	jobs := s.worlds[1].jobs()
 	list := slices.Sorted(maps.Keys(jobs))
@@ -327,7 +325,7 @@ func (s *serial) id(c *serialConn) uint64 {
 	return list[s.rng.IntN(len(list))]
 }
 
-// leaveAll ends every client at once, in any order; then only jobs keep tubes.
+// leaveAll ends all clients at once, in any order; then only jobs keep tubes.
 func (s *serial) leaveAll() error {
 	for _, c := range s.conns {
 		if s.rng.IntN(2) == 0 {
@@ -342,8 +340,7 @@ func (s *serial) leaveAll() error {
 	return empty(s.worlds[0])
 }
 
-// empty checks that a world without clients keeps jobs and nothing else, and
-// not even tubes once they are deleted.
+// empty checks that a world without clients has only jobs, and no tubes once they are deleted.
 func empty(w *world) error {
 	if err := w.rest(); err != nil {
 		return err

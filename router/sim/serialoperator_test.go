@@ -15,9 +15,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// TestManyShardsAnswerAnOperatorAsOne is TestManyShardsAnswerAsOne with an operator among the
-// clients, which act one after the other. The operator's replies, and all replies after them,
-// are the replies of one shard.
+// TestManyShardsAnswerAnOperatorAsOne is TestManyShardsAnswerAsOne with an operator. Operator and
+// clients act one after the other. All replies are the replies of one shard.
 func TestManyShardsAnswerAnOperatorAsOne(t *testing.T) {
 	did := map[string]int{}
 	seeds(t, 200, func(seed uint64) error {
@@ -35,7 +34,7 @@ func TestManyShardsAnswerAnOperatorAsOne(t *testing.T) {
 	wantSeen(t, did, all...)
 }
 
-// ask has the operators of both worlds do the same, and compares what they are told.
+// ask lets the operators of both worlds do the same, and compares their results.
 func (s *serial) ask(what string, do func(o *operator, c *direct.Caller) (string, error)) (string, error) {
 	s.note("operator> %s", what)
 	var got [2]string
@@ -52,7 +51,7 @@ func (s *serial) ask(what string, do func(o *operator, c *direct.Caller) (string
 	return got[0], err
 }
 
-// operate has the operator look at everything in a tube, flush it, or do something to a job.
+// operate lets the operator read everything in a tube, flush it, or change a job.
 func (s *serial) operate() error {
 	switch s.rng.IntN(12) {
 	case 0, 1, 2:
@@ -73,9 +72,9 @@ func (s *serial) operate() error {
 	}
 	switch a.Verb {
 	case core.VerbRelease:
-		a.Force = true // it is for what workers have
+		a.Force = true // needed for reserved jobs
 	case core.VerbKick:
-		a.Force = false // it is not
+		a.Force = false // not needed
 	}
 	word := [...]string{"", "delete", "kick", "bury", "release", "touch", "set"}[a.Verb]
 	got, err := s.ask(fmt.Sprintf("%s %d %+v", word, id, a), func(o *operator, c *direct.Caller) (string, error) {
@@ -98,7 +97,7 @@ func (s *serial) flush() error {
 	return err
 }
 
-// act acts on a job, in one of the ways that there are for it. It returns the reason why not.
+// act runs an action on a job, in one of several ways. It returns the reason of a refusal.
 func act(op *operator, c *direct.Caller, id core.JobID, a *core.Action) (why string, err error) {
 	ctx, o := context.Background(), op.Admin
 	switch a.Verb {
@@ -128,7 +127,7 @@ func act(op *operator, c *direct.Caller, id core.JobID, a *core.Action) (why str
 	return "", err
 }
 
-// lookAt compares what an operator is shown of a tube, in lists of at most limit jobs.
+// lookAt compares an operator's views of a tube, in lists of at most limit jobs.
 func (s *serial) lookAt(name string, limit int) error {
 	show := func(o *operator, q *admin.JobQuery) (ids []uint64, err error) {
 		q.Tube, q.Limit = name, limit

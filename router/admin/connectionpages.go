@@ -44,7 +44,7 @@ func (p *loopPage) fill(l *session.Loop, q *ConnectionQuery, above uint64) {
 	p.upTo = math.MaxUint64
 }
 
-// nextConnections returns the connections that q wants, with numbers above above and up to next,
+// nextConnections returns the connections that q wants, with numbers after above and up to next,
 // sorted by number. next is MaxUint64 at the end of the list. It examines a bounded number of
 // connections of each loop, on all loops at the same time.
 func (o *Operator) nextConnections(ctx context.Context, q *ConnectionQuery, above uint64) (rows []session.Snapshot, looked int, next uint64, err error) {

@@ -113,7 +113,7 @@ func noConnection(number uint64) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no connection %d, or it is closed", number))
 }
 
-// Connections lists connections with numbers above above, in the order of their numbers, which
+// Connections lists connections with numbers after above, in the order of their numbers, which
 // is the order in which they were accepted. A connection that is open from the first page to the
 // last is on exactly one page. A page may be shorter than the limit.
 func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *connectionPart, err error) {

@@ -155,7 +155,7 @@ var firstModules = []string{"api.mjs", "format.mjs", "state.mjs", "live.mjs", "p
 // firstModule is the last of them, and the name of the joined module.
 const firstModule = "app.mjs"
 
-// importLine is how a module imports another: a statement on a line of its own.
+// importLine matches an import of another module, which must be alone on its line.
 var importLine = regexp.MustCompile(`(?m)^import (.+) from '\./([^']+)';\n`)
 
 // joined joins the first modules into one; texts has the text of each module. The joined module

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Brings what others wrote of the console into console/vendor (make console-vendor): the
-# versions below, from the npm registry. It is run to upgrade alone: what it makes is part of
-# the repository, so that building the server takes Go and nothing else. With a version goes
-# the checksum of its package, as "npm view NAME@VERSION dist.integrity" prints it; a package
-# that is another one is not taken.
+# Writes the third-party libraries of the console to console/vendor (make console-vendor), in
+# the versions below, from the npm registry. Run it only to upgrade them: its output is part of
+# the repository, so that a build of the server needs only Go. Each version has the checksum of
+# its package, as "npm view NAME@VERSION dist.integrity" prints it. A package with another
+# checksum is refused.
 #
-# preact, its hooks and htm become one module, since a browser asks for each file by itself;
-# uPlot's script becomes a module by the line that exports it.
+# preact, its hooks and htm are bundled into one module, since a browser requests each file
+# separately. uPlot's script becomes a module with an added export.
 set -euo pipefail
 cd "$(dirname "$0")/console/vendor"
 packages=(

@@ -96,7 +96,7 @@ export default function Tubes({ params }) {
   return html`
     <div class="line"><h1>Tubes</h1>
       <input type="search" aria-label="filter by name" placeholder="filter: part of a name, or m*" value=${text} onInput=${typed} />
-      <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}${list.rows.length > toldMost && `, from the ${toldMost + 1}st on as of ${clock(list.at)}`}</span>
+      <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}${list.rows.length > toldMost && `: the first ${toldMost} are live, the others from ${clock(list.at)}`}</span>
       ${list.rows.length > toldMost && html`<${Button} kind="small" onClick=${() => load()}>Refresh</${Button}>`}
       <${Columns} shown=${shown} />
       ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// readableBody is the largest body, in bytes, that beanstalkd reads back
+	// readableBody is the largest body, in bytes, that beanstalkd reads
 	// with its default -z: it compares that with the size including CR LF.
 	readableBody = beanstalk.DefaultMaxJobSize - 2
-	// writableBody is the largest that it reads back with any -z.
+	// writableBody is the largest body that it reads with any -z.
 	writableBody = beanstalk.MaxJobSizeLimit - 2
 )
 
@@ -50,14 +50,13 @@ func (w Warning) String() string {
 }
 
 // WriteDir writes jobs to dir as one file of version 7, binlog.1, which
-// beanstalkd -b dir reads when it starts; it does not start on a directory of
-// which it may not read that file, so mind the owner. dir exists and holds no
-// log; the caller makes sure that no server uses it meanwhile. Ids differ from
-// job to job; that is not checked. Deadline is ignored unless a job is delayed.
-// Bodies are only read before the next job is asked for.
+// beanstalkd -b dir reads when it starts. It needs permission to read the file,
+// so the owner matters. dir must exist and hold no log, and no server may use it
+// meanwhile. Ids must be unique; WriteDir does not check that. Deadline is ignored
+// unless a job is delayed. A Body is only read before the next job is requested.
 //
 // The file gets its name when it is complete and on the disk. An error of jobs
-// or of the disk, or a job that is none (id 0, negative times), leaves no file.
+// or of the disk, or an invalid job (id 0, negative times), leaves no file.
 // beanstalkd will count one more bury for each buried job.
 func WriteDir(dir string, jobs iter.Seq2[Job, error]) (*Written, error) {
 	if err := refuseLog(dir); err != nil {

@@ -28,7 +28,7 @@ type beanstalkState struct {
 	soon     bool // jobs have a second to run
 }
 
-// waiting counts the connections that wait for a reserve.
+// waiting counts the connections that wait in a reserve.
 func (k *beanstalkState) waiting() (n int) {
 	for _, c := range k.conns {
 		if len(c.owed) > 0 {
@@ -45,7 +45,7 @@ func (k *beanstalkState) tailed() bool {
 }
 
 // crowded reports whether another connection waits on a tube that i watches: the reference
-// chooses between the two in a way of its own.
+// chooses between the two by its own rule.
 func (k *beanstalkState) crowded(i int) bool {
 	for j, c := range k.conns {
 		if j != i && len(c.owed) > 0 && slices.ContainsFunc(c.watch, func(t string) bool { return slices.Contains(k.conns[i].watch, t) }) {
@@ -77,7 +77,7 @@ func (k *beanstalkState) contested(i int) bool {
 	return false
 }
 
-// learn takes in the reply to a command of connection i.
+// learn updates the state from the reply to a command of connection i.
 func (k *beanstalkState) learn(i int, sent, reply string) {
 	c := &k.conns[i]
 	first := func(text string) (word, second string) {
@@ -238,8 +238,8 @@ var beanstalkStyle = style{
 
 var tubeNames = []string{"default", "a", "mail.out", "x-1/2;3+(4)$_", "0", strings.Repeat("long", 50)}
 
-// oneReply are lines that are answered by exactly one line and change at most a counter.
-// None has 223 bytes: the reference does not see a line end across the edge of its window.
+// oneReply are lines with a reply of exactly one line, which change at most a counter. None has
+// 223 bytes: the reference does not find a line end across the edge of its window.
 var oneReply = []string{
 	"nonsense", "", " ", "put", "put ", "put 1 2 3", "put -1 0 0 0", "put 0 0 0 0 x", "put 4294967296 0 0 0", "put 0 0 0 x",
 	"reserve ", "reservex", "reserve-job ", "reserve-job x", "reserve-job 0", "reserve-job 18446744073709551615", "delete", "delete ", "delete x", "delete 0",
@@ -251,7 +251,7 @@ var oneReply = []string{
 	strings.Repeat("x", 222), strings.Repeat("x", 224), strings.Repeat("x", 300), "use " + strings.Repeat("x", 201), "use " + strings.Repeat("x", 300),
 }
 
-// oneReply113 are lines that references before 1.13 answer otherwise.
+// oneReply113 are lines to which references before 1.13 reply differently.
 var oneReply113 = []string{
 	"reserve-with-timeout", "reserve-with-timeout ", "reserve-with-timeout x", "reserve-with-timeout -1", "reserve-with-timeout 2147483648", "reserve-with-timeout 4294967296",
 	"reserve-with-timeout +0", "reserve-with-timeout \t0",

@@ -53,8 +53,8 @@ func (r *beanstalkReferee) event(e event) error {
 	return r.depart(e.Conn)
 }
 
-// sendAll sends actions in one write, and takes in their replies. A reserve that blocks is
-// the first of them or does not block.
+// sendAll sends actions in one write, and receives their replies. Only the first action may be a
+// reserve that blocks.
 func (r *beanstalkReferee) sendAll(i int, actions []action) error {
 	blocks := beanstalkOps[actions[0].Op].blocks && !r.k.crowded(i)
 	if blocks && r.k.tailed() {
@@ -87,8 +87,8 @@ func (r *beanstalkReferee) sendAll(i int, actions []action) error {
 	return r.settle(i)
 }
 
-// settle takes in what both servers send as a consequence of the last event, which was
-// connection i's: until their stats are equal and tell which commands still wait.
+// settle receives all messages that the last event, of connection i, causes on both servers: until
+// their stats are equal and show which commands still wait.
 func (r *beanstalkReferee) settle(i int) error {
 	err := r.until(func() (string, bool, error) {
 		stats, why, err := r.survey()
@@ -131,7 +131,7 @@ func (r *beanstalkReferee) settle(i int) error {
 	return nil
 }
 
-// compare says how the replies on a connection differ, as far as both have sent them.
+// compare returns how the replies on a connection differ, as far as both have sent them.
 func (r *beanstalkReferee) compare(i int) string {
 	theirs, ours, owed := r.sides[0].got[i], r.sides[1].got[i], r.k.conns[i].owed
 	if max(len(theirs), len(ours)) > len(owed) {
@@ -156,9 +156,9 @@ func (r *beanstalkReferee) answers(i int) {
 	r.sides[0].got[i], r.sides[1].got[i] = nil, nil
 }
 
-// depart closes a connection. One that waits and has sent commands behind its reserve
-// shuts down its sending side first and hears the replies: otherwise the network decides
-// how many of the commands run.
+// depart closes a connection. A connection that waits and has sent commands behind its reserve
+// shuts down its sending side first and receives the replies: otherwise timing decides how many of
+// the commands run.
 func (r *beanstalkReferee) depart(i int) error {
 	if len(r.k.conns[i].owed) > 1 {
 		return r.halfClose(i)
@@ -179,7 +179,7 @@ func (r *beanstalkReferee) halfClose(i int) error {
 	return r.ended(i)
 }
 
-// ended wants all replies on a connection, and then its end.
+// ended checks that all replies arrive on a connection, and then its end.
 func (r *beanstalkReferee) ended(i int) error {
 	if err := r.ends(i); err != nil {
 		return err
@@ -197,8 +197,7 @@ func (r *beanstalkReferee) ended(i int) error {
 	return r.depart(i)
 }
 
-// end compares all that can be seen, closes the connections and deletes the jobs: nothing
-// may be left.
+// end compares all visible state, closes the connections and deletes the jobs: nothing may be left.
 func (r *beanstalkReferee) end() error {
 	for i := range r.k.conns {
 		for j := range r.k.conns { // connections that wait for what i has go first
@@ -260,7 +259,7 @@ func (r *beanstalkReferee) askBoth(question string) (theirs, ours string, err er
 	return theirs, ours, err
 }
 
-// survey asks both for stats, as often on each side, and says how they differ.
+// survey asks both sides for stats, equally often, and returns how they differ.
 func (r *beanstalkReferee) survey() (stats, why string, err error) {
 	theirs, ours, err := r.askBoth("stats\r\n")
 	return theirs, r.differ(theirs, ours, true), err
@@ -273,7 +272,7 @@ func number(body, key string) uint64 {
 	return n
 }
 
-// differ says how two replies differ, or "". In YAML some values are not compared; surveys
+// differ returns how two replies differ, or "". In YAML some values are not compared; surveys
 // compare more of them, because they know how often stats was asked for.
 func (r *beanstalkReferee) differ(theirs, ours string, survey bool) string {
 	if theirs == ours {

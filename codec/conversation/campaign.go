@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// How long a server may take over a reply. A history that hangs waits for it once for each
-// try to shrink it.
+// The timeouts for a reply. A history that hangs waits for one at each attempt to shrink it.
 const (
 	answerMax = 8 * time.Second
 	shrinkMax = time.Second
 )
 
-// soonLimit bounds the duration of a history with soon expiring jobs: after it a difference
-// may be the clock's fault.
+// soonLimit is the maximum duration of a history with jobs that expire soon: in a longer one a
+// difference may come from the clock.
 const soonLimit = 700 * time.Millisecond
 
 // A Campaign plays random histories, each on a pair of new servers.
@@ -31,7 +30,7 @@ type Campaign struct {
 	Patience           time.Duration
 	Whole              bool // report a history as it was drawn
 
-	// Compared counts the commands that were sent to both servers, PassedOver those that
+	// Compared counts the commands that were sent to both servers, PassedOver the commands that
 	// could not be compared at their place in a history.
 	Compared, PassedOver int
 
@@ -49,9 +48,9 @@ func (d *difference) Error() string {
 	return fmt.Sprintf("%s\n--- the conversation until then\n%s", d.why, strings.Join(d.log, "\n"))
 }
 
-// Compare plays the history of n commands that the seed gives. It returns "" if both
-// servers replied alike, else a report of the smallest history found in which they do not.
-// The error is about the harness.
+// Compare plays the history of n commands of a seed. It returns "" if both servers sent the same
+// replies, else a report of the smallest history found in which they do not. The error is about
+// the harness.
 func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
 	h := newHistory(c.Protocol, seed, n)
 	d, err := c.play(h, cmp.Or(c.Patience, answerMax))
@@ -83,7 +82,7 @@ func (c *Campaign) Compare(seed uint64, n int) (report string, err error) {
 	return b.String(), err
 }
 
-// play repeats a history with soon expiring jobs if a busy machine drew it out.
+// play plays a history. It repeats one with jobs that expire soon if it took too long.
 func (c *Campaign) play(h history, longest time.Duration) (d *difference, err error) {
 	for range 5 {
 		if d, err = c.playOnce(h, longest); d == nil || !h.Soon || d.took < soonLimit {

@@ -46,7 +46,7 @@ func (c *Client) Say(b []byte) error {
 	return err
 }
 
-// Ready reports whether a reply (or the end) is there within d.
+// Ready reports whether a reply, or the end, arrives within d.
 func (c *Client) Ready(d time.Duration) bool {
 	if c.r.Buffered() > 0 {
 		return true

@@ -1,23 +1,23 @@
 // Package conversation plays conversations with a server of either protocol. It is a test
-// library: it knows the protocols from the outside, as bytes. There are three referees: the
-// simulated server, our server over TCP, and the installed reference.
+// library: it knows the protocols only as bytes. A conversation can be played with three servers:
+// the simulated server, our server over TCP, and the installed reference.
 //
 // testdata/beanstalk and testdata/gearman hold files of conversations. Each conversation
 // begins with a heading; a file without headings is one conversation, named like the file:
 //
 //	== GC-005 [M] a packet that arrives byte by byte is one packet
 //
-// The tag relates the conversation to the reference: with M, the default, the reference
-// answers the same; with V only newer releases do; with I the reference loses work, hangs
-// or dies, and our server must not; with X our server does what the reference refuses.
+// The tag relates the conversation to the reference. With M, the default, the reference replies
+// the same; with V only newer releases do. With I the reference loses work, hangs or crashes, and
+// our server must not. With X our server does what the reference refuses.
 //
 // One step is a line. Connections are single letters and open when first named:
 //
 //	a> put 0 0 10 5          send a message
-//	a>> hel                  send the text as it stands
-//	a>. hel                  send it too, each byte in a write of its own
+//	a>> hel                  send exactly the text
+//	a>. hel                  send exactly the text, each byte in a separate write
 //	a< INSERTED 1            this message arrives next
-//	a<[700] NOOP             it does, but not in the conversation's first 700 ms
+//	a<[700] NOOP             it does, but not in the first 700 ms of the conversation
 //	a<< .\n                  these bytes arrive next
 //	a<set f\ng\n.\n          these lines arrive next, in any order
 //	a| id: 1                 a line of the YAML body below a< OK {size}
@@ -25,7 +25,7 @@
 //	a< EOF                   the server closes, and sends nothing more
 //	a! halfclose             shut down the sending side; also: open, close, rst
 //	+ 1500ms                 time passes
-//	= current-waiting: 2     wait until stats, or the list of that name, says so
+//	= current-waiting: 2     wait until stats, or the list of that name, shows it
 //	! drain                  act on the server: also alive, kill, start, exits, SIGTERM
 //
 // A message of beanstalkd's protocol is a line without its CRLF. A message of Gearman is a
@@ -62,7 +62,7 @@ import (
 //go:embed testdata
 var files embed.FS
 
-// A stepKind says what a step does.
+// A stepKind is the kind of a step.
 type stepKind int
 
 // The kinds of steps.
@@ -178,7 +178,7 @@ func parse(p *Protocol, file, text string) ([]*Conversation, error) {
 	return all[1:], nil
 }
 
-// direct follows a directive.
+// direct applies a directive.
 func (c *Conversation) direct(s step) {
 	word, rest, _ := strings.Cut(s.Text, " ")
 	if s.Kind != kindComment || word != "#" {

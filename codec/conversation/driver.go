@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Patience is how long a real server may take over a reply. Test machines are shared.
+// Patience is the timeout for a reply of a real server. Test machines are shared.
 const Patience = 15 * time.Second
 
-// A stream is a connection that is read all the time, so that a server that answers while
-// it is written to does not wait for the test.
+// A stream is a connection that is always being read, so that a server that replies while the test
+// writes does not block.
 type stream struct {
 	net.Conn
 	mu    sync.Mutex
@@ -63,8 +63,8 @@ func (s *stream) take(n int) (b []byte, ended bool) {
 	return b, s.ended
 }
 
-// await calls done with what has come, and again whenever more comes, until it returns
-// true, the connection ends or the time is up.
+// await calls done with the received bytes, and again whenever more arrive, until it returns true,
+// the connection ends or the time is up.
 func (s *stream) await(d time.Duration, done func(b []byte, ended bool) bool) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -91,7 +91,7 @@ func (s *stream) send(b []byte) error {
 	return err
 }
 
-// act does open, halfclose, close or rst.
+// act performs open, halfclose, close or rst.
 func (s *stream) act(action string) error {
 	switch action {
 	case "open":
@@ -125,8 +125,8 @@ func (d *NetDriver) protocol() *Protocol {
 	return d.Protocol
 }
 
-// conn returns the connection of that name. It lets the server take what was sent on
-// another one before.
+// conn returns the connection of that name. Before that it gives the server time to read what was
+// sent on another one.
 func (d *NetDriver) conn(name string) (*stream, error) {
 	d.order(name)
 	if s, ok := d.conns[name]; ok {
@@ -291,8 +291,8 @@ func (d *NetDriver) Shutdown() {
 	d.conns, d.asks = nil, nil
 }
 
-// A Start starts a server for a conversation, with its Flags and Store. What the server
-// keeps is below dir, which a conversation that restarts the server uses again.
+// A Start starts a server for a conversation, with its Flags and Store. The server's files are
+// below dir, which a conversation that restarts the server uses again.
 type Start func(c *Conversation, dir string) (*Server, error)
 
 // Run plays the conversation with a server of its own.

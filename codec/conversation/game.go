@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// A game is one history under way: two servers with the same past, in lock-step. After
-// each event both have answered what can be answered before the next is sent, so that the
-// commands have the same order on both.
+// A game plays one history on two servers in lock-step. The next event is sent only after both
+// have sent all replies to the last one, so the commands have the same order on both.
 type game struct {
 	c     *Campaign
 	h     history
 	sides [2]side // the reference and ours
 	log   []string
-	max   time.Duration // how long an answer may take
+	max   time.Duration // timeout for a reply
 }
 
 // A side is one server of a game.
@@ -110,7 +109,7 @@ func (g *game) act(i int, action string) error {
 	return nil
 }
 
-// receive takes what has come on a connection, on both sides, up to the last whole message.
+// receive takes the whole messages that have arrived on a connection, on both sides.
 func (g *game) receive(i int) {
 	for n := range g.sides {
 		s := &g.sides[n]
@@ -118,7 +117,7 @@ func (g *game) receive(i int) {
 	}
 }
 
-// messages takes the whole messages that have come.
+// messages takes the whole messages that have arrived.
 func (s *stream) messages(p *Protocol) (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +131,7 @@ func (s *stream) messages(p *Protocol) (all []string) {
 	}
 }
 
-// ends wants both servers to close a connection, and receives what they sent before.
+// ends checks that both servers close a connection, and receives what they sent before.
 func (g *game) ends(i int) error {
 	for n := range g.sides {
 		c := g.sides[n].conns[i]
@@ -160,8 +159,8 @@ func (g *game) ask(n int, question string, whole func(b []byte) int) (string, er
 	return string(b), nil
 }
 
-// until calls try until it returns no reason to go on, or the time is up. Before a client's
-// reply is out a server may still be at work. final says that time changes nothing.
+// until calls try until it returns no reason to continue, or the time is up: a server may still be
+// working on an earlier command. final says that more time changes nothing.
 func (g *game) until(try func() (why string, final bool, err error)) error {
 	for end := time.Now().Add(g.max); ; time.Sleep(200 * time.Microsecond) {
 		why, final, err := try()

@@ -9,7 +9,7 @@ import (
 // A request is an action as it is sent.
 type request struct {
 	bytes  string
-	alone  bool        // nothing may be pipelined with it
+	alone  bool        // no other request may be pipelined with it
 	ends   bool        // the server closes
 	loses  bool        // jobs lose their worker
 	job    *gearmanJob // the job of the JOB_CREATED that answers it
@@ -31,7 +31,7 @@ var (
 		"maxqueue", "create", "create function", "create foo bar", "drop", "drop function", "drop foo bar", "GET / now", "  status", "gladiator",
 		"bogus\x00word", "create function a b", "maxqueue nobody 1", "cancel job x", "show jobs now",
 	}
-	// What GC-013, GC-014 and GC-007 refuse.
+	// Requests that are refused as in GC-013, GC-014 and GC-007.
 	refused = []string{
 		packet(5), packet(24), packet(6), packet(8, "h"), packet(10), packet(11, "h", "f", "d"), packet(17, "x"), packet(19, "c", "t"),
 		packet(20, "h", "1", "1", "1", "1"), packet(27, "exceptions"), packet(31, "h", "f", "u", "d"), packet(40, "h", "f", "u", "r", "d"),
@@ -39,12 +39,12 @@ var (
 		packet(18, "f", strings.Repeat("u", 65), "x"), packet(21, "f", strings.Repeat("u", 300), "x"), packet(37, "f", "u", strings.Repeat("r", 65), "", "x"),
 		packet(14, strings.Repeat("h", 64)),
 	}
-	// What ends the connection. Types from 0x80000000 end gearmand (tag I).
+	// Requests that end the connection. Types from 0x80000000 crash gearmand (tag I).
 	bad = []string{
 		"\x00REX" + packet(16, "hi")[4:], "\x00\x00\x00\x00" + packet(16, "hi")[4:], packet(0), packet(43), packet(0x7fffffff, "x"),
 		"one two three four five six\n", "maxqueue f 1 2 3 4\r\n", strings.Repeat("x", 9000) + "\n",
 	}
-	// What is sent in parts: nothing that is sent meanwhile changes the answer.
+	// Requests that are sent in parts: no other request changes their replies.
 	parted = []string{packet(16, "in parts"), packet(26, "bogus"), packet(15, "nobody"), packet(28, "nobody", "data"), "version\n"}
 )
 
@@ -112,8 +112,8 @@ func (d gearmanDraw) one(bytes string) (r request, ok bool) {
 // isWord reports whether the function can be named in a line.
 func (d gearmanDraw) isWord() bool { return d.function != "" && !strings.Contains(d.function, " ") }
 
-// A gearmanOp is a request of random histories. render also takes in what the request does,
-// where that needs no answer; it is not ok where servers cannot be compared.
+// A gearmanOp is a request of random histories. render also updates the state if that needs no
+// reply; it is not ok if the servers cannot be compared.
 //
 // Never sent, all of tag I, are: too few arguments, for which gearmand waits; handles and
 // uniques of 64 bytes where it answers nothing or garbage; "create function" with a bare

@@ -48,8 +48,8 @@ func (m message) String() string {
 	return Gearman.describe([]byte(response(m.kind, m.body)))
 }
 
-// split sorts messages by what they are. Between answers others may come anywhere, and a
-// NOOP and a report may come in either order.
+// split sorts messages by kind. Other messages may come anywhere between replies, and a NOOP and a
+// report may come in either order.
 func split(all []message) (answers, noops, relays []message) {
 	for _, m := range all {
 		switch {
@@ -70,15 +70,15 @@ func sortMessages(all []message) []message {
 	})
 }
 
-// Marks are echoes that the referee puts behind each request: they tell which messages
-// answer it, and when the answer is complete.
+// Marks are echoes that the referee sends behind each request: they show which messages are the
+// reply to it, and when the reply is complete.
 const markPrefix = "mark "
 
 func isMark(m message) bool { return m.kind == 17 && strings.HasPrefix(m.body, markPrefix) }
 
 func unmarked(all []message) []message { return slices.DeleteFunc(slices.Clone(all), isMark) }
 
-// order says how much order the messages of a step have.
+// order says how far the order of a step's messages is fixed.
 type order struct {
 	// actor, if not -1, has submitted one job and nothing else: then a NOOP comes before
 	// the answer. Elsewhere what is not asked for has no place among the answers.
@@ -90,8 +90,8 @@ type order struct {
 
 var anyOrder = order{actor: -1, unordered: true}
 
-// differ says how two series of messages differ, or "". final says that they differ
-// whatever is still to come.
+// differ returns how two series of messages differ, or "". final says that later messages cannot
+// remove the difference.
 func differ(a, b []message, ordered, unordered bool) (why string, final bool) {
 	answersA, noopsA, relaysA := split(a)
 	answersB, noopsB, relaysB := split(b)
@@ -191,7 +191,7 @@ func (r *gearmanReferee) finish(i int) error {
 	return r.exchange(i, []request{{bytes: rest}}, nil)
 }
 
-// sendAll sends what can be compared of an event's actions.
+// sendAll sends those actions of an event that can be compared.
 func (r *gearmanReferee) sendAll(e event) error {
 	var all []request
 	c := &r.k.conns[e.Conn]
@@ -249,8 +249,8 @@ func (r *gearmanReferee) mark() (request, answer string) {
 	return packet(16, text), response(17, text)
 }
 
-// exchange sends requests, each followed by a mark, cut into pieces, and takes in all that
-// either server sends on any connection.
+// exchange sends requests, each followed by a mark, cut into pieces, and receives all messages of
+// both servers on all connections.
 func (r *gearmanReferee) exchange(i int, all []request, cuts []uint32) error {
 	var rest, last string
 	for _, q := range all {
@@ -330,7 +330,7 @@ func (r *gearmanReferee) normalList(n int, list string, lines []string) []string
 	return lines
 }
 
-// learn takes in gearmand's answers.
+// learn updates the state from gearmand's replies.
 func (r *gearmanReferee) learn(i int, all []request) {
 	got := r.sides[0].got[i]
 	for _, q := range all {
@@ -407,8 +407,8 @@ func (r *gearmanReferee) compare(i int, how order) (why string, final bool, err 
 	return "", false, nil
 }
 
-// normal is what gearmand should have sent (tag I): WORK_FAIL has the bare handle, whatever
-// the worker sent, and nothing follows about a job that was cancelled.
+// normal returns what gearmand should have sent (tag I): WORK_FAIL has only the handle, and nothing
+// follows about a job that was cancelled.
 func (r *gearmanReferee) normal(all []message) (out []message) {
 	for _, m := range all {
 		if m.kind == 14 {
@@ -422,8 +422,8 @@ func (r *gearmanReferee) normal(all []message) (out []message) {
 	return out
 }
 
-// agree asks both for all lists, and says how they differ. Our server has several threads,
-// and may still be at work for another connection when it answers.
+// agree asks both for all lists, and returns how they differ. Our server has several threads, and
+// may still work for another connection when it replies.
 func (r *gearmanReferee) agree() (why string, final bool, err error) {
 	var got [2][][]string
 	for n := range got {

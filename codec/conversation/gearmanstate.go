@@ -13,10 +13,10 @@ type gearmanJob struct {
 	class                    int    // 0 high, 1 normal, 2 low
 	background               bool   // it was submitted in the background
 	joined                   bool   // only a later submission was in the background
-	delayed                  bool   // its time has not come
+	delayed                  bool   // it is not due yet
 	holder                   int    // the connection that runs it, or -1
 	waiting                  map[int]int
-	ignored                  bool // on gearmand all clients that waited have left, once
+	ignored                  bool // on gearmand all waiting clients have left once
 	cancelled                bool
 	silent                   bool // it was cancelled while it ran: no report may follow
 	ghost                    bool // gearmand still lists it, but will not run it
@@ -36,8 +36,8 @@ type gearmanConn struct {
 	rest      string   // the rest of a request that was sent in part
 }
 
-// gearmanState is what a history knows about the servers. Its methods say what cannot be
-// compared, and why; each rule stands in one of them.
+// gearmanState is what a history knows about the servers. Its methods report what cannot be
+// compared, and their comments say why; each rule is in one of them.
 type gearmanState struct {
 	conns   []gearmanConn
 	jobs    []*gearmanJob
@@ -145,7 +145,7 @@ func (k *gearmanState) mayClose(i int) bool {
 	return true
 }
 
-// close takes in that connection i has been closed.
+// close updates the state after connection i was closed.
 func (k *gearmanState) close(i int) {
 	for _, j := range k.jobs {
 		if j.waiting[i] > 0 {
@@ -257,7 +257,7 @@ func (k *gearmanState) mayDrop(function string) bool {
 	return k.find(func(j *gearmanJob) bool { return strings.EqualFold(j.function, function) }) == nil
 }
 
-// listed takes in the lines of gearmand's show jobs.
+// listed updates the state from gearmand's show jobs.
 func (k *gearmanState) listed(lines []string) {
 	ignored := map[string]bool{}
 	for _, line := range lines {
@@ -271,7 +271,7 @@ func (k *gearmanState) listed(lines []string) {
 	}
 }
 
-// created takes in the JOB_CREATED for a submission of connection i.
+// created updates the state after the JOB_CREATED for a submission of connection i.
 func (k *gearmanState) created(i int, job gearmanJob) {
 	j := k.job(job.handle)
 	if j == nil {
@@ -286,16 +286,16 @@ func (k *gearmanState) created(i int, job gearmanJob) {
 	}
 }
 
-// assigned takes in that connection i got a job.
+// assigned updates the state after connection i got a job.
 func (k *gearmanState) assigned(i int, handle string) {
 	if j := k.job(handle); j != nil {
 		j.holder, j.delayed = i, false
 	}
 }
 
-// exorcise removes from a list of gearmand's what must be gone (tag I): queued jobs that are
-// no longer wanted, which it keeps until a worker looks, and the mark of running ones. A job
-// that was once submitted in the background is a background job, whatever joins (tag I).
+// exorcise removes unwanted queued jobs from a list of gearmand, which keeps them until a worker
+// looks (tag I), and the mark of running ones. A job that was once submitted in the background
+// stays a background job (tag I).
 func (k *gearmanState) exorcise(list string, lines []string) []string {
 	lines = slices.Clone(lines)
 	for _, j := range k.jobs {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// An action is one command of a history. The player draws all but Op from Seed when it
-// sends the command: it knows then which jobs there are, so that most commands find a job,
-// and a shrunk history stays meaningful.
+// An action is one command of a history. The player draws everything but Op from Seed when it sends
+// the command. Then it knows which jobs exist, so most commands find a job, also in a shrunk
+// history.
 type action struct {
 	Op   int // an index of the protocol's operations
 	Seed uint64
@@ -15,14 +15,14 @@ type action struct {
 
 func (a action) rand() *rand.Rand { return rand.New(rand.NewPCG(a.Seed, 1)) }
 
-// An eventKind says what a connection does.
+// An eventKind is what a connection does in an event.
 type eventKind int
 
 // The kinds of events.
 const (
 	eventSend      eventKind = iota // send Actions in one write and as many more as there are Cuts
 	eventClose                      // close
-	eventReset                      // close, and discard what is under way
+	eventReset                      // close, and discard unread bytes
 	eventHalfClose                  // shut down the sending side, and read on to the end
 	eventQuit                       // send what ends the connection
 	eventDie                        // send the beginning of a command, and close
@@ -37,9 +37,8 @@ type event struct {
 	Cuts    []uint32
 }
 
-// A history is a random conversation of several connections. Its events may ask for what
-// cannot be compared. The player leaves those out, so that any subset of a history's events
-// is a history.
+// A history is a random conversation of several connections. The player leaves out commands that
+// cannot be compared, so any subset of a history's events is a history.
 type history struct {
 	Seed   uint64
 	Conns  int
@@ -49,7 +48,7 @@ type history struct {
 	Events []event
 }
 
-// A style says what the histories of a protocol are like.
+// A style has the parameters of random histories of a protocol.
 type style struct {
 	weights []int // how often each operation is drawn
 	often   []often
@@ -58,7 +57,7 @@ type style struct {
 	draw    func(h *history, r *rand.Rand, weights []int) // draws all but the events, and may change the weights
 }
 
-// often says how many of a thousand events are of a kind. The others send.
+// often is the number of events of a kind in a thousand events. All other events send.
 type often struct {
 	kind     eventKind
 	permille int

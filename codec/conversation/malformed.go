@@ -8,16 +8,16 @@ import (
 	"syscall"
 )
 
-// A malformedLine is input that is wrong, or looks wrong, in one place.
+// A malformedLine is input that is, or looks, wrong in one place.
 type malformedLine struct {
 	text     string
-	needs113 bool // older references answer otherwise
+	needs113 bool // older references reply differently
 	// swallows marks a valid put line with a body longer than what follows: no reply
-	// comes, and the connection is of no further use.
+	// comes, and the connection cannot be used any more.
 	swallows bool
 }
 
-// A form is a command with arguments that are all right.
+// A form is a command with valid arguments.
 type form struct {
 	word string
 	args []string // numbers, and the tube t
@@ -91,7 +91,7 @@ func (f form) line(args []string) string {
 	return strings.Join(append([]string{f.word}, args...), " ")
 }
 
-// mutations spoils one argument.
+// mutations returns invalid variants of one argument.
 func (f form) mutations(d string) []string {
 	if d == "t" {
 		return []string{
@@ -113,7 +113,7 @@ func (f form) mutations(d string) []string {
 	return append(all, "2147483648", "4294967295")
 }
 
-// lineMutations spoils the line as a whole.
+// lineMutations returns invalid variants of the whole line.
 func (f form) lineMutations() []string {
 	good := f.line(f.args)
 	return []string{

@@ -39,14 +39,14 @@ type driver interface {
 	Server(verb string) error
 }
 
-// Options tell what kind of server answers.
+// Options describes the server.
 type Options struct {
 	Version   string // replaces {version}; a beanstalkd before 1.13 writes no quotes in YAML
 	Host      string // replaces {host}: the address that the server sees; default 127.0.0.1
 	Journaled bool   // it keeps a journal: its figures in stats are not compared
 }
 
-// A player holds what arrived and was not yet expected.
+// A player holds the bytes that have arrived and that no step has expected yet.
 type player struct {
 	c      *Conversation
 	d      driver
@@ -88,7 +88,7 @@ func (p *player) errorf(s step, err error) error {
 	return fmt.Errorf("%s:%d: %s [%s] %s: %s\n\t%w", p.c.file, s.Line, p.c.Name, p.c.Tag, p.c.Title, clip(s.Src), err)
 }
 
-// finish wants the server to be alive and nothing unread.
+// finish checks that the server is alive and that no byte is unread.
 func (p *player) finish() error {
 	if !p.exited {
 		if err := p.d.Server("alive"); err != nil {
@@ -103,7 +103,7 @@ func (p *player) finish() error {
 	return nil
 }
 
-// opened notes that the conversation uses conn from now on.
+// opened adds conn to the connections of the conversation.
 func (p *player) opened(conn string) {
 	if _, known := p.bufs[conn]; !known {
 		p.bufs[conn] = nil
@@ -195,7 +195,7 @@ func (p *player) act(s step) error {
 	return nil
 }
 
-// next takes what s expects, which must come next.
+// next takes the bytes that s expects, which must come next.
 func (p *player) next(s step) (size int, err error) {
 	tokens, err := p.c.Protocol.pattern(s)
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *player) next(s step) (size int, err error) {
 	}
 }
 
-// mismatch describes what came on a connection in place of want.
+// mismatch describes what arrived on a connection instead of want.
 func (p *player) mismatch(conn, want string, err error) error {
 	end := ""
 	if p.ended[conn] {

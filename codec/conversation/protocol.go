@@ -23,12 +23,12 @@ type Protocol struct {
 	question func(key string) string
 	answers  func(reply []byte, key, value string) (complete, equal bool)
 
-	silence time.Duration // a server that sends nothing for so long is called silent
+	silence time.Duration // a server that sends nothing for this time counts as silent
 	pace    time.Duration // pause that keeps the order of what is sent on different connections
 }
 
-// Silence is how long a server of beanstalkd's protocol must send nothing to be called
-// silent. Too short a silence can hide a stray reply, and never invents one.
+// Silence is how long a server of beanstalkd's protocol must send nothing to count as silent. If it
+// is too short, a test may miss an unexpected reply, but never reports a wrong one.
 const Silence = 40 * time.Millisecond
 
 // The protocols.
@@ -140,7 +140,7 @@ func onDisk(key string) bool { return key == "file" || strings.HasPrefix(key, "b
 // the server's own; the id of stats-job is the job's.
 func isVolatile(key string, stats bool) bool { return volatile[key] || key == "id" && stats }
 
-// isStats tells the body of stats from the bodies of stats-job and stats-tube.
+// isStats distinguishes the body of stats from the bodies of stats-job and stats-tube.
 func isStats(body []byte) bool { return bytes.Contains(body, []byte("\nrusage-utime: ")) }
 
 // unquote removes the double quotes that 1.13 writes around YAML strings and older

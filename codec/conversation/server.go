@@ -118,9 +118,8 @@ func (s *Server) AwaitAccept(network, address string) error {
 	return fmt.Errorf("%s does not answer on %s", s.Cmd.Path, address)
 }
 
-// greet connects, and wants the server to answer and to close: then the server no longer
-// counts this connection. A reset is an error: it comes from the process that had the port
-// before.
+// greet connects, and checks that the server replies and closes: then the server no longer counts
+// this connection. A reset is an error: it comes from the process that had the port before.
 func (p *Protocol) greet(network, address string) error {
 	c, err := net.DialTimeout(network, address, Patience)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Server) Exited() <-chan struct{} { return s.exited }
 // Err returns what exec.Cmd.Wait returned.
 func (s *Server) Err() error { return s.err }
 
-// Kill ends the process as a crash does.
+// Kill ends the process like a crash.
 func (s *Server) Kill() {
 	_ = s.Cmd.Process.Kill() // it may have ended
 	<-s.exited
@@ -192,8 +191,8 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("no free port from %d to %d: %w", firstPort, lastPort, err)
 }
 
-// bind takes the port for a moment. No process is started meanwhile: a child would hold
-// the socket until it executes its program, and the port would stay taken.
+// bind takes the port for a moment. It prevents that a process is started meanwhile: a child would
+// hold the socket until it executes its program, and the port would stay in use.
 func bind(port int) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A token is a piece of a pattern: bytes that stand for themselves, or a placeholder.
+// A token is a piece of a pattern: literal bytes, or a placeholder.
 type token struct {
 	kind   tokenKind
 	text   string // tokenLiteral: the bytes; tokenHeader: magic and type; tokenName, tokenVar: the name
@@ -28,7 +28,7 @@ const (
 	tokenName
 	tokenNow
 	tokenVar
-	tokenHeader // the header of a packet, whose size follows from the rest
+	tokenHeader // the header of a packet; its size is computed from the rest
 )
 
 // repeatMax bounds {n*text} at a size above any default limit of a body.
@@ -157,7 +157,7 @@ func escape(b []byte) string {
 	return s.String()
 }
 
-// values are what the placeholders of a conversation stand for.
+// values are the values of a conversation's placeholders.
 type values struct {
 	vars  map[string]string // version and host
 	names map[string]string // the numbers of <names>

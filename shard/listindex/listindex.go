@@ -5,7 +5,7 @@ package listindex
 import "math/bits"
 
 // An Index finds the entries of a long list by hash. It knows positions only:
-// the list is its holder's, which appends at the end and fills the place of a
+// the list belongs to its owner, which appends at the end and fills the place of a
 // removed entry with the last one. It is a linear hash table: it splits one bucket per Add
 // and merges one per Remove, so it never stops to rehash, and it shrinks. It
 // takes 8 bytes an entry and a quarter more at most. The zero value is empty.
@@ -17,7 +17,7 @@ type Index struct {
 // Len is the number of entries.
 func (x *Index) Len() int { return len(x.next) }
 
-// bucket is where entries with that hash are.
+// bucket returns the bucket of entries with that hash.
 func (x *Index) bucket(hash uint64) uint64 {
 	n := uint64(len(x.heads))
 	mask := uint64(1)<<bits.Len64(n-1) - 1
@@ -43,13 +43,13 @@ func (x *Index) First(hash uint64) int {
 // Next is the entry to be looked at after the one at a position, -1 when there is none.
 func (x *Index) Next(at int) int { return int(x.next[at]) - 1 }
 
-// Add notes an entry behind the last. hashOf is asked for the hashes of entries,
+// Add adds an entry behind the last one. hashOf returns the hashes of entries,
 // also of this one.
 func (x *Index) Add(hashOf func(at int) uint64) {
 	x.heads = append(x.heads, 0)
 	n := uint64(len(x.heads))
 	if n > 1 {
-		// The entries of the bucket that is split are distributed anew.
+		// Distribute the entries of the bucket that is split.
 		from := splitFrom(n - 1)
 		i := x.heads[from]
 		x.heads[from] = 0
@@ -71,7 +71,7 @@ func (x *Index) push(i uint32, hash uint64) {
 }
 
 // Remove forgets the entry at a position; the last one is at that position then.
-// hashOf still speaks of the list as it was.
+// hashOf must still use the old list.
 func (x *Index) Remove(at int, hashOf func(at int) uint64) {
 	n := len(x.next)
 	*x.link(at, hashOf(at)) = x.next[at]

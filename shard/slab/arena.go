@@ -180,7 +180,7 @@ func (a *arena) nextUsed(i uint32, words int) (at uint32, found bool) {
 	return 0, false
 }
 
-// empty decides what becomes of region n after its last slot was freed.
+// empty keeps or unmaps region n after its last slot was freed.
 //
 // It stays mapped, as the spare, if it touched at most keep bytes: then a
 // queue that swings between nothing and little costs no system call. If it

@@ -66,9 +66,8 @@ func (p *Pool[T]) Free(i uint32) {
 	p.n--
 }
 
-// NextUsed finds the first record in use with index i or above, and looks at no more than
-// a number of words of 64 slots each. If it found none so far, at is where to go on, or zero
-// if there is no more.
+// NextUsed finds the first record in use with index i or above. It reads at most the given number
+// of words of 64 slots each. If it finds none in them, at is where to continue, or zero at the end.
 func (p *Pool[T]) NextUsed(i uint32, words int) (at uint32, found bool) {
 	return p.a.nextUsed(i, words)
 }

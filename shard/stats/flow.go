@@ -5,7 +5,7 @@ package stats
 
 import "math/bits"
 
-// FlowBuckets is how many a histogram has.
+// FlowBuckets is the number of buckets of a histogram.
 const FlowBuckets = 32
 
 // FlowBound is the upper bound of a bucket in nanoseconds, which belongs to it: powers of two
@@ -16,8 +16,8 @@ func FlowBound(bucket int) (ns float64) { return flowUnit / 4.0 * float64(uint64
 // flowUnit is 2^-9 s in nanoseconds, 10^9 / 2^9. The first bucket's bound is a quarter of it.
 const flowUnit = 1953125
 
-// FlowBucket is the bucket of a length of time in nanoseconds. A negative one, which a clock
-// that was set may have left behind, is none.
+// FlowBucket returns the bucket of a length of time in nanoseconds. A negative one, which a clock
+// that was set may leave behind, counts as zero.
 func FlowBucket(ns int64) int {
 	if ns <= flowUnit/4 {
 		return 0 // of those that are served at once, most
@@ -28,7 +28,7 @@ func FlowBucket(ns int64) int {
 	return min(bits.Len64((4*uint64(ns)-1)/flowUnit), FlowBuckets-1)
 }
 
-// unitsOf is a length of time in nanoseconds as sums have it: in units of 1024 ns, so that
+// unitsOf converts nanoseconds to the unit of sums, 1024 ns, so that
 // there is room for six hundred thousand years.
 func unitsOf(ns int64) uint64 { return uint64(max(0, ns)) >> 10 }
 
@@ -39,13 +39,13 @@ type Event int
 // whether anybody ever reserves from the tube or not.
 const (
 	Reserve Event = iota // it was given to a client; without those that Waited counts
-	Release              // it was given back by its client's word
+	Release              // its client released it
 	Bury
 	Kick
 	Timeout // its reservation ran out
-	Return  // it came back since its client has gone
+	Return  // it came back because its client has left
 	Flush   // it has ended by a flush
-	Events  // how many there are
+	Events  // the number of events
 )
 
 // counts are the numbers of a Flow.
@@ -110,7 +110,7 @@ func (f *Flow) carried() *counts {
 	return f.carry
 }
 
-// Of is how often an event has happened.
+// Of returns how often an event has happened.
 func (f *Flow) Of(e Event) (n uint64) {
 	if e == Reserve { // without a copy: it is asked of tens of thousands of tubes at a time
 		for _, k := range f.wait {
@@ -129,7 +129,7 @@ func (f *Flow) Of(e Event) (n uint64) {
 	return n
 }
 
-// Wait is how long jobs were ready before they were reserved.
+// Wait returns how long jobs were ready before they were reserved.
 func (f *Flow) Wait() Times {
 	t := timesOf(&f.wait, f.waits)
 	if f.carry != nil {
@@ -138,7 +138,7 @@ func (f *Flow) Wait() Times {
 	return t
 }
 
-// Run is how long reservations took.
+// Run returns how long reservations took.
 func (f *Flow) Run() Times {
 	t := timesOf(&f.run, f.runs)
 	if f.carry != nil {

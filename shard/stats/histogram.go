@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// histogramBuckets is how many a Histogram has. The last one has no bound.
+// histogramBuckets is the number of buckets of a Histogram. The last one has no bound.
 const histogramBuckets = 16
 
 // A Histogram counts numbers or durations in buckets with powers of four as bounds. It
@@ -33,7 +33,7 @@ const histogramUnit = 1953125
 func (h *Histogram) Count(v uint64) { h.add(v, v) }
 
 // Took counts a length of time. A negative one, which a clock that was set may leave behind,
-// is none.
+// counts as zero.
 func (h *Histogram) Took(d time.Duration) {
 	ns := uint64(max(0, d))
 	h.add((min(ns, 1<<50)*512+histogramUnit-1)/histogramUnit, ns)
@@ -55,7 +55,7 @@ type Counts struct {
 	Sum uint64 // of numbers, or nanoseconds
 }
 
-// Read copies what was counted, not all of it at one moment.
+// Read copies the counts, but not all at the same moment.
 func (h *Histogram) Read() (c Counts) {
 	for b := range h.n {
 		c.N[b] = h.n[b].Load()

@@ -1,7 +1,6 @@
-// Package fakedisk is a disk in memory for tests of what is kept in files: it stops at any
-// operation, loses power, fails to write back, and fills up, all from one seed. So what was
-// acknowledged can be compared with what comes back, for every moment at which a machine may
-// stop.
+// Package fakedisk is a disk in memory for tests of storage: it stops at any operation, loses
+// power, fails to write back, and fills up, all from one seed. So a test can compare acknowledged
+// changes with recovered ones, for every moment at which a machine may stop.
 //
 // What it does with what was not synced is what POSIX allows and Linux does; flaky.go says what
 // comes of errors.
@@ -33,7 +32,7 @@ const Sector = 512
 // synced: each sector by itself, with any of the versions it has had since;
 // of changes to the directory those behind a random one. It is a journal.Disk.
 //
-// Its fields may be set and read while nobody uses it.
+// Its fields may be set and read while it is not in use.
 type Disk struct {
 	// Limit is how many bytes there is room for; zero: any number. Free tells it, unless
 	// it is Mute, or tells Shown if that is not zero.
@@ -159,14 +158,14 @@ func (f *Inode) cut(rng *rand.Rand) {
 	f.errs, f.seen = 0, false
 }
 
-// Kill ends the process only: nothing is lost, and nothing becomes durable.
+// Kill ends only the process: nothing is lost, and nothing becomes durable.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	d.Dead = false
 	d.mu.Unlock()
 }
 
-// Clone is the disk as it is, all of it durable.
+// Clone returns a copy of the disk, with all of it durable.
 func (d *Disk) Clone() *Disk {
 	c := New(1)
 	for name, f := range d.Entries {
@@ -307,7 +306,7 @@ func (h *file) Close() error {
 	return nil
 }
 
-// Opened is how many files are open.
+// Opened returns the number of open files.
 func (d *Disk) Opened() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -396,7 +395,7 @@ func (h *file) Sync() error {
 	return nil
 }
 
-// Flush makes durable what is dirty.
+// Flush makes all dirty sectors durable.
 func (f *Inode) Flush() {
 	f.grow()
 	for s := range f.dirty {

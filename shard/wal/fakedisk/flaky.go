@@ -17,7 +17,7 @@ type Flaky struct {
 	Dirs  int // one sync of the directory in this many fails; zero: none
 }
 
-// oneIn reports whether it is to fail this time.
+// oneIn reports whether the operation must fail this time.
 func (d *Disk) oneIn(n int) bool {
 	if n == 0 || d.rng.IntN(n) > 0 {
 		return false
@@ -26,7 +26,7 @@ func (d *Disk) oneIn(n int) bool {
 	return true
 }
 
-// lose fails to write back what is dirty, or some of it. A sector gets onto the
+// lose fails to write back all dirty sectors, or some of them. A sector gets onto the
 // disk in any of the versions it has had, or not at all.
 func (f *Inode) lose(rng *rand.Rand) {
 	f.grow()
@@ -42,7 +42,7 @@ func (f *Inode) lose(rng *rand.Rand) {
 	f.seen = false
 }
 
-// writeBack is what the kernel does by itself now and then; d is locked.
+// writeBack does the write-backs that the kernel starts by itself; d is locked.
 func (d *Disk) writeBack() {
 	idle := d.Flaky.Idle
 	if idle == 0 || d.rng.IntN(idle) > 0 || len(d.Entries) == 0 {

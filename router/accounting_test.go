@@ -141,7 +141,7 @@ func TestUnreadRepliesStayWithinTheBound(t *testing.T) {
 	}
 	f.rest()
 	if n := f.counted(); n != 0 {
-		t.Errorf("%d bytes are counted when all are gone", n)
+		t.Errorf("%d bytes are counted after all clients are gone", n)
 	}
 	f.check()
 }
@@ -210,7 +210,7 @@ func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
 	g.s.Abort()
 	f.rest()
 	if n := f.counted(); n != 0 {
-		t.Errorf("%d bytes are counted when all are gone", n)
+		t.Errorf("%d bytes are counted after all clients are gone", n)
 	}
 	f.check()
 }

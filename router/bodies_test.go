@@ -32,7 +32,7 @@ func TestLargeBodiesWaitForOneAnother(t *testing.T) {
 	small.says("put 0 0 60 5\nhello\n", "INSERTED 2\n")
 	first.says(body[100_000:]+"\n", "INSERTED 1\n")
 	if second.stoppedBy(session.NoPlace) || !third.stoppedBy(session.NoPlace) {
-		t.Fatal("the next is not let in, or all are")
+		t.Fatal("the next is not admitted, or all are")
 	}
 	second.s.Abort()
 	f.rest()
@@ -59,14 +59,14 @@ func TestLateBodiesAreEvictedOnlyForOthers(t *testing.T) {
 	f.d.Server.Host().EvictLate()
 	f.rest()
 	if slow.closed {
-		t.Fatal("closed though nobody waits")
+		t.Fatal("closed although no client waits")
 	}
 	next.send("put 0 0 60 600000\r\n" + body + "\r\n")
 	last.send("put 0 0 60 70000\r\n")
 	last.s.Abort()
 	f.rest()
 	if !next.stoppedBy(session.NoPlace) || slow.closed {
-		t.Fatal("two at a time")
+		t.Fatal("two at the same time")
 	}
 	f.d.Server.Host().EvictLate()
 	f.rest()
@@ -101,7 +101,7 @@ func TestRefusedBodyLeavesTheRoom(t *testing.T) {
 			first.send(put + body[:10])
 			second.send(tt.sent)
 			if !second.stoppedBy(session.NoPlace) {
-				t.Fatal("two at a time")
+				t.Fatal("two at the same time")
 			}
 			first.s.Abort()
 			f.d.Server.Drain()

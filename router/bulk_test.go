@@ -41,7 +41,7 @@ func TestFlushEndsBeforeTheServer(t *testing.T) {
 	s = serve(t, cfg)
 	c = s.worker("a")
 	if id, ok := c.reserve(); ok {
-		t.Errorf("job %s is there again", id)
+		t.Errorf("job %s has returned", id)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestFlushGoesOnWithoutItsCaller(t *testing.T) {
 	s.end()
 	s = serve(t, cfg)
 	if id, ok := s.worker("a").reserve(); ok {
-		t.Errorf("job %s is there after a restart", id)
+		t.Errorf("job %s exists after a restart", id)
 	}
 }
 

@@ -99,7 +99,7 @@ func (f *fixture) wantsTimes(when string, delay, pause, date int) {
 	var s core.TubeStats
 	f.ask("paused", core.Op{Kind: core.OpStatsTube, Name: []byte("paused"), Figures: core.Figures{TubeStats: &s}})
 	if s.PauseLeft/core.Second != core.Time(pause) {
-		f.t.Errorf("%s: the pause goes on for %v, want %d s", when, time.Duration(s.PauseLeft), pause)
+		f.t.Errorf("%s: the pause lasts %v, want %d s", when, time.Duration(s.PauseLeft), pause)
 	}
 }
 

@@ -18,7 +18,7 @@ func newLateFixture(t *testing.T, cfg router.Config) (f *fixture, tick func()) {
 	return f, func() {
 		t.Helper()
 		if due == 0 {
-			t.Fatal("the loop does not want to look")
+			t.Fatal("the loop requests no check")
 		}
 		f.now, due = max(f.now, due), 0
 		f.asked = true

@@ -87,7 +87,7 @@ func (f *fixture) rest() {
 			return
 		}
 	}
-	f.t.Fatal("it does not come to rest")
+	f.t.Fatal("it is never at rest")
 }
 
 // pass lets time pass.

@@ -105,7 +105,7 @@ func TestComplaintsNameTheClient(t *testing.T) {
 				key, ok := a.(*ast.BasicLit)
 				return ok && (key.Value == `"conn"` || key.Value == `"addr"`)
 			}) {
-				t.Errorf("%s: a complaint names nobody: %v", name, call.Args[0])
+				t.Errorf("%s: a warning names no client: %v", name, call.Args[0])
 			}
 			return true
 		})

@@ -100,7 +100,7 @@ func TestKilledInEveryState(t *testing.T) {
 		f.say(packet(gearman.SubmitJob, "lonely", "", "x"))
 		w.kill(w.becomes(f, "awaiting", func(c *admin.Connection) bool { return c.Follows }))
 		if n := w.jobs("lonely"); n != 0 {
-			t.Errorf("%d jobs are left that nobody awaits", n)
+			t.Errorf("%d jobs are left, and no client waits for them", n)
 		}
 	})
 	awaitNothing(t, w.Server)
@@ -159,7 +159,7 @@ func TestKilledWhileItIsBusyOrCloses(t *testing.T) {
 		})
 		f.rest()
 		if told != 3 {
-			t.Error("a signal to nobody is lost")
+			t.Error("a signal without a session is lost")
 		}
 		want := f.open()
 		want.says("watch "+tube+"\nreserve\n", "WATCHING 2\nRESERVED 1 1\nx\n")

@@ -101,7 +101,7 @@ func (k *remote) hears(text string) {
 	k.t.Helper()
 	b := make([]byte, len(text))
 	if n, err := io.ReadFull(k.r, b); err != nil || string(b) != text {
-		k.t.Fatalf("hears %q, %v, want %q", b[:n], err, text)
+		k.t.Fatalf("received %q, %v, want %q", b[:n], err, text)
 	}
 }
 
@@ -156,7 +156,7 @@ func (k *remote) fill(n int) {
 func (k *remote) gone() {
 	k.t.Helper()
 	if b, err := io.ReadAll(k.r); err != nil && !strings.Contains(err.Error(), "reset") || len(b) > 0 {
-		k.t.Errorf("hears %q, %v, want the end", b, err)
+		k.t.Errorf("received %q, %v, want the end", b, err)
 	}
 }
 

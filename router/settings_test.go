@@ -119,7 +119,7 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 	select {
 	case <-srv.Host().Account.High():
 	default:
-		t.Error("nobody is told that more is kept than a lower bound allows")
+		t.Error("a lower bound does not notify")
 	}
 	srv.Host().Account.Add(-3 << 20)
 }

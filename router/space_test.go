@@ -149,7 +149,7 @@ func (f *fixture) letIn(j *commit.Journal, c *testConn, want int64) {
 			return
 		}
 	}
-	f.t.Fatal("it is never let in")
+	f.t.Fatal("it is never admitted")
 }
 
 // TestBuryThatWaits: a bury that waits for room delays later commands, and ends with its session.

@@ -213,7 +213,7 @@ func TestNoClientSeesAChangeThatIsNotDurable(t *testing.T) {
 	for i, a := range all {
 		a.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 		if b, err := a.r.Peek(1); err == nil {
-			t.Errorf("client %d was told %q", i, b)
+			t.Errorf("client %d got %q", i, b)
 		}
 		a.SetReadDeadline(time.Now().Add(time.Minute))
 	}

@@ -55,7 +55,7 @@ func TestAbilitiesTakeTurns(t *testing.T) {
 			model = slices.Insert(model[:len(model)-1], 0, last)
 		}
 		if l.find([]byte("none")) >= 0 {
-			t.Fatal("what is not there is found")
+			t.Fatal("a missing entry is found")
 		}
 	}
 }

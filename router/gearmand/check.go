@@ -40,7 +40,7 @@ func (c *conn) CheckAtRest() error {
 		fail("its mail is under way at rest")
 	}
 	if e := &c.early; e.waits != noneWaits || e.first != nil || e.relays != 0 {
-		fail("%d relays are kept back at rest (%d)", e.relays, e.waits)
+		fail("%d relays are delayed at rest (%d)", e.relays, e.waits)
 	}
 	if c.HasBody() && c.BodyLeft() == 0 {
 		fail("a body that has come is kept at rest")

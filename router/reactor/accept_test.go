@@ -87,7 +87,7 @@ func TestRefuseClosesThatFront(t *testing.T) {
 		t.Errorf("Serve of what is refused: %v", err)
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		t.Error("what is refused is accepted")
+		t.Error("a refused connection is accepted")
 	}
 	if err := s.Serve(listen(), other); err != nil {
 		t.Errorf("a new listener of what is refused: %v", err)

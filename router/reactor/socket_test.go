@@ -121,12 +121,12 @@ func TestSlowReaderGetsAllInOrder(t *testing.T) {
 	}
 	e.k.loop.Event(e.k.s, func(s *session.Session) { s.Say("more") })
 	if want = append(want, "more"...); !e.k.s.Stopped() {
-		t.Fatal("the session goes on though nothing is read")
+		t.Fatal("the session continues although nothing is read")
 	}
 	all := e.reading()
 	e.until(t, func() bool { return e.k.Unsent() == 0 })
 	if _, behind := e.k.reactor.Connections(); e.k.s.Stopped() || behind != 0 {
-		t.Error("the session is not told")
+		t.Error("the session is not notified")
 	}
 	e.k.Write([]byte("at once"))
 	e.k.Close()
@@ -195,15 +195,15 @@ func TestOneWatchOfAPausedConnection(t *testing.T) {
 		e.k.watchHangUp()
 	}
 	if len(looks) != 1 {
-		t.Fatalf("%d looks at once", len(looks))
+		t.Fatalf("%d checks at the same time", len(looks))
 	}
 	(<-looks)()
 	e.until(t, func() bool { return !e.k.pause.watched })
 	if len(looks) != 0 {
-		t.Error("one that is not paused is looked at again")
+		t.Error("a connection that is not paused is checked again")
 	}
 	e.k.watchHangUp()
 	if len(looks) != 1 {
-		t.Errorf("%d looks after that", len(looks))
+		t.Errorf("%d checks after that", len(looks))
 	}
 }

@@ -166,7 +166,7 @@ func (k *drivenChecker) tubes() {
 			}
 			// A pause that was restored from a journal keeps its tube.
 			if !t.Pinned && !t.Function && !t.Paused && t.Jobs+t.Using+t.Watching == 0 {
-				k.fail("tube %q: nobody needs it", t.Name)
+				k.fail("tube %q: it is unused", t.Name)
 			}
 		}
 	}

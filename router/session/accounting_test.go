@@ -30,11 +30,11 @@ func TestHighIsTold(t *testing.T) {
 		select {
 		case <-a.High():
 			if !want {
-				t.Errorf("told of %d bytes", a.Sum())
+				t.Errorf("notified of %d bytes", a.Sum())
 			}
 		default:
 			if want {
-				t.Errorf("not told of %d bytes", a.Sum())
+				t.Errorf("not notified of %d bytes", a.Sum())
 			}
 		}
 	}

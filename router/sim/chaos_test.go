@@ -415,7 +415,7 @@ func (c *chaos) conserved() error {
 		j, ok := there[id]
 		switch {
 		case ok && c.deleted[id]:
-			return fmt.Errorf("job %d is there and was deleted", id)
+			return fmt.Errorf("job %d exists and was deleted", id)
 		case !ok && !c.deleted[id] && !maybeGone[id]:
 			return fmt.Errorf("job %d is lost", id)
 		case ok && string(j.Body) != body:
@@ -427,7 +427,7 @@ func (c *chaos) conserved() error {
 			return fmt.Errorf("job %d was never put: %.20q", id, j.Body)
 		}
 		if j.State == core.Reserved && !c.knows(id) {
-			return fmt.Errorf("job %d is reserved for a client that was not told", id)
+			return fmt.Errorf("job %d is reserved for a client without a reply", id)
 		}
 	}
 	return nil

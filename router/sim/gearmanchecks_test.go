@@ -183,7 +183,7 @@ func (c *gearChaos) conserved() error {
 	}
 	for id, j := range there {
 		if j.State == core.Reserved && !c.knows(id) && !slices.ContainsFunc(c.gears, func(cn *gearConn) bool { return cn.told[id] }) {
-			return fmt.Errorf("job %d is reserved for a client that was not told", id)
+			return fmt.Errorf("job %d is reserved for a client without a reply", id)
 		}
 	}
 	return nil

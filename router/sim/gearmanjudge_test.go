@@ -267,7 +267,7 @@ func (c *gearChaos) created(cn *gearConn, q *gearAsk, p *gearPacket) error {
 		cn.waits[id] = w
 	}
 	if w.n++; w.ended > 0 {
-		return errors.New("the client has heard of its end")
+		return errors.New("the client has seen its end")
 	}
 	return nil
 }
@@ -337,11 +337,11 @@ func (c *gearChaos) relayed(cn *gearConn, p *gearPacket) error {
 	switch {
 	case p.t == gearman.WorkFail:
 		if !c.fate(id).mayFail && c.retries == 0 {
-			return errors.New("nobody let it fail")
+			return errors.New("no client made it fail")
 		}
 	case p.t == gearman.WorkComplete && p.data == "":
 		if !c.fate(id).mayFail {
-			return errors.New("nobody deleted it")
+			return errors.New("no client deleted it")
 		}
 	default:
 		number, _, _ := strings.Cut(p.data, " ")

@@ -315,7 +315,7 @@ func (b *operatorClient) edit(*direct.Caller) error {
 	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.Changed.Slug {
 		b.c.seen["changed"]++
 		if still && same.ID != 0 {
-			return fmt.Errorf("job %d is as it was: %w", id, err)
+			return fmt.Errorf("job %d is unchanged: %w", id, err)
 		}
 	}
 	if err == nil {

@@ -347,7 +347,7 @@ func empty(w *world) error {
 	}
 	for _, sh := range w.D.Shards() {
 		if n := sh.Counts().Clients; n != 0 {
-			return fmt.Errorf("shard %d has %d clients when all are gone", sh.Index, n)
+			return fmt.Errorf("shard %d has %d clients after all are gone", sh.Index, n)
 		}
 	}
 	if err := w.Check(); err != nil {

@@ -438,7 +438,7 @@ func (w *world) rest() error {
 			tended = true
 		}
 	}
-	return errors.New("the world does not come to rest")
+	return errors.New("the world is never at rest")
 }
 
 // pass lets d pass punctually: every timer runs when it is due, in the order of

@@ -213,7 +213,9 @@ func (f *Forwarder) find(c conn, protocol string) (*route, error) {
 			if err == nil {
 				return r, nil
 			}
-			failed = err
+			if l.ctx.Err() == nil { // otherwise the attempt was canceled
+				failed = err
+			}
 		case <-l.ctx.Done():
 		case <-ctx.Done():
 		}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"polystalk/codec/wiretest/certtest"
@@ -404,6 +405,67 @@ func TestAnotherLeaderEndsForwardedConnections(t *testing.T) {
 	lead(nodes, 3)
 	wantEnd(t, c)
 	say(t, nodes[0].dial(), "anew", 3)
+}
+
+// A client must not stay at the previous leader if another leads before its route is registered.
+func TestRouteToAPreviousLeaderIsAborted(t *testing.T) {
+	opened, changed := make(chan struct{}), make(chan struct{})
+	nodes := newCluster(t, 3, nil, func(o *Options) {
+		open := o.Open
+		o.Open = func(ctx context.Context, node uint64) (*transport.Stream, error) {
+			s, err := open(ctx, node)
+			if err == nil && node == 2 {
+				close(opened)
+				<-changed
+			}
+			return s, err
+		}
+	})
+	lead(nodes, 2)
+	c := nodes[0].dial()
+	<-opened
+	lead(nodes, 3)
+	close(changed)
+	say(t, c, "one", 3)
+}
+
+// Failed attempts at a leader that refuses are bounded over time, however many clients wait.
+func TestFailedAttemptsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rounds = 10
+		var attempts atomic.Int64
+		f := New(Options{Self: 1, Wait: time.Hour, Open: func(ctx context.Context, _ uint64) (*transport.Stream, error) {
+			if attempts.Add(1) > rounds*attemptsMax {
+				<-ctx.Done() // this test must end
+			}
+			return nil, errors.New("refused")
+		}})
+		defer f.Close()
+		f.SetLeader(2)
+		for range 100 {
+			go f.find(nil, "beanstalkd")
+		}
+		time.Sleep(rounds*attemptPause - 1)
+		if n := attempts.Load(); n != rounds*attemptsMax {
+			t.Errorf("%d attempts in %d pauses, want %d", n, rounds, rounds*attemptsMax)
+		}
+	})
+}
+
+// An attempt that a change of the leader cancels is not logged as the reason.
+func TestCanceledAttemptIsNotTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Options{Self: 1, Wait: time.Minute, Open: func(ctx context.Context, _ uint64) (*transport.Stream, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		defer f.Close()
+		f.SetLeader(2)
+		time.AfterFunc(time.Second, func() { f.SetLeader(0) })
+		if r, err := f.find(nil, "beanstalkd"); r != nil || err != errLeaderless {
+			t.Errorf("%v, %v, want %v", r, err, errLeaderless)
+		}
+	})
 }
 
 // A client waits for a leader for Options.Wait. Then connections to the last leader end too.

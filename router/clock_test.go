@@ -1,7 +1,10 @@
 package router_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,4 +156,20 @@ func TestSuspend(t *testing.T) {
 	f.pass(60 * core.Second)
 	holder.says("touch 1\n", "NOT_FOUND\n")
 	f.check()
+}
+
+// TestWarningsAfterClockIsSetBack: a time of day that steps back does not suppress warnings.
+func TestWarningsAfterClockIsSetBack(t *testing.T) {
+	f := newFixture(t, router.Config{Shards: 1})
+	var log bytes.Buffer
+	h := f.d.Server.Host()
+	h.Log = slog.New(slog.NewTextHandler(&log, nil))
+	h.Complain("first")
+	h.Complain("suppressed within a second")
+	f.ahead -= 8 * hour
+	f.now += 2 * core.Second
+	h.Complain("second")
+	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "msg=second suppressed=1") {
+		t.Errorf("logged:\n%s\nwant the first and the second", got)
+	}
 }

@@ -2,8 +2,11 @@ package router_test
 
 import (
 	"io"
+	"net"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,6 +125,42 @@ func TestBoundOfConnectionsChanges(t *testing.T) {
 		t.Error("a lower bound does not notify")
 	}
 	srv.Host().Account.Add(-3 << 20)
+}
+
+// TestSettingsChangeUnderLoad: clients that keep to all settings are served while the settings change.
+func TestSettingsChangeUnderLoad(t *testing.T) {
+	srv := serve(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 6, Gearman: router.GearmanConfig{Prefix: "H:x"}})
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer stop.Store(true)
+	play := func(at net.Addr, says, want string) {
+		k := srv.dial(at)
+		k.say(says)
+		k.hears(want) // it is accepted: a lower limit does not close it
+		clients.Go(func() {
+			for b := make([]byte, len(want)); !stop.Load(); {
+				io.WriteString(k, says)
+				if n, err := io.ReadFull(k.r, b); err != nil || string(b) != want {
+					t.Errorf("answered %q, %v, want %q", b[:n], err, want)
+					return
+				}
+			}
+		})
+	}
+	play(srv.beans, "use default\r\n", "USING default\r\n")
+	play(srv.beans, "put 0 0 9 100\r\n"+strings.Repeat("x", 100)+"\r\n", "JOB_TOO_BIG\r\n")
+	play(srv.gears, packet(gearman.EchoReq, "123456"), answer(gearman.EchoRes, "123456"))
+	play(srv.gears, packet(gearman.SubmitJobBG, "f", "same", "x"), answer(gearman.JobCreated, "H:x:1"))
+	for n := range 200 {
+		err := applied(srv.Server, router.Settings{
+			MaxJobSize: uint32(6 + n%90), MaxConnections: 1 + n%50, ConnectionMemory: 1<<20 + int64(n),
+			Gearman: router.GearmanConfig{MaxBody: uint32(100 + n), MaxUnread: 100 + n, Retries: uint32(n % 3), Wakeup: n % 2, BuryFailed: n%2 == 0, Exceptions: n%3 == 0},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestMaxConnectionsChange: new connections above the limit are closed, connected clients stay.

@@ -2,10 +2,14 @@ package http
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"polystalk/router/access"
@@ -116,5 +120,50 @@ func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 		a := w.do("GET", "/metrics/tubes", ask{header: map[string]string{"Accept-Encoding": accepts}})
 		got := a.header.Get("Content-Encoding") == "gzip"
 		expect(t, got == want, "%q: zipped: %v", accepts, got)
+	}
+}
+
+// TestRulesChangeWhileRequestsRun: each request is judged by the old or the new rules and tokens.
+func TestRulesChangeWhileRequestsRun(t *testing.T) {
+	var tokens *access.Tokens
+	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
+	all := tokenLines()
+	change := func(rules Rules, lines string) {
+		apply, err := w.web.Prepare(rules)
+		noErr(t, err)
+		apply()
+		next := w.tokens + ".next"
+		noErr(t, errors.Join(os.WriteFile(next, []byte(lines), 0o600), os.Rename(next, w.tokens), tokens.Reload()))
+	}
+	var clients sync.WaitGroup
+	for range 3 {
+		clients.Go(func() {
+			for range 5 {
+				for _, r := range []struct {
+					method, target string
+					a              ask
+					may            []int
+				}{
+					{"GET", "/api/v1/server", ask{host: "queue.example"}, []int{401, 421}},
+					{"GET", "/api/v1/server", ask{token: readToken}, []int{200, 401}},
+					{"DELETE", "/api/v1/jobs/1", ask{token: readToken}, []int{401, 403}},
+					{"DELETE", "/api/v1/jobs/1", ask{token: operateToken, header: map[string]string{"Origin": "https://ops.example"}}, []int{403, 404}},
+				} {
+					got := w.do(r.method, r.target, r.a)
+					expect(t, slices.Contains(r.may, got.status), "%s %s: %d %s", r.method, r.target, got.status, got.body)
+				}
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { clients.Wait(); close(over) }()
+	for {
+		change(Rules{Hosts: []string{"queue.example"}}, all)
+		change(Rules{Origins: []string{"https://ops.example"}}, all[strings.Index(all, "worker "):]) // without the readers
+		select {
+		case <-over:
+			return
+		default:
+		}
 	}
 }

@@ -186,16 +186,30 @@ func TestSurveyOfABadDisk(t *testing.T) {
 }
 
 // TestSurveyOfALog: the survey knows the last entry, also behind entries that others have replaced.
+// Batches from before the journal was a log are entries of term 1.
 func TestSurveyOfALog(t *testing.T) {
 	d := fakedisk.New(1)
+	w := newWorld(2, d) // its first batch is a later one
+	must(t, second(w.open(true)))
+	for range 10 {
+		must(t, w.step())
+	}
+	must(t, w.commit())
+	must(t, w.j.Close())
+	w.closeCores()
 	j := commit.New(commit.Options{
 		Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now},
 		Shards:  1, Proposer: mute{},
 	})
+	rec, err := j.Recover(Replayer{
+		Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil },
+	})
+	must(t, err)
 	must(t, j.Open())
 	defer j.Close()
 	e := j.Entries()
-	for i, x := range []struct{ first, n, term uint64 }{{1, 40, 1}, {41, 10, 3}, {38, 2, 4}, {40, 30, 4}, {70, 1, 7}} {
+	for i, x := range []struct{ first, n, term uint64 }{{1, 0, 1}, {1, 40, 1}, {41, 10, 3}, {38, 2, 4}, {40, 30, 4}, {70, 1, 7}} {
+		x.first += rec.LastBatch
 		for k := range x.n {
 			must(t, e.Append([]Entry{{Index: x.first + k, Term: x.term, Kind: record.Change, Data: make([]byte, 9000)}}, 0))
 		}

@@ -34,15 +34,6 @@ func (f *fixture) wide(n int) (c *testConn, names []string) {
 	return c, names
 }
 
-// one lets a client send text while the turns of the others are deferred.
-func (f *fixture) one(c *testConn, text string) {
-	f.t.Helper()
-	c.send(text)
-	if got := c.got.String(); !strings.Contains(got, "INSERTED") && !strings.Contains(got, "DELETED") {
-		f.t.Fatalf("%q: %q", text, got)
-	}
-}
-
 // TestLongListFollowsTheLogs: a long list is read once, and again only after log entries were
 // overwritten or the list has changed.
 func TestLongListFollowsTheLogs(t *testing.T) {

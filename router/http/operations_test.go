@@ -42,7 +42,7 @@ func TestOperationsOfARoleAreForgotten(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 300 {
-		if op, err = begin(ctx, "operate"); err != nil {
+		if _, err = begin(ctx, "operate"); err != nil {
 			p, ok := errors.AsType[*wire.Problem](err)
 			require(t, ok && strings.HasSuffix(p.Type, "busy"), "%v", err)
 			time.Sleep(time.Millisecond)

@@ -161,9 +161,3 @@ func (w *world) wakes(want ...string) {
 		w.t.Fatalf("woken: %q, want %q", got, want)
 	}
 }
-
-func (p *peer) gets(id JobID) string {
-	return fmt.Sprintf("%d: status %d job %d %q", p.id, StatusReserved, id, fmt.Sprintf("job %d", id))
-}
-
-func (p *peer) hears(s Status) string { return fmt.Sprintf("%d: status %d job 0 \"\"", p.id, s) }

@@ -262,7 +262,7 @@ func behindABody(t *testing.T, size int) (*world, *part) {
 // left for the body that it begins. The first passes by itself. The second passes once the body is
 // deleted, although less than a quarter segment lived.
 func TestEmptyQueueEndsAFullDisk(t *testing.T) {
-	w, p := behindABody(t, 100_000)
+	w, _ := behindABody(t, 100_000)
 	tries := 0
 	w.fake.Before = func(op, _ string) error {
 		if op == "create" {
@@ -282,7 +282,7 @@ func TestEmptyQueueEndsAFullDisk(t *testing.T) {
 	}
 	w.closeCores()
 
-	w, p = behindABody(t, 100_000)
+	w, p := behindABody(t, 100_000)
 	w.fake.Limit = w.fake.Size()
 	must(t, w.j.Tend())
 	if answer := w.j.Pressure(); answer != commit.Full {

@@ -61,7 +61,7 @@ func TestWholeJournal(t *testing.T) {
 			t.Errorf("salvage: %q", o.stdout)
 		}
 		o = polystalk(t, 0, "journal", "export", "--format", "v7", s.dir, out)
-		for _, want := range []string{"-z 300002", `tube "t0" is paused`, fmt.Sprintf("ids up to %d have been used up", s.last)} {
+		for _, want := range []string{"-z 300002", `tube "t0" is paused`, fmt.Sprintf("deleted jobs used ids up to %d", s.last)} {
 			if !strings.Contains(o.stdout, want) {
 				t.Errorf("export says nothing of %q: %s", want, o.stdout)
 			}

@@ -51,7 +51,7 @@ func TestVersionThatIsNone(t *testing.T) {
 
 func TestArchiveNeedsDate(t *testing.T) {
 	dir := folder(t)
-	refused(t, dir, "", "", "SOURCE_DATE_EPOCH", "no checkout")
+	refused(t, dir, "", "", "SOURCE_DATE_EPOCH", "not a git checkout")
 	for _, bad := range []string{"yesterday", "0", "-1", "1.5"} {
 		refused(t, dir, "", bad, "SOURCE_DATE_EPOCH", bad)
 	}
@@ -114,10 +114,10 @@ func TestTagOfAnotherCommit(t *testing.T) {
 func TestBrokenCheckout(t *testing.T) {
 	dir := folder(t)
 	writeFile(t, dir, ".git", "gitdir: /nowhere\n")
-	refused(t, dir, "", "1", "git log", "mend the checkout")
+	refused(t, dir, "", "1", "git log", "repair the checkout")
 	empty := folder(t)
 	runGit(t, empty, "init", "-q")
-	refused(t, empty, "", "1", "git log", "mend the checkout")
+	refused(t, empty, "", "1", "git log", "repair the checkout")
 	t.Setenv("PATH", t.TempDir())
 	refused(t, dir, "", "1", "git is not installed")
 }

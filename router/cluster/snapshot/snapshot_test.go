@@ -175,7 +175,7 @@ func TestStrangers(t *testing.T) {
 		"an empty note":          {hello + frame(6, ""), "note of 0 bytes"},
 		"two notes":              {hello + frame(6, "a") + frame(6, "b"), "note of 1 bytes"},
 		"a late note":            {hello + segment(1) + piece + frame(6, "a"), "note of 1 bytes"},
-		"a long note":            {hello + frame(6, strings.Repeat("a", 100_000)), "note of 100000 bytes"},
+		"a long note":            {hello + frame(6, strings.Repeat("a", 100_000)), "has 100000 bytes"},
 		"a piece of nothing":     {hello + piece, "of no segment"},
 		"an empty piece":         {hello + segment(1) + frame(3, ""), "of no segment"},
 		"a segment without name": {hello + frame(2, "1"), "beginning of a segment"},

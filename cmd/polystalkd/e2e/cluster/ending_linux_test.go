@@ -95,7 +95,7 @@ func wantEnd(t *testing.T, n *node, since time.Time, code int) {
 	if took := time.Since(since); took > endWithin {
 		t.Errorf("%s took %v to end", n.name, took)
 	}
-	if n.LogHas("was not closed in time") {
+	if n.LogHas("did not close in time") {
 		t.Errorf("a wait has timed out: %s", n.LogText())
 	}
 }

@@ -136,7 +136,7 @@ func TestTornEndIsCutOff(t *testing.T) {
 		break
 	}
 	s := startLogged(t, dir, "-s", "262144")
-	if !s.LogHas("that was cut off") {
+	if !s.LogHas("ended with an incomplete write") {
 		t.Errorf("the log does not tell: %s", s.LogText())
 	}
 	c := s.Client()

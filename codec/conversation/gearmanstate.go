@@ -36,8 +36,9 @@ type gearmanConn struct {
 	rest      string   // the rest of a request that was sent in part
 }
 
-// gearmanState is what a history knows about the servers. Its methods report what cannot be
-// compared, and their comments say why; each rule is in one of them.
+// gearmanState is what a random history knows about the state of both servers. Its methods decide
+// which requests it may send: none for which gearmand is known to behave in another way than this
+// server. The comment of each method explains the difference.
 type gearmanState struct {
 	conns   []gearmanConn
 	jobs    []*gearmanJob
@@ -159,8 +160,8 @@ func (k *gearmanState) close(i int) {
 	k.conns[i] = gearmanConn{}
 }
 
-// mayUnregister reports whether i may give up a function. gearmand wakes even the worker that
-// gives it up, if it sleeps.
+// mayUnregister reports whether connection i may unregister a function. It may not if it has a job
+// of the function and may sleep, because gearmand then wakes it for the job that it returns.
 func (k *gearmanState) mayUnregister(i int, function string) bool {
 	if k.losesMany(i, function) || k.leavesWoken(i, function) {
 		return false

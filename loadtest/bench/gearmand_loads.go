@@ -41,9 +41,10 @@ var gearmandWorkloads = map[string]spec{
 		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64, Tubes: 1}, traits: once | alone | unpaced, build: newGearMemory},
 }
 
-// newEcho has connections that send their body depth times in a turn and must get it back; a stamp
-// identifies each body. A turn sends everything before it reads, so depth bodies must be smaller
-// than what a server buffers for a client that does not read.
+// newEcho returns a workload of echo requests. In a turn, a connection sends as many requests as
+// its depth, then reads the replies and checks that each returns the body that was sent; a stamp
+// makes each body different. So that many bodies must be smaller than what a server buffers for a
+// client that does not read.
 func newEcho(e *env) workload {
 	return &uniform[*gconn]{env: e, open: e.gear, make: func(_ int, c *gconn) (turn, error) {
 		var sent, heard uint64

@@ -54,7 +54,7 @@ func (l *Load) flags(fs *flag.FlagSet) {
 	fs.IntVar(&l.Tubes, "tubes", l.Tubes, "number of tubes or functions, as the workload defines it")
 	fs.IntVar(&l.Held, "held", l.Held, "reservations held at once (workload held; default 40000)")
 	fs.IntVar(&l.Workers, "workers", l.Workers, "worker connections (Gearman workload foreground; default a quarter of -conns)")
-	fs.IntVar(&l.Waiting, "waiting", l.Waiting, "jobs that wait when the workload begins and stay (Gearman workloads background and drain)")
+	fs.IntVar(&l.Waiting, "waiting", l.Waiting, "extra jobs that wait from before the workload until after it (Gearman workloads background and drain)")
 	fs.IntVar(&l.Reconnect, "reconnect", l.Reconnect, "turns between new connections (workload laravel; default 10)")
 	fs.IntVar(&l.Processes, "processes", l.Processes, "load processes")
 	fs.Int64Var(&l.Count, "count", l.Count, "stop after this many operations; for drain and memory, the number of jobs")

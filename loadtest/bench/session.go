@@ -73,7 +73,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs.BoolVar(&bench, "bench", false, "run the loads of the published table, which judge polystalkd")
 	fs.IntVar(&s.rounds, "rounds", 3, "interleaved rounds")
 	fs.BoolVar(&goals, "goals", false, "with -bench: judge polystalkd's goals, without failing on a miss")
-	fs.StringVar(&s.files.json, "json", "", "write everything to `file`, - for standard output")
+	fs.StringVar(&s.files.json, "json", "", "write the complete results, with every run, as JSON to `file`; - for standard output")
 	fs.StringVar(&s.files.markdown, "markdown", "", "write the table with machine, versions and commands to `file`")
 	fs.StringVar(&s.files.chart, "chart", "", "draw CPU and throughput relative to the baseline to `file`.svg")
 	list := func(to *[]string) func(string) error {

@@ -91,7 +91,7 @@ func (o *Operator) flushBySteps(ctx context.Context, f *Flush) (n core.Flushed, 
 	for _, s := range []core.State{core.Ready, core.Delayed, core.Buried} {
 		for more := f.States.Has(s); more && err == nil; {
 			if ctx.Err() != nil {
-				err = wire.Cancelled.With("", fmt.Sprintf("it takes too long, because other jobs were added meanwhile; %d jobs are deleted", n.All()),
+				err = wire.Cancelled.With("", fmt.Sprintf("it took too long, because other jobs were added meanwhile; %d jobs were deleted", n.All()),
 					"send it again with the same as_of, to delete the rest")
 				break
 			}

@@ -73,7 +73,7 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 		return commit, nil
 	})
 	if err == nil && broken {
-		err = wire.Cancelled.With("", fmt.Sprintf("it takes too long; %d jobs are kicked", kicked), "send it again for the remaining jobs")
+		err = wire.Cancelled.With("", fmt.Sprintf("it took too long; %d jobs were kicked", kicked), "send it again for the remaining jobs")
 	}
 	return kicked, err
 }

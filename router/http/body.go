@@ -31,8 +31,9 @@ func (s *server) bodyMax() int64 {
 	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
 }
 
-// leaveBody closes the connection after the answer, unless readBody reads the body. Otherwise
-// net/http waits for the body before it answers, and clients without a role can hold connections.
+// leaveBody lets the server close the connection after the answer; readBody undoes this once it
+// has read the whole body. Without it, net/http would wait for the rest of an unread body before
+// it answers, and clients without a role could hold connections.
 func leaveBody(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none

@@ -152,7 +152,7 @@ func (m *metrics) tubes(ctx context.Context, e emitter, all *admin.TubeSample) {
 	e.gauge("job_body_bytes", "Size of all job bodies.", float64(bytes), nil)
 	e.gauge("oldest_ready_age_seconds", "Age of the oldest ready job; 0 if there is none.", float64(oldest)/float64(core.Second), nil)
 	chosen := m.api.shown.Of(all)
-	e.gauge("metrics_tubes_omitted", "Tubes without metrics here.", float64(len(all.Rows)-len(chosen)), nil)
+	e.gauge("metrics_tubes_omitted", "Tubes with metrics that are left out of this page.", float64(len(all.Rows)-len(chosen)), nil)
 	for _, i := range chosen {
 		t, err := m.api.op.View(ctx, all, i)
 		if err != nil {

@@ -137,7 +137,7 @@ func (w *WatchList) Check(m *Map) error {
 			return fmt.Errorf("%q is entry %d of a watch list, and is found at %d", f.Name(), i, at)
 		}
 		if !w.Spread && m.ofFace(f) != m.ofFace(w.faces[0]) {
-			return fmt.Errorf("a watch list is in several shards, and has no published key of %q", f.Name())
+			return fmt.Errorf("a watch list spans several shards and is not marked as spread: tube %q", f.Name())
 		}
 	}
 	return nil

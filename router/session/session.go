@@ -7,8 +7,9 @@ import (
 	"polystalk/shard/core"
 )
 
-// A life is the state of a session; the package doc shows the moves. Code depends on the
-// order: from busy on nothing is parsed, from closing on nothing is replied.
+// A life is the state of a session; the package doc shows which state may follow which. Code
+// compares lives by order: a session that is busy or later parses nothing, and one that is closing
+// or later sends no reply.
 type life uint8
 
 const (

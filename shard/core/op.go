@@ -103,7 +103,7 @@ func (o *Op) set(k opKind, c ClientID, name, body []byte, large Large) {
 
 // Join makes a client that uses and watches the tube, which is made if need be. w is the
 // client's Waiter; nil: the Waiter of its first reserve.
-// Reply: Client, Tube, Face. StatusOutOfMemory.
+// Reply: Client, Tube, Face. It may answer StatusOutOfMemory.
 func (o *Op) Join(name []byte, w *Waiter) {
 	o.set(OpJoin, 0, name, nil, nil)
 	o.Waiter, o.Mirror = w, false
@@ -125,7 +125,7 @@ func (o *Op) Unuse(t TubeID) {
 // Watch adds the tube, which is made if need be, to the watch list of c. It must not be on the
 // list yet. If c is zero, Watch makes a client with the Waiter w as for Join.
 // mirror asks for the tube's Mirror as well. Reply: Client, Tube, Face, Mirror.
-// StatusOutOfMemory.
+// It may answer StatusOutOfMemory.
 func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
 	o.set(OpWatch, c, name, nil, nil)
 	o.Waiter, o.Mirror = w, mirror
@@ -157,7 +157,7 @@ func (o *Op) Close(c ClientID, used TubeID) {
 }
 
 // Put adds a job to a tube that the caller uses. The delay and the time to run are in
-// seconds. StatusOutOfMemory.
+// seconds. It may answer StatusOutOfMemory.
 func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large Large) {
 	o.set(OpPut, 0, nil, body, large)
 	o.Tube, o.ID, o.Pri, o.Delay, o.TTR = t, id, pri, delay, ttr
@@ -223,7 +223,7 @@ func (o *Op) Release(c ClientID, id JobID, pri, delay uint32) {
 	o.Pri, o.Delay = pri, delay
 }
 
-// Bury buries a job that c has reserved. StatusUnadmitted.
+// Bury buries a job that c has reserved. It may answer StatusUnadmitted.
 func (o *Op) Bury(c ClientID, id JobID, pri uint32) {
 	o.onJob(OpBury, c, id)
 	o.Pri, o.Admitted = pri, 0

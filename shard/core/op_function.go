@@ -67,7 +67,7 @@ func (f *FunctionOp) setReducer(b []byte) { f.reducerLen = uint8(copy(f.reducer[
 // not created so are forgotten after functionRest without use.
 func (o *Op) CreateFunction(name []byte) { o.onName(opCreateFunction, name) }
 
-// DropFunction forgets the function. StatusInUse.
+// DropFunction forgets the function. It may answer StatusInUse.
 func (o *Op) DropFunction(name []byte) { o.onName(opDropFunction, name) }
 
 // LimitFunction sets the limits of an existing function: with most[class] jobs of any class
@@ -81,7 +81,7 @@ func (o *Op) LimitFunction(name []byte, most [NumClasses]uint32) {
 // client. If c is a worker already, it gets a new timeout: a job that it grabs there loses its
 // worker after that time, or never if it is zero. A new worker that is asleep is added to the
 // function's Sleepers. Reads Function: Mail. Reply: Client, Tube, Face, Mirror, N (1 if the
-// worker is new), Function: Sleepers. StatusOutOfMemory.
+// worker is new), Function: Sleepers. It may answer StatusOutOfMemory.
 func (o *Op) Register(c ClientID, name []byte, timeout Time, asleep bool) {
 	o.set(opRegister, c, name, nil, nil)
 	o.Function.Timeout = timeout
@@ -99,8 +99,8 @@ func (o *Op) Unregister(c ClientID, t TubeID) {
 	o.Function.Cursor = 0
 }
 
-// A SubmitRequest is what a client submits. Its slices are only read during Apply, except
-// Large.
+// A SubmitRequest is what a client submits. Apply reads its slices and does not keep them, except
+// Large: the core keeps it, and the caller must not write to it again.
 type SubmitRequest struct {
 	Function        []byte
 	Pri             uint32
@@ -116,7 +116,7 @@ type SubmitRequest struct {
 // Submit adds a job to a function, which is made if need be, or joins one with the same unique
 // id; c is zero for a new client. Reads Function: Mail, unless in the background.
 // Reply: ID; Client, if it waits for the job. StatusFull, StatusOutOfMemory,
-// StatusUnadmitted.
+// It may answer StatusUnadmitted.
 func (o *Op) Submit(c ClientID, s *SubmitRequest) {
 	o.set(opSubmit, c, s.Function, s.Body, s.Large)
 	o.Pri, o.Admitted = s.Pri, 0

@@ -64,7 +64,8 @@ func (r *recovery) cutOff() error {
 }
 
 // adoptSegment makes segment number i a closed one, the current one, or a spare. It rewrites the
-// segment unless all its batches are proven. It uses buf, and returns it or a larger one.
+// segment, except a closed one with a last batch that is proven durable (see Proof in the package
+// doc), and except the spares after the first. It uses buf, and returns it or a larger one.
 func (r *recovery) adoptSegment(i int, s *segment, buf []byte) ([]byte, error) {
 	list := r.j.segments
 	s.lastCommit = s.lastIndex // see commit.Journal.Recover

@@ -64,7 +64,9 @@ is the directory of a standalone server: polystalkd -b OUT. The servers keep run
 DIR, and data that only the lost servers had is lost. Never start the other servers again on
 their data. The command asks them first, and refuses while this server and those that answer
 are a majority: exit code 1.`,
-			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&force, "force", false, "continue even if other servers answer") },
+			flags: func(fs *pflag.FlagSet) {
+				fs.BoolVar(&force, "force", false, "continue even if this server and those that answer are a majority, or if the others cannot be asked")
+			},
 			local: func(r *run) error { return journal.RecoverAlone(r.ctx, r.args[0], force, r.out) },
 		},
 	}

@@ -55,7 +55,7 @@ func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
 	switch p.Type {
 	case admin.ProblemPath + admin.ReadOnly.Slug:
 		if c.options.Token == "" {
-			return "give a token by --token-file; a server has some if it was started with --http-tokens-file"
+			return "give a token with --token-file; the server's tokens are in the file of its --http-tokens-file"
 		}
 		return "give another one by --token-file"
 	case admin.ProblemPath + admin.NotChanged.Slug:

@@ -51,8 +51,8 @@ type filed struct {
 	texts []string // for pflag.Set, one after the other
 }
 
-// readFiles reads the file of --config and the files of its directory. A later file takes
-// precedence over an earlier one; the command line and the environment take precedence over all
+// readFiles reads the file of --config, FILE, and then the .toml files in the directory FILE.d,
+// sorted by name. A later file takes precedence over an earlier one; the command line and the environment take precedence over all
 // files. Every value is checked.
 func (c *Config) readFiles() {
 	if c.File == "" {

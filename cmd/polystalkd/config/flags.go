@@ -80,7 +80,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	number(fs, "binlog-size", "s", fmt.Sprintf("use journal files of `BYTES` (default %d);\nwithout -b only shown in stats", binlogSizeDefault), c.setBinlogSize,
 		func() int64 { return c.BinlogSize })
 	fs.IntVar(&c.Loops, "loops", 0, "run `N` reactor loops; 0: one per core")
-	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 per loop")
+	fs.IntVar(&c.Shards, "shards", 0, "split the tubes over `N` shards, a power of two; 0: 4 to 7 for each loop")
 	fs.IntVar(&c.MaxConnections, "max-connections", 0, "serve at most `N` client connections at once; a follower counts those that it\nforwards to the leader, which counts them too; 0: from the descriptor limit")
 	number(fs, "connection-memory", "", "limit the memory of all connections together to `BYTES`, without jobs: pipelined\ncommands, unfinished bodies, unread replies; 0: a quarter of the machine's memory", c.setConnectionMemory,
 		func() int64 { return c.ConnectionMemory })

@@ -87,8 +87,9 @@ func New(seed uint64) *Disk {
 	}
 }
 
-// begin starts an operation, and locks. When the machine stops in it, stop is
-// true: it may be done by half, and its error is ErrDead.
+// begin starts an operation and locks d.mu, also when it returns an error. If the machine stops
+// during the operation, stop is true and the error is ErrDead; the operation may then take effect
+// in part.
 func (d *Disk) begin(op, name string) (stop bool, err error) {
 	if d.Before != nil {
 		if err := d.Before(op, name); err != nil {

@@ -84,9 +84,9 @@ func (l *Ledger) Pressure() (p Pressure, tight bool) {
 	return p, tight
 }
 
-// SetElsewhere sets the room, n bytes, that a majority of the other servers had at some moment
-// since the call before the last; math.MaxInt64 is no limit. Bytes that are sent later are
-// subtracted from it.
+// SetElsewhere sets the room, n bytes, of a majority of the other servers; math.MaxInt64 is no
+// limit. The caller measured n after the last but one call of SetElsewhere. So all bytes that were
+// sent since that call are subtracted: maybe too many, but never too few.
 func (l *Ledger) SetElsewhere(n int64) {
 	end := int64(math.MaxInt64)
 	if n < end-l.sentBy[0] {
@@ -160,8 +160,9 @@ func (l *Ledger) Send(n int64) {
 	l.pending.Add(n - known)
 }
 
-// Land records that n of the sent bytes were written to a segment. They leave free before they
-// leave pending. One goroutine calls it.
+// Land records that n of the sent bytes were written to a segment. It subtracts them from free
+// before it subtracts them from pending, so a reader may count them twice but never misses them.
+// One goroutine calls it.
 func (l *Ledger) Land(n int64) {
 	l.free.Add(-n)
 	n = min(n, l.sent.Load())
@@ -177,7 +178,7 @@ func (l *Ledger) settle(n int64) {
 // take subtracts n bytes from a counter, and panics if the counter has fewer.
 func take(what string, counter *atomic.Int64, n int64) {
 	if left := counter.Add(-n); left < 0 {
-		panic(fmt.Sprintf("%d bytes are %s once %d are taken off", left, what, n))
+		panic(fmt.Sprintf("the counter of %s bytes is %d after %d bytes were subtracted", what, left, n))
 	}
 }
 

@@ -185,9 +185,9 @@ func TestNoByteIsMissed(t *testing.T) {
 // To take off more than there is, is a broken invariant, and says what and how much.
 func TestMoreThanThereIs(t *testing.T) {
 	for what, broken := range map[string]func(l *Ledger){
-		"-1 bytes are promised once 6 are taken off": func(l *Ledger) { l.Promise(5); l.GiveBack(6) },
-		"-7 bytes are pending once 7 are taken off":  func(l *Ledger) { l.Take(7, Growth{}); l.Written() },
-		"-9 bytes are wanted once 9 are taken off":   func(l *Ledger) { l.Release(&Claim{Wanted: 9}) },
+		"the counter of promised bytes is -1 after 6 bytes were subtracted": func(l *Ledger) { l.Promise(5); l.GiveBack(6) },
+		"the counter of pending bytes is -7 after 7 bytes were subtracted":  func(l *Ledger) { l.Take(7, Growth{}); l.Written() },
+		"the counter of wanted bytes is -9 after 9 bytes were subtracted":   func(l *Ledger) { l.Release(&Claim{Wanted: 9}) },
 	} {
 		func() {
 			defer func() {

@@ -148,9 +148,20 @@ func (d *NetDriver) conn(name string) (*stream, error) {
 
 func (d *NetDriver) order(name string) {
 	if d.last != "" && d.last != name {
-		time.Sleep(d.protocol().pace)
+		pause(d.protocol().pace)
 	}
 	d.last = name
+}
+
+// pause sleeps for a time, and again while the machine is too busy to end a sleep in time: then the
+// server is late as well.
+func pause(d time.Duration) {
+	for range 20 {
+		begun := time.Now()
+		if time.Sleep(d); time.Since(begun) < d+d/4 {
+			return
+		}
+	}
 }
 
 // Send implements Driver.
@@ -193,7 +204,7 @@ func (d *NetDriver) Act(conn, action string) error {
 	if action == "close" || action == "rst" {
 		delete(d.conns, conn)
 	}
-	defer time.Sleep(4 * d.protocol().pace)
+	defer pause(4 * d.protocol().pace)
 	return s.act(action)
 }
 

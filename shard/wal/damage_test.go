@@ -225,7 +225,7 @@ func TestDamage(t *testing.T) {
 			} {
 				d = m.disk.Clone()
 				empty(d.Entries[name])
-				if err := m.damaged(d, name, HeaderSize, "gone"); err != nil {
+				if err := m.damaged(d, name, HeaderSize, "missing"); err != nil {
 					t.Errorf("%s: %v", how, err)
 				}
 			}

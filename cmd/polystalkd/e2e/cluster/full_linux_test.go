@@ -122,7 +122,12 @@ func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
 	startAll(t, all)
 	all[2].Crash()
 	ids := all[0].fill()
-	line := all[0].WaitLog("the disks of too many other servers are full: changes that need space are refused; deleting still works")
+	const full = "the disks of too many other servers are full: changes that need space are refused; deleting still works"
+	eventually(t, "the leader refuses changes", func() bool { // it may have refused one for a moment only
+		ids = append(ids, all[0].work(50, largeJob, false)...)
+		return all[0].LogHas(full)
+	})
+	line := all[0].WaitLog(full)
 	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
 		t.Errorf("full and away are %s", got)
 	}

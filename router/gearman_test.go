@@ -110,14 +110,15 @@ func TestPausedTubeHoldsGrabs(t *testing.T) {
 func TestNamesOfFunctionsAreQuoted(t *testing.T) {
 	f := newGearFixture(t)
 	c, b := f.openGear(), f.open()
-	list := "---\n- default\n"
+	var list strings.Builder
+	list.WriteString("---\n- default\n")
 	for i, tt := range []struct{ name, inList, inStats string }{
 		{"x\"\nstate: buried", `"x\"\nstate: buried"`, `"x\"\nstate: buried"`},
 		{"a b\x01", `"a b\x01"`, `"a b\x01"`},
 		{"", `""`, `""`},
 		{"plain", "plain", `"plain"`},
 	} {
-		list += "- " + tt.inList + "\n"
+		list.WriteString("- " + tt.inList + "\n")
 		c.asks(packet(gearman.SubmitJobBG, tt.name, "", "data"), answer(gearman.JobCreated, fmt.Sprintf("H:x:%d", i+1)))
 		b.send(fmt.Sprintf("stats-job %d\r\n", i+1))
 		f.rest()
@@ -127,7 +128,7 @@ func TestNamesOfFunctionsAreQuoted(t *testing.T) {
 	}
 	b.send("list-tubes\r\n")
 	f.rest()
-	if got, want := b.take(), fmt.Sprintf("OK %d\r\n%s\r\n", len(list), list); got != want {
+	if got, want := b.take(), fmt.Sprintf("OK %d\r\n%s\r\n", len(list.String()), list.String()); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	f.check()

@@ -163,13 +163,13 @@ func listed(t *testing.T, protocol, addr string) string {
 	defer c.Close()
 	io.WriteString(c, map[string]string{"beanstalkd": "list-tubes\r\nquit\r\n", "gearman": "status\r\n"}[protocol])
 	c.SetReadDeadline(time.Now().Add(10 * time.Second))
-	all := ""
+	var all strings.Builder
 	for r := bufio.NewScanner(c); r.Scan() && r.Text() != "."; {
 		if strings.Contains(r.Text(), "lt.") {
-			all += r.Text() + " "
+			all.WriteString(r.Text() + " ")
 		}
 	}
-	return all
+	return all.String()
 }
 
 // Two processes at once must not take each other's jobs.

@@ -289,7 +289,8 @@ func (r *run) join(c *cast, kills int) string {
 	r.check(n.wipe())
 	n.member = false
 	r.start(0, n)
-	what := n.name
+	var what strings.Builder
+	what.WriteString(n.name)
 	for range kills {
 		r.wait(0, 400*time.Millisecond)
 		killed := n
@@ -298,11 +299,11 @@ func (r *run) join(c *cast, kills int) string {
 		}
 		killed.kill()
 		r.start(0, killed)
-		what += ", " + killed.name + " killed"
+		what.WriteString(", " + killed.name + " killed")
 	}
 	r.check(r.complete())
 	n.member = true
-	return what
+	return what.String()
 }
 
 // replace lets a new node join, and removes another one once the new one votes. All nodes run.

@@ -229,7 +229,7 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 		t.Helper()
 		w.wall = w.wall.Add(5 * time.Second)
 		w.h.place(w.wall, strings.Fields(wanted))
-		for _, name := range strings.Fields(there) {
+		for name := range strings.FieldsSeq(there) {
 			w.h.tube(name, w.reading(7))
 		}
 		got := strings.Join(w.h.Kept(), " ")

@@ -26,7 +26,7 @@ type refusal struct {
 
 // list splits the arguments.
 func list(text string) (args []string) {
-	for _, a := range strings.Fields(text) {
+	for a := range strings.FieldsSeq(text) {
 		args = append(args, strings.Trim(a, "'"))
 	}
 	return args

@@ -32,7 +32,7 @@ func main() {
 // run is the program; it returns the exit code. args begin with the program's name.
 func run(args []string, stdout, stderr io.Writer) int {
 	log := stderr
-	// Configuration text may come from somebody else, so control characters are escaped.
+	// Another user may have written the configuration, so control characters are escaped.
 	stdout, stderr = &program.Writer{W: stdout}, &program.Writer{W: stderr}
 	p, args := commandLineOf(args)
 	last, err := readInherited()

@@ -22,7 +22,7 @@ import (
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
-// noAssertion is SPDX's value for what nobody has checked.
+// noAssertion is the value of SPDX for a fact that was not checked.
 const noAssertion = "NOASSERTION"
 
 // A document is an SPDX document that is being built.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// reply frames a body, whose keys stand one a line or behind commas here.
+// reply returns an OK reply with a YAML body. In body, a line break or a comma ends each key.
 func reply(body string) string {
 	body = "---" + strings.ReplaceAll(body, ", ", "\n") + "\n"
 	return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body)

@@ -53,7 +53,7 @@ var beanstalkdWorkloads = map[string]spec{
 		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64}, traits: once | alone | unpaced, build: newBeansMemory},
 }
 
-// A cycler puts jobs into its own tube, reserves them and deletes them. Nobody else uses the tube,
+// A cycler puts jobs into its own tube, reserves them and deletes them. No other connection uses the tube,
 // so the jobs must come back with their bodies in the order of their ids. Its functions are created
 // once, because a closure for each turn would be garbage.
 type cycler struct {

@@ -121,7 +121,7 @@ func (s *Session) pauseAboveCap() {
 		return
 	}
 	if n > most {
-		s.loop.host.Complain("closing a connection: it sends too much without reading its replies",
+		s.loop.host.Complain("closing a connection: it sends more commands than the server may hold, and cannot be paused",
 			"conn", s, "held", n, "unsent", s.conn.Unsent())
 		s.Abort()
 	}

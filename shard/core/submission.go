@@ -255,7 +255,7 @@ func (c *Core) submittedRecord(j *Job) *record.Submitted {
 	return &c.submissions.record
 }
 
-// unindex takes x out of the index: nobody can join it any more.
+// unindex takes x out of the index: no submission can join it any more.
 func (g *submissions) unindex(n uint32, x *submission) {
 	if !x.is(indexed) {
 		return

@@ -36,7 +36,7 @@ func unitsOf(ns int64) uint64 { return uint64(max(0, ns)) >> 10 }
 type Event int
 
 // The events that a Flow counts. Puts and deletes are not among them: they are counted
-// whether anybody ever reserves from the tube or not.
+// whether a client ever reserves from the tube or not.
 const (
 	Reserve Event = iota // it was given to a client; without those that Waited counts
 	Release              // its client released it

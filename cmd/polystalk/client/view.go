@@ -25,7 +25,9 @@ type View struct {
 // A Column shows a member of each row.
 type Column struct {
 	Head string
-	Path string // member names separated by dots; | separates alternatives, of which the first present one counts
+	// Path has member names separated by dots, or several such paths separated by |. The first path
+	// that the row has counts.
+	Path string
 	As   kind
 }
 

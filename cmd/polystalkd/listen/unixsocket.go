@@ -37,7 +37,7 @@ type socketFile struct {
 }
 
 // listenUnix opens a listening socket at path. It replaces a socket there only if one of the
-// owners (user IDs) owns it and nobody listens on it: a killed server left it behind. Between
+// owners (user IDs) owns it and no process listens on it: a killed server left it behind. Between
 // that check and the bind, a lock on the directory keeps other instances of polystalkd out; the
 // lock leaves no file.
 func listenUnix(path string, owners []int) (*net.UnixListener, *socketFile, error) {
@@ -102,7 +102,7 @@ func clearStale(path string, owners []int) error {
 		return fmt.Errorf("the path is not a socket: %s", remedy)
 	}
 
-	// Only a refused connection shows that nobody listens. A used datagram socket, a full backlog
+	// Only a refused connection shows that no process listens. A used datagram socket, a full backlog
 	// or a missing permission cause other errors.
 	probe, err := net.DialTimeout("unix", path, probeWait)
 	switch {

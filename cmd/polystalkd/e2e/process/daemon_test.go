@@ -35,7 +35,7 @@ func detach(t *testing.T, dir string, args ...string) (d detached, stderr string
 	d = detached{dir: dir, address: "127.0.0.1:" + port}
 	cmd := exec.Command(daemon.Binary, append([]string{"gearmand", "--daemon", "-P", "pid", "--config-file", os.DevNull, "-L", "127.0.0.1", "-p", port}, args...)...)
 	cmd.Dir, cmd.Env = dir, daemon.CleanEnv()
-	out, err := cmd.CombinedOutput() // also waits until nobody holds stdout and stderr
+	out, err := cmd.CombinedOutput() // also waits until every process has closed stdout and stderr
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -14,11 +14,8 @@ import (
 	"time"
 )
 
-// Bounds of the pause before a failed Accept is retried.
-const (
-	retryMin = 5 * time.Millisecond
-	retryMax = 200 * time.Millisecond
-)
+// acceptPause is the pause before a failed Accept is retried.
+const acceptPause = 100 * time.Millisecond
 
 // Log messages about incoming connections.
 const (
@@ -58,31 +55,26 @@ func (l *lobby) leave(c net.Conn) {
 
 // accept accepts connections until Close.
 func (t *Transport) accept() {
-	wait := retryMin
 	for {
 		c, err := t.o.Listener.Accept()
 		switch {
-		case t.ctx.Err() != nil:
-			if err == nil {
-				c.Close()
-			}
-			return
-		case errors.Is(err, net.ErrClosed):
-			return // the program is about to end
-		case err != nil:
-			t.log.Warn(logAccept, "addr", t.Addr().String(), "err", err)
-			select {
-			case <-time.After(wait):
-			case <-t.ctx.Done():
-			}
-			wait = min(2*wait, retryMax)
-		default:
-			wait = retryMin
+		case err == nil && t.ctx.Err() == nil:
 			if out := t.lobby.enter(c); out != nil {
 				out.Close() // its goroutine notices
 				t.log.Warn(logCrowd, "conn", out.RemoteAddr().String())
 			}
 			t.work.Go(func() { t.meet(c) })
+		case err == nil:
+			c.Close()
+			return
+		case t.ctx.Err() != nil, errors.Is(err, net.ErrClosed):
+			return // the program is about to end
+		default:
+			t.log.Warn(logAccept, "addr", t.Addr().String(), "err", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-t.ctx.Done():
+			}
 		}
 	}
 }
@@ -114,7 +106,7 @@ var errNoMember = errors.New("this server does not belong to a cluster yet")
 // to a joining server before it is ready, which is information.
 func (t *Transport) logRefusal(raw net.Conn, g *greeting, err error) {
 	msg, args := logRefused, []any{"conn", raw.RemoteAddr().String()}
-	if _, broken := errors.AsType[*distrusted](err); broken {
+	if errors.Is(err, errDistrusted) {
 		msg = logBroken
 	}
 	if g.from.Name != "" {
@@ -127,21 +119,10 @@ func (t *Transport) logRefusal(raw net.Conn, g *greeting, err error) {
 		t.log.Debug(msg, args...)
 	case errors.Is(err, errNoMember):
 		t.log.Info(msg, args...)
-	default:
-		t.log.WarnContext(WithSubject(t.ctx, refusalSubject(raw, g.from.Name, err)), msg, args...)
+	default: // repeated refusals differ in ports and times
+		host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
+		t.log.WarnContext(WithSubject(t.ctx, fmt.Sprintf("%s %s %T", host, g.from.Name, err)), msg, args...)
 	}
-}
-
-// refusalSubject returns the same text for repeated refusals of one peer: it omits ports and times.
-func refusalSubject(raw net.Conn, name string, err error) string {
-	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
-	why := err.Error()
-	if d, ok := errors.AsType[*certError](err); ok {
-		why = fmt.Sprint("certificate ", d.reason)
-	} else if op, ok := errors.AsType[*net.OpError](err); ok {
-		why = op.Op + ": " + op.Err.Error()
-	}
-	return host + " " + name + " " + why
 }
 
 // welcome exchanges greetings on the accepting side. It sends the reason of an error to the other

@@ -90,19 +90,33 @@ func RemoteOf(ctx context.Context) Identity {
 	return remote
 }
 
+// RoundTrip sends an HTTP request on a new connection. The connection ends with an error or with the
+// answer's body, so the request is never repeated.
+func RoundTrip(c net.Conn, req *http.Request) (*http.Response, error) {
+	t := http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return c, nil },
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+	}
+	res, err := t.RoundTrip(req)
+	if err != nil {
+		c.Close()
+	}
+	return res, err
+}
+
 // Request sends an HTTP request on a new connection. It returns the status and at most max bytes.
 func Request(ctx context.Context, dial func(context.Context) (net.Conn, error), method, path string, body []byte, max int64) (status int, answer []byte, err error) {
-	client := http.Client{Transport: &http.Transport{
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
-		DisableKeepAlives: true,
-	}}
 	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
-	res, err := client.Do(req)
+	c, err := dial(ctx)
 	if err != nil {
-		return 0, nil, errors.Unwrap(err) // without the URL, which is made up
+		return 0, nil, err
+	}
+	res, err := RoundTrip(c, req)
+	if err != nil {
+		return 0, nil, err
 	}
 	defer res.Body.Close()
 	answer, err = io.ReadAll(io.LimitReader(res.Body, max))

@@ -90,13 +90,7 @@ func (g *greeting) append(dst []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
 	for _, s := range []string{g.from.Name, g.addr, g.reason} {
-		if len(s) > textMax {
-			n := textMax
-			for !utf8.RuneStart(s[n]) {
-				n--
-			}
-			s = s[:n]
-		}
+		s = strings.ToValidUTF8(s[:min(len(s), textMax)], "")
 		dst = append(dst, byte(len(s)))
 		dst = append(dst, s...)
 	}

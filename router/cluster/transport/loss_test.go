@@ -2,41 +2,26 @@ package transport
 
 import (
 	"errors"
-	"io"
 	"log/slog"
-	"net"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// A restart of a server is information, once for each error. A problem that lasts, or that only an
-// operator can fix, is a warning.
+// A restart of a server is information, once for each error. A problem that lasts is a warning.
 func TestLossThatPassesIsNoWarning(t *testing.T) {
-	const info, warn = slog.LevelInfo, slog.LevelWarn
-	dial := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	type step struct {
+	var l loss
+	begun, closed, refused := time.Unix(1e9, 0), errors.New("closed"), errors.New("refused")
+	for i, s := range []struct {
 		err   error
 		after time.Duration // since it was lost
 		level slog.Level
 		tell  bool
-	}
-	for name, steps := range map[string][]step{
-		"started again": {{errClosed, 0, info, true}, {errUnshown, 1, info, true}, {dial, 1, info, true}, {dial, 2, info, false}},
-		"joins":         {{&Refused{Reason: errNoMember.Error()}, 0, info, true}},
-		"gone for long": {
-			{io.EOF, 0, info, true}, {dial, patience / 2, info, true}, {dial, patience, warn, true}, {dial, 2 * patience, warn, false},
-			{errClosed, 3 * patience, warn, true},
-		},
-		"removed":   {{&Refused{Reason: "the server was removed"}, 0, warn, true}, {&Refused{Reason: "the server was removed"}, 1, warn, false}},
-		"untrusted": {{&net.OpError{Op: "remote error", Err: errors.New("bad certificate")}, 0, warn, true}},
+	}{
+		{closed, 0, slog.LevelInfo, true}, {refused, 1, slog.LevelInfo, true}, {refused, 2, slog.LevelInfo, false},
+		{refused, patience, slog.LevelWarn, true}, {refused, 2 * patience, slog.LevelWarn, false}, {closed, 3 * patience, slog.LevelWarn, true},
 	} {
-		var l loss
-		begun := time.Unix(1e9, 0)
-		for i, s := range steps {
-			if level, tell := l.note(s.err, begun.Add(s.after)); level != s.level || tell != s.tell {
-				t.Errorf("%s, %d: %v is logged %t, as %v; want %t, %v", name, i, s.err, tell, level, s.tell, s.level)
-			}
+		if level, tell := l.note(s.err, begun.Add(s.after)); level != s.level || tell != s.tell {
+			t.Errorf("%d: %v is logged %t, as %v; want %t, %v", i, s.err, tell, level, s.tell, s.level)
 		}
 	}
 }

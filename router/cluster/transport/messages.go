@@ -21,17 +21,14 @@ const (
 
 const (
 	frameHead = 1 + 4
-	clockSize = 8
-	roomSize  = 8
+	intSize   = 8 // of a clock or a room
 	// messageMax is the largest message in bytes. Entries of the log are far smaller.
 	messageMax = 64 << 20
 	// pieceMax is how many bytes of a body are allocated ahead.
 	pieceMax = 64 << 10
-	// batchSize is the usual size of a write, in bytes.
+	// batchSize is the usual size of a write, in bytes, and writeMax the largest.
 	batchSize = 64 << 10
-	// writeMax is the largest write, in bytes: each has its own timeout, so a slow reader is not
-	// taken for a dead one.
-	writeMax = 256 << 10
+	writeMax  = 256 << 10
 )
 
 func appendHead(dst []byte, kind byte, size int) []byte {
@@ -42,8 +39,33 @@ func appendInt(dst []byte, kind byte, n int64) []byte {
 	return binary.LittleEndian.AppendUint64(appendHead(dst, kind, 8), uint64(n))
 }
 
-// readFrame reads a frame, and calls moving when a part of it has arrived. The caller owns the body.
-func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
+// A timed connection bounds the time of each read and write. Large writes are split, so a slow reader
+// is not taken for a dead one.
+type timed struct {
+	*Stream
+	within time.Duration
+}
+
+// Read implements io.Reader.
+func (t timed) Read(b []byte) (int, error) {
+	t.SetReadDeadline(time.Now().Add(t.within))
+	return t.Stream.Read(b)
+}
+
+// Write implements io.Writer.
+func (t timed) Write(b []byte) (n int, err error) {
+	for part := range slices.Chunk(b, writeMax) {
+		t.SetWriteDeadline(time.Now().Add(t.within))
+		k, err := t.Stream.Write(part)
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// readFrame reads a frame. The caller owns the body.
+func readFrame(r io.Reader) (kind byte, body []byte, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return 0, nil, err
@@ -51,23 +73,20 @@ func readFrame(r io.Reader, moving func()) (kind byte, body []byte, err error) {
 	kind = head[0]
 	size := int64(binary.LittleEndian.Uint32(head[1:]))
 	switch {
-	case kind == frameMessage && size <= messageMax:
+	case kind == frameMessage && size <= messageMax, (kind == frameClock || kind == frameRoom) && size == intSize:
 	case kind == frameMessage:
 		return 0, nil, fmt.Errorf("a message of %d bytes, where %d are allowed", size, messageMax)
-	case kind == frameClock && size == clockSize:
-	case kind == frameRoom && size == roomSize:
 	default:
 		return 0, nil, fmt.Errorf("an unknown frame of type %d with %d bytes", kind, size)
 	}
-	body, err = readBody(r, int(size), moving)
+	body, err = readBody(r, int(size))
 	return kind, body, err
 }
 
 // readBody reads size bytes. It allocates at most twice what has arrived.
-func readBody(r io.Reader, size int, moving func()) ([]byte, error) {
+func readBody(r io.Reader, size int) ([]byte, error) {
 	body := make([]byte, 0, min(size, pieceMax))
 	for len(body) < size {
-		moving()
 		if len(body) == cap(body) {
 			body = slices.Grow(body, min(len(body), size-len(body)))
 		}
@@ -104,28 +123,30 @@ func (p *peer) write(s *Stream) error {
 func (p *peer) writeUntil(ctx context.Context, s *Stream) error {
 	clock := time.NewTicker(p.t.within.clock)
 	defer clock.Stop()
-	w := &batch{to: s, b: p.t.appendNews(make([]byte, 0, batchSize))}
+	w := bufio.NewWriterSize(timed{s, p.t.within.silent}, batchSize)
+	w.Write(p.t.news()) // later calls return its error
 	for {
 		var m []byte
 		select {
 		case m = <-p.queue:
 		case <-clock.C:
-			w.b = p.t.appendNews(w.b)
+			w.Write(p.t.news())
 			continue
 		default:
-			if err := w.flush(); err != nil {
+			if err := w.Flush(); err != nil {
 				return err
 			}
 			select {
 			case m = <-p.queue:
 			case <-clock.C:
-				w.b = p.t.appendNews(w.b)
+				w.Write(p.t.news())
 				continue
 			case <-ctx.Done():
 				return net.ErrClosed
 			}
 		}
-		err := w.add(m)
+		w.Write(appendHead(w.AvailableBuffer(), frameMessage, len(m)))
+		_, err := w.Write(m)
 		p.queuedBytes.Add(-int64(len(m)))
 		if err != nil {
 			return err
@@ -135,9 +156,9 @@ func (p *peer) writeUntil(ctx context.Context, s *Stream) error {
 	}
 }
 
-// appendNews encodes this server's clock and free disk space.
-func (t *Transport) appendNews(b []byte) []byte {
-	b = appendInt(b, frameClock, t.o.Now().UnixNano())
+// news encodes this server's clock and free disk space.
+func (t *Transport) news() []byte {
+	b := appendInt(nil, frameClock, t.o.Now().UnixNano())
 	if t.o.Room != nil {
 		if n := t.o.Room(); n >= 0 {
 			b = appendInt(b, frameRoom, n)
@@ -157,50 +178,6 @@ func awaitEnd(s *Stream) error {
 	case errors.Is(err, io.EOF):
 		return errClosed
 	}
-	return err
-}
-
-// A batch collects frames for one write.
-type batch struct {
-	to *Stream
-	b  []byte
-}
-
-// add adds a message, and writes what does not fit.
-func (w *batch) add(m []byte) error {
-	if len(w.b)+frameHead+len(m) > batchSize {
-		if err := w.flush(); err != nil {
-			return err
-		}
-	}
-	w.b = appendHead(w.b, frameMessage, len(m))
-	if len(m) < batchSize-frameHead {
-		w.b = append(w.b, m...)
-		return nil
-	}
-	if err := w.flush(); err != nil {
-		return err
-	}
-	for part := range slices.Chunk(m, writeMax) {
-		if err := w.write(part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *batch) flush() error {
-	if len(w.b) == 0 {
-		return nil
-	}
-	err := w.write(w.b)
-	w.b = w.b[:0]
-	return err
-}
-
-func (w *batch) write(b []byte) error {
-	w.to.SetWriteDeadline(time.Now().Add(w.to.transport.within.silent))
-	_, err := w.to.Write(b)
 	return err
 }
 
@@ -238,11 +215,9 @@ func (t *Transport) listen(s *Stream, addr string) {
 
 // read handles frames until an error.
 func (p *peer) read(s *Stream) error {
-	in := bufio.NewReaderSize(s, batchSize)
-	moving := func() { s.SetReadDeadline(time.Now().Add(p.t.within.silent)) }
+	in := bufio.NewReaderSize(timed{s, p.t.within.silent}, batchSize)
 	for {
-		moving()
-		kind, body, err := readFrame(in, moving)
+		kind, body, err := readFrame(in)
 		if err != nil {
 			return err
 		}

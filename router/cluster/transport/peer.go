@@ -3,11 +3,9 @@ package transport
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,7 +126,9 @@ func (p *peer) begin(s *Stream) {
 	p.connects.Add(1)
 	p.mu.Lock()
 	p.out = s.raw
-	p.until = certificateUntil(s.Conn)
+	if cert := certificateOf(s.Conn); cert != nil {
+		p.until = cert.NotAfter
+	}
 	was := p.loss
 	p.loss = loss{}
 	p.mu.Unlock()
@@ -147,11 +147,12 @@ func (p *peer) lose(err error) {
 	level, isNew := p.loss.note(err, time.Now())
 	m := p.member
 	p.mu.Unlock()
-	switch {
-	case isNew && level == slog.LevelWarn:
-		p.log.Warn("no connection to another server of the cluster; trying again", "node", m.Name, "addr", m.Addr, "err", err)
-	case isNew:
-		p.log.Info("the connection to another server of the cluster is lost; trying again", "node", m.Name, "addr", m.Addr, "err", err)
+	if isNew {
+		text := "the connection to another server of the cluster is lost; trying again"
+		if level == slog.LevelWarn {
+			text = "no connection to another server of the cluster; trying again"
+		}
+		p.log.Log(p.ctx, level, text, "node", m.Name, "addr", m.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
 		f(p.node)
@@ -204,9 +205,8 @@ func (p *peer) status() PeerStatus {
 	return s
 }
 
-// A loss is the problem with a connection; the zero value: none. A problem that a restart of the
-// other server causes needs no operator: it is logged once, as information. Problems that last, or
-// have other causes, are warnings.
+// A loss is the problem with a connection; the zero value: none. While it may be a restart of the
+// other server, it is information. If it lasts, it is a warning.
 type loss struct {
 	text   string    // as logged last
 	since  time.Time // when the connection was lost
@@ -230,31 +230,10 @@ func (l *loss) note(err error, now time.Time) (level slog.Level, log bool) {
 	}
 	isNew := l.text != err.Error()
 	l.text = err.Error()
-	switch {
-	case now.Sub(l.since) >= patience:
-		log = isNew || !l.warned
-		l.warned = true
-		return slog.LevelWarn, log
-	case passes(err):
+	if now.Sub(l.since) < patience {
 		return slog.LevelInfo, isNew
 	}
-	return slog.LevelWarn, isNew
-}
-
-// passes reports whether a restart of the other server causes such an error.
-func passes(err error) bool {
-	var refused *Refused
-	var op *net.OpError
-	switch {
-	case errors.As(err, &refused):
-		return refused.Reason == errNoMember.Error()
-	case errors.As(err, &op):
-		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
-	}
-	for _, one := range []error{errClosed, errAnew, errUnshown, io.EOF, net.ErrClosed, os.ErrDeadlineExceeded} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
+	log = isNew || !l.warned
+	l.warned = true
+	return slog.LevelWarn, log
 }

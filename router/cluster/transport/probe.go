@@ -37,16 +37,6 @@ func Greet(ctx context.Context, addr string, from Identity) (Identity, error) {
 	return g.from, err
 }
 
-// A wrongPort is an address where something else than a server of a cluster listens.
-type wrongPort struct{ addr, kind string }
-
-func (w *wrongPort) Error() string {
-	return fmt.Sprintf("%s is a port for %s: give the address of --cluster-listen of a server of the cluster", w.addr, w.kind)
-}
-
-// Lasts marks an error that only an operator can fix.
-func (w *wrongPort) Lasts() {}
-
 // explainPort finds out what listens at an address that accepted a connection and did not answer as
 // a server. It returns err if it cannot tell. Clients' ports and HTTP answer an empty line, each in
 // its own way.
@@ -69,7 +59,7 @@ func explainPort(ctx context.Context, addr string, err error) error {
 		"HTTP/": "HTTP", "UNKNOWN_COMMAND": "beanstalkd's clients", "ERR ": "Gearman's clients",
 	} {
 		if strings.HasPrefix(string(b[:n]), prefix) {
-			return &wrongPort{addr, kind}
+			return fmt.Errorf("%s is a port for %s: give the address of --cluster-listen of a server of the cluster", addr, kind)
 		}
 	}
 	return err

@@ -24,6 +24,17 @@ type SecureOptions struct {
 	AllowsPlaintext bool   // --cluster-plaintext
 }
 
+// A FlagError is about the value of one flag.
+type FlagError struct {
+	Flag string // without the dashes
+	Err  error  // ends in a remedy
+}
+
+func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Err.Error() }
+
+// Unwrap implements the interface of package errors.
+func (e *FlagError) Unwrap() error { return e.Err }
+
 // A Security authenticates both ends of a connection by TLS 1.3. Its methods are safe for
 // concurrent use.
 type Security struct {
@@ -109,8 +120,10 @@ func (s *Security) read() (*material, error) {
 	for _, c := range m.roots {
 		m.pool.AddCert(c)
 	}
-	if err := m.checkOwn(&s.o); err != nil {
-		return nil, err
+	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if err := m.verify(m.chain, s.o.Name, use); err != nil { // other servers would not accept it either
+			return nil, &FlagError{"cluster-cert", fmt.Errorf("%q and --cluster-ca %q: %w", s.o.Cert, s.o.CA, err)}
+		}
 	}
 	m.ends = m.firstToEnd()
 	return m, nil
@@ -134,16 +147,6 @@ func certificates(text []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// checkOwn checks that other servers will accept this server. The error is a *FlagError.
-func (m *material) checkOwn(o *SecureOptions) error {
-	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if d, ok := errors.AsType[*certError](m.verify(m.chain, o.Name, use)); ok {
-			return d.forOwn(o)
-		}
-	}
-	return nil
-}
-
 func (m *material) verifyOptions(chain []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) x509.VerifyOptions {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
@@ -155,14 +158,66 @@ func (m *material) verifyOptions(chain []*x509.Certificate, use x509.ExtKeyUsage
 // verify checks the signatures, dates, use and name of a chain. An empty name is not checked. The
 // error is a *certError.
 func (m *material) verify(chain []*x509.Certificate, name string, use x509.ExtKeyUsage) error {
-	now := time.Now()
-	if _, err := chain[0].Verify(m.verifyOptions(chain, use, now)); err != nil {
-		return newCertError(err, certError{shown: chain[0], name: name, use: use, roots: m.roots, now: now})
+	if _, err := chain[0].Verify(m.verifyOptions(chain, use, time.Now())); err != nil {
+		return &certError{chain[0], err}
 	}
 	if name == "" {
 		return nil
 	}
 	return checkName(chain[0], name)
+}
+
+// A certError says why a certificate is not accepted.
+type certError struct {
+	cert *x509.Certificate
+	err  error
+}
+
+// Error describes the certificate, and says what to do.
+func (e *certError) Error() string {
+	return fmt.Sprintf("the certificate, %s, is not accepted: %v: give that server one for its name, for servers and clients, that is valid now "+
+		"and signed by the authority in --cluster-ca of all servers, or set the clocks", describe(e.cert), e.err)
+}
+
+func describe(c *x509.Certificate) string {
+	const utc = "2006-01-02 15:04:05 UTC"
+	return fmt.Sprintf("which is for %q, signed by %q, and valid from %s until %s",
+		c.DNSNames, c.Issuer.String(), c.NotBefore.UTC().Format(utc), c.NotAfter.UTC().Format(utc))
+}
+
+// checkName checks that a certificate is for a name. A wildcard matches no name: one certificate
+// for all servers would not tell them apart.
+func checkName(c *x509.Certificate, name string) error {
+	if slices.ContainsFunc(c.DNSNames, func(n string) bool { return strings.EqualFold(n, name) }) {
+		return nil
+	}
+	return &certError{c, fmt.Errorf("it is not for %s, the server's name", name)}
+}
+
+// certificateOf returns the certificate that the other end has shown, or nil.
+func certificateOf(c net.Conn) *x509.Certificate {
+	if t, ok := c.(*tls.Conn); ok {
+		return t.ConnectionState().PeerCertificates[0]
+	}
+	return nil
+}
+
+// certifies checks that the other end has shown a certificate for a name. Without TLS it accepts
+// every name.
+func certifies(c net.Conn, name string) error {
+	if cert := certificateOf(c); cert != nil {
+		return checkName(cert, name)
+	}
+	return nil
+}
+
+// errDistrusted says that the other server does not accept this server's certificate.
+var errDistrusted = errors.New("the other server does not trust this server's certificate")
+
+// refused explains errDistrusted. TLS gives no reason, so refused describes the certificate.
+func (s *Security) refused() error {
+	return fmt.Errorf("%w, --cluster-cert %q, %s: the log of the other says why; usually --cluster-ca of the two is not of one authority, or the clocks differ",
+		errDistrusted, s.o.Cert, describe(s.current.Load().chain[0]))
 }
 
 // config returns the TLS configuration of either side. other is the name of the other end, or empty

@@ -76,7 +76,7 @@ const (
 	// streamsMax bounds the streams of each kind except Relay, and Forward, which the clients bound.
 	streamsMax = 16
 	// relayMax bounds streams of kind Relay. An operator's request holds one as long as its page is
-	// open. It is enough for four followers (forward.RelayConnectionsMax each).
+	// open. It is enough for four followers (forward.RelayMax each).
 	relayMax = 144
 	// guestsMax bounds the connected servers that this server does not know as members. They may be
 	// members that it has not heard of yet.

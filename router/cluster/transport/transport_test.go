@@ -295,7 +295,7 @@ func TestQuietConnectionStays(t *testing.T) {
 	had := b.status(a)
 	await(t, "the clock was sent often", func() bool {
 		s := b.status(a)
-		return s.ReceivedBytes-had.ReceivedBytes > clockSize*uint64(silent/clock)*9/8
+		return s.ReceivedBytes-had.ReceivedBytes > intSize*uint64(silent/clock)*9/8
 	})
 	if s := a.status(b); s.Connects != 1 {
 		t.Errorf("connected %d times, want 1", s.Connects)

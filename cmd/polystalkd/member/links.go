@@ -40,7 +40,7 @@ var secureMax = sync.OnceValue(func() int {
 
 // Descriptors returns the number of file descriptors for the other servers and for operators.
 func Descriptors(c *config.Config) int {
-	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors + forward.RelayDescriptors
+	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors + forward.RelayMax
 	if c.Cluster.Cert != "" {
 		n += (forward.DescriptorsSecure - forward.DescriptorsPlain) * secureMax()
 	}

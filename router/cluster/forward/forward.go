@@ -43,7 +43,8 @@ type Forwarder struct {
 	grace     *time.Timer // ends all routes after Options.Wait; nil: there is a leader
 	routes    map[*route]struct{}
 	listeners map[net.Listener]struct{}
-	released  chan struct{} // closed by Release
+	released  context.Context // ends with Release
+	release   context.CancelFunc
 }
 
 // A target is one leader, until another server leads.
@@ -87,9 +88,9 @@ func New(o Options) *Forwarder {
 		o: o, seats: make(chan struct{}, max(1, o.Max)),
 		routes:    make(map[*route]struct{}),
 		listeners: make(map[net.Listener]struct{}),
-		released:  make(chan struct{}),
 	}
 	f.ctx, f.end = context.WithCancel(context.Background())
+	f.released, f.release = context.WithCancel(f.ctx)
 	f.leader = newTarget(f.ctx, 0)
 	return f
 }

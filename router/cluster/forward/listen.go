@@ -14,11 +14,8 @@ type listener interface {
 	SetDeadline(time.Time) error
 }
 
-// Bounds of the pause before a failed Accept is retried.
-const (
-	retryMin = 5 * time.Millisecond
-	retryMax = 200 * time.Millisecond
-)
+// acceptPause is the pause before a failed Accept is retried.
+const acceptPause = 100 * time.Millisecond
 
 // Serve forwards the clients of l, a *net.TCPListener or *net.UnixListener, until Release. Then it
 // returns nil, and the caller owns l again, open, with its backlog. An error is about l.
@@ -28,7 +25,7 @@ func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 		return fmt.Errorf("clients cannot be forwarded from a listener of type %T", l)
 	}
 	f.mu.Lock()
-	if f.isReleased() {
+	if f.released.Err() != nil {
 		f.mu.Unlock()
 		return nil
 	}
@@ -42,14 +39,9 @@ func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 }
 
 func (f *Forwarder) accept(l listener, protocol string) error {
-	wait := retryMin
-	for {
-		if !f.awaitSeat(l) {
-			return nil
-		}
+	for f.awaitSeat(l) {
 		c, err := l.Accept()
 		if err == nil {
-			wait = retryMin
 			f.work.Go(func() {
 				defer func() { <-f.seats }()
 				f.serve(c.(conn), protocol)
@@ -58,19 +50,18 @@ func (f *Forwarder) accept(l listener, protocol string) error {
 		}
 		<-f.seats
 		switch {
-		case f.isReleased() && errors.Is(err, os.ErrDeadlineExceeded):
+		case f.released.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", l.Addr(), err)
 		}
 		f.o.Log.Warn("cannot accept connections; trying again", "addr", l.Addr().String(), "err", err)
 		select {
-		case <-time.After(wait):
-		case <-f.released:
-			return nil
+		case <-time.After(acceptPause):
+		case <-f.released.Done():
 		}
-		wait = min(2*wait, retryMax)
 	}
+	return nil
 }
 
 // awaitSeat waits until another client may be accepted. It reports false after Release.
@@ -84,16 +75,7 @@ func (f *Forwarder) awaitSeat(l listener) bool {
 	select {
 	case f.seats <- struct{}{}:
 		return true
-	case <-f.released:
-		return false
-	}
-}
-
-func (f *Forwarder) isReleased() bool {
-	select {
-	case <-f.released:
-		return true
-	default:
+	case <-f.released.Done():
 		return false
 	}
 }
@@ -102,10 +84,7 @@ func (f *Forwarder) isReleased() bool {
 func (f *Forwarder) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isReleased() {
-		return
-	}
-	close(f.released)
+	f.release()
 	for l := range f.listeners {
 		l.(listener).SetDeadline(time.Unix(1, 0))
 	}

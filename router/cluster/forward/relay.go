@@ -11,38 +11,25 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/cluster/transport"
 )
 
-// Limits of a Relay.
 const (
-	// RelayMax bounds the requests under way. More are refused at once.
+	// RelayMax bounds the requests under way, and so the connections to the leader. More requests
+	// are refused at once.
 	RelayMax = 32
 	// RelayStreamsMax bounds endless answers, which last as long as a page is open. The other seats
 	// are for requests that end.
 	RelayStreamsMax = RelayMax / 2
-	// RelayIdleMax is how long an unused connection is kept. The leader keeps it longer, so that it
-	// does not end just when it is reused.
-	RelayIdleMax = 10 * time.Second
-	// RelayConnectionsMax bounds the connections to the leader.
-	RelayConnectionsMax = RelayMax + relayIdle
-	// RelayDescriptors is the number of file descriptors of a Relay: net/http continues to connect
-	// for a canceled request, while another request has its seat.
-	RelayDescriptors = RelayConnectionsMax + dialsMax
-
-	relayIdle = 4 // unused connections
-	dialsMax  = RelayConnectionsMax
-	headMax   = 64 << 10 // bytes of an answer's header
+	// handOverWithin is how long a deposed leader may take to answer its last requests.
+	handOverWithin = 5 * time.Second
 )
-
-// handOverWithin is how long a deposed leader may take to answer its last requests.
-const handOverWithin = 5 * time.Second
 
 // RelayOptions configures a Relay.
 type RelayOptions struct {
 	// Self is the number of this server.
 	Self uint64
-	// Open opens a stream to a server. ctx does not end with the request: Open needs its own
-	// timeout.
+	// Open opens a stream to a server.
 	Open func(ctx context.Context, node uint64) (net.Conn, error)
 }
 
@@ -51,7 +38,6 @@ type Relay struct {
 	o       RelayOptions
 	seats   chan struct{} // one element for each request
 	streams chan struct{} // one element for each AskStream
-	dials   chan struct{} // one element for each connection being made
 	within  time.Duration // handOverWithin
 
 	mu     sync.Mutex
@@ -62,25 +48,19 @@ type Relay struct {
 
 // NewRelay returns a Relay without a leader.
 func NewRelay(o RelayOptions) *Relay {
-	return &Relay{
-		o: o, seats: make(chan struct{}, RelayMax), streams: make(chan struct{}, RelayStreamsMax),
-		dials: make(chan struct{}, dialsMax), within: handOverWithin,
-	}
+	return &Relay{o: o, seats: make(chan struct{}, RelayMax), streams: make(chan struct{}, RelayStreamsMax), within: handOverWithin}
 }
 
 // A leader is one server, until another leads.
 type leader struct {
-	node    uint64
-	name    string
-	reads   *http.Transport
-	changes *http.Transport // a new connection for each request
-	ctx     context.Context // of all requests
-	end     context.CancelCauseFunc
+	node uint64
+	name string
+	ctx  context.Context // of all requests
+	end  context.CancelCauseFunc
 }
 
 var (
 	errAnother = errors.New("another server leads")
-	errDials   = fmt.Errorf("%d connections to it are being made already", dialsMax)
 	errClosed  = errors.New("this server ends")
 )
 
@@ -99,36 +79,14 @@ func (r *Relay) SetLeader(node uint64, name string) {
 		return
 	}
 	if was := r.last; was != nil {
-		was.reads.CloseIdleConnections()
 		time.AfterFunc(r.within, func() { was.end(errAnother) })
 	}
 	r.leader, r.last = nil, nil
 	if node != r.o.Self {
-		r.leader = r.newLeader(node, name)
+		r.leader = &leader{node: node, name: name}
+		r.leader.ctx, r.leader.end = context.WithCancelCause(context.Background())
 		r.last = r.leader
 	}
-}
-
-func (r *Relay) newLeader(node uint64, name string) *leader {
-	l := &leader{node: node, name: name}
-	l.ctx, l.end = context.WithCancelCause(context.Background())
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if !take(r.dials) {
-			return nil, &unreached{errDials}
-		}
-		defer func() { <-r.dials }()
-		c, err := r.o.Open(ctx, node)
-		if err != nil {
-			return nil, &unreached{err}
-		}
-		return c, nil
-	}
-	l.reads = &http.Transport{
-		DialContext: dial, DisableCompression: true, MaxResponseHeaderBytes: headMax,
-		MaxIdleConns: relayIdle, MaxIdleConnsPerHost: relayIdle, IdleConnTimeout: RelayIdleMax,
-	}
-	l.changes = &http.Transport{DialContext: dial, DisableCompression: true, MaxResponseHeaderBytes: headMax, DisableKeepAlives: true}
-	return l
 }
 
 // Close ends all requests, also later ones.
@@ -137,15 +95,9 @@ func (r *Relay) Close() {
 	defer r.mu.Unlock()
 	if r.last != nil {
 		r.last.end(errClosed)
-		r.last.reads.CloseIdleConnections()
 	}
 	r.leader, r.closed = nil, true
 }
-
-// An unreached error says that no connection was made: nothing was executed.
-type unreached struct{ err error }
-
-func (u *unreached) Error() string { return u.err.Error() }
 
 // Ask sends a request to the leader, and returns the answer and the leader's name. The caller closes
 // the answer's body, and must not reuse the request. Scheme and host of its URL do not matter. The
@@ -171,18 +123,18 @@ func (r *Relay) Ask(req *http.Request) (res *http.Response, by string, err error
 	to := *req.URL
 	to.Scheme, to.Host = "http", "leader"
 	req = req.WithContext(ctx)
-	req.URL, req.GetBody = &to, nil // without GetBody net/http cannot repeat the request
-	transport := l.changes
-	if reads(req) {
-		transport = l.reads
+	req.URL = &to
+	c, err := r.o.Open(ctx, l.node)
+	reached := err == nil
+	if reached {
+		res, err = transport.RoundTrip(c, req)
 	}
-	res, err = transport.RoundTrip(req)
 	if err != nil {
-		if _, never := errors.AsType[*unreached](err); !never && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		leave()
-		return nil, l.name, l.problem(req, err)
+		return nil, l.name, l.problem(req, reached, err)
 	}
 	res.Body = &body{ReadCloser: res.Body, leave: leave}
 	return res, l.name, nil
@@ -214,12 +166,8 @@ func take(seats chan struct{}) bool {
 	}
 }
 
-func reads(req *http.Request) bool {
-	return req.Method == http.MethodGet || req.Method == http.MethodHead
-}
-
 // problem explains why a request was not answered, and whether it may have been executed.
-func (l *leader) problem(req *http.Request, err error) error {
+func (l *leader) problem(req *http.Request, reached bool, err error) error {
 	why := err.Error()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -229,17 +177,11 @@ func (l *leader) problem(req *http.Request, err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		why = "it has closed the connection"
 	}
-	if u, never := errors.AsType[*unreached](err); never {
-		remedy := "try again: it will be reached soon, or another server leads; GET /api/v1/cluster names it"
-		if _, lasts := errors.AsType[interface {
-			error
-			Lasts()
-		}](u.err); lasts {
-			remedy = "have the operator do what the reason says, or ask another server; GET /api/v1/cluster names the one that leads"
-		}
-		return wire.Following.With("", fmt.Sprintf("server %s leads, and cannot be reached from here: %s", l.name, why), remedy)
-	}
-	if reads(req) {
+	switch {
+	case !reached:
+		return wire.Following.With("", fmt.Sprintf("server %s leads, and cannot be reached from here: %s", l.name, why),
+			"do what the reason says, or try again: it will be reached soon, or another server leads; GET /api/v1/cluster names it")
+	case req.Method == http.MethodGet, req.Method == http.MethodHead:
 		return wire.Following.With("", fmt.Sprintf("server %s, which led, has not answered: %s", l.name, why),
 			"try again: another server leads soon; GET /api/v1/cluster names it")
 	}

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -148,29 +146,7 @@ func TestNobodyIsAskedWithoutALeader(t *testing.T) {
 	none()
 }
 
-// An ended error lasts.
-type ended struct{ error }
-
-func (ended) Lasts() {}
-
-// An error that only an operator can fix has another remedy.
-func TestNobodyIsToTryAgainInVain(t *testing.T) {
-	req := httptest.NewRequest("GET", "http://server/", nil)
-	for _, tt := range []struct {
-		err  error
-		want string
-	}{
-		{errors.New("nobody listens there"), "try again: it will be reached soon"},
-		{fmt.Errorf("127.0.0.1:1: %w", ended{errors.New("was valid until")}), "have the operator do what the reason says"},
-	} {
-		p, ok := errors.AsType[*wire.Problem]((&leader{name: "n1"}).problem(req, &unreached{tt.err}))
-		if !ok || !strings.HasPrefix(p.Remedy, tt.want) {
-			t.Errorf("%v: %+v, want the remedy %q", tt.err, p, tt.want)
-		}
-	}
-}
-
-// A change is never repeated, not even with an Idempotency-Key, with which net/http would.
+// A request is never repeated, not even with an Idempotency-Key, with which net/http would.
 func TestNothingIsAskedTwice(t *testing.T) {
 	r, f := newRelay(t)
 	r.SetLeader(2, "n2")
@@ -187,26 +163,9 @@ func TestNothingIsAskedTwice(t *testing.T) {
 			t.Error("the request was repeated")
 		}
 	}
-	// A read may be retried on another connection, if the ended one was used before. net/http may
-	// need several requests until it keeps one.
-	for {
-		done := ask(t.Context(), r, "GET", "")
-		first := f.next()
-		first.answer("one")
-		wait(t, done)
-		done = ask(t.Context(), r, "GET", "")
-		second := f.next()
-		second.conn.Close()
-		if second.conn != first.conn {
-			wantProblem(t, wait(t, done), wire.Following, "server n2, which led, has not answered")
-			continue
-		}
-		f.next().answer("two")
-		if v := wait(t, done); v.text != "two" {
-			t.Errorf("%+v", v)
-		}
-		break
-	}
+	done := ask(t.Context(), r, "GET", "")
+	f.next().conn.Close()
+	wantProblem(t, wait(t, done), wire.Following, "server n2, which led, has not answered")
 }
 
 // New requests go to the new leader, and the previous leader has some time to answer. If the same
@@ -324,39 +283,22 @@ func TestStreamsLeaveSeats(t *testing.T) {
 	}
 }
 
-// The number of connections to a server that does not answer is bounded, however many requests are
-// canceled.
-func TestConnectionsOfAbandonedRequestsAreBounded(t *testing.T) {
-	begun, end := make(chan struct{}, 3*dialsMax), make(chan struct{})
-	r := NewRelay(RelayOptions{Self: 1, Open: func(context.Context, uint64) (net.Conn, error) {
-		begun <- struct{}{}
-		<-end
-		return nil, errors.New("it is silent")
+// An abandoned request ends the attempt to connect.
+func TestAttemptEndsWithItsRequest(t *testing.T) {
+	r := NewRelay(RelayOptions{Self: 1, Open: func(ctx context.Context, _ uint64) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}})
 	t.Cleanup(r.Close)
 	r.SetLeader(2, "n2")
-	for i := range dialsMax {
-		ctx, leave := context.WithCancel(t.Context())
-		method := []string{"GET", "POST"}[i%2]
-		done := ask(ctx, r, method, "")
-		select {
-		case <-begun:
-		case <-time.After(ample):
-			t.Fatalf("%d connections may be made, and %d were", dialsMax, i)
-		}
-		leave()
-		if v := wait(t, done); v.err == nil {
-			t.Fatalf("%+v", v)
-		}
+	ctx, leave := context.WithCancel(t.Context())
+	done := ask(ctx, r, "POST", "x")
+	await(t, "it is under way", func() bool { return len(r.seats) == 1 })
+	leave()
+	wantProblem(t, wait(t, done), wire.Following, "cannot be reached from here: the request was canceled")
+	if len(r.seats) > 0 {
+		t.Error("its seat is taken")
 	}
-	for _, method := range []string{"GET", "POST"} {
-		wantProblem(t, wait(t, ask(t.Context(), r, method, "")), wire.Following, "connections to it are being made already")
-	}
-	close(end)
-	await(t, "connections are made again", func() bool {
-		p, ok := errors.AsType[*wire.Problem](wait(t, ask(t.Context(), r, "POST", "")).err)
-		return ok && strings.Contains(p.Detail, "it is silent")
-	})
 }
 
 // Deadlines and Close end requests before and within an answer.

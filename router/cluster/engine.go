@@ -30,25 +30,22 @@ type engine struct {
 // ErrRemoved ends a node that is no longer a member.
 var ErrRemoved = errors.New("this server was removed from the cluster: to have it back, let it join again with an empty directory")
 
-func newEngine(o *Options, state *State, replica Replica) (*engine, error) {
-	o.Vote, o.Members = state.Vote(), state.Members()
-	m, err := newMachine(*o)
+// newEngine returns an engine. The caller sets send, fetch and applier.change.
+func newEngine(o *NodeOptions) (*engine, error) {
+	m, err := newMachine(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := state.SaveMembers(m.Members()); err != nil {
+	if err := o.State.SaveMembers(m.Members()); err != nil {
 		return nil, err
 	}
-	e := &engine{machine: m, self: o.ID, disk: &disk{log: o.Log, state: state}}
+	e := &engine{machine: m, self: m.id, disk: &disk{log: o.Log, state: o.State}, proposals: o.Proposals}
 	e.applier = &applier{
-		log: o.Log, state: state, replica: replica, members: m.Members(),
+		log: o.Log, state: o.State, replica: o.Replica, proposals: o.Proposals, members: m.Members(),
 		leads: e.leading.Load, promoting: e.promoted.Store,
 	}
 	return e, nil
 }
-
-// use sets the proposals.
-func (e *engine) use(p *Proposals) { e.proposals, e.applier.proposals = p, p }
 
 // receive passes a message from a peer to the Machine. It ignores invalid messages. An error is a
 // panic of raft.

@@ -10,7 +10,7 @@ import (
 func TestALogThatLacksWhatWasAcknowledgedIsNamed(t *testing.T) {
 	raises := func(format string, v ...any) (err error) {
 		defer new(engine).recovered(&err)
-		new(logger).Panicf(format, v...)
+		raftLogger(nil).Panicf(format, v...)
 		return nil
 	}
 	for _, err := range []error{

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
 
 	"go.etcd.io/raft/v3"
@@ -144,28 +142,11 @@ func fromRaft(all []*raftpb.Entry) []Entry {
 	return list
 }
 
-// A logger receives raft's log messages, and logs them at level debug. When raft cannot continue it
-// panics: engine.recovered turns that into an error.
-type logger struct{ to *slog.Logger }
-
-var _ raft.Logger = (*logger)(nil)
-
-// debug formats the text only if it is logged.
-func (l *logger) debug(f func() string) {
-	if l.to != nil && l.to.Enabled(context.Background(), slog.LevelDebug) {
-		l.to.Debug(f())
+// raftLogger returns the logger of raft, which logs to a logger at level debug. When raft cannot
+// continue it panics: engine.recovered turns that into an error.
+func raftLogger(to *slog.Logger) raft.Logger {
+	if to == nil {
+		to = slog.New(slog.DiscardHandler)
 	}
+	return &raft.DefaultLogger{Logger: slog.NewLogLogger(to.Handler(), slog.LevelDebug)}
 }
-
-func (l *logger) Debug(v ...any)              { l.debug(func() string { return fmt.Sprint(v...) }) }
-func (l *logger) Debugf(s string, v ...any)   { l.debug(func() string { return fmt.Sprintf(s, v...) }) }
-func (l *logger) Info(v ...any)               { l.Debug(v...) }
-func (l *logger) Infof(s string, v ...any)    { l.Debugf(s, v...) }
-func (l *logger) Warning(v ...any)            { l.Debug(v...) }
-func (l *logger) Warningf(s string, v ...any) { l.Debugf(s, v...) }
-func (l *logger) Error(v ...any)              { l.Debug(v...) }
-func (l *logger) Errorf(s string, v ...any)   { l.Debugf(s, v...) }
-func (l *logger) Fatal(v ...any)              { panic(fmt.Sprint(v...)) }
-func (l *logger) Fatalf(s string, v ...any)   { panic(fmt.Sprintf(s, v...)) }
-func (l *logger) Panic(v ...any)              { panic(fmt.Sprint(v...)) }
-func (l *logger) Panicf(s string, v ...any)   { panic(fmt.Sprintf(s, v...)) }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -44,18 +43,6 @@ const (
 // String returns the role's name.
 func (r role) String() string { return [...]string{"follower", "candidate", "leader"}[r] }
 
-// Options are the initial state of a Machine.
-type Options struct {
-	ID      uint64
-	Log     Log
-	Vote    Vote     // as synced
-	Members *Members // as synced
-	// Timeout is the election timeout. The caller calls Tick ten times in it. Two calls must never
-	// be closer than a tenth of it: the leases of the other nodes depend on that.
-	Timeout time.Duration
-	Logger  *slog.Logger
-}
-
 // A Vote is a node's current term and its vote in it. A node must never forget either.
 type Vote struct{ Term, For uint64 }
 
@@ -95,14 +82,12 @@ var errBusy = errors.New("another change of the servers is not finished: try aga
 // committed, and would wait for the leader's vote.
 var ErrSelf = errors.New("this server leads: hand over first, and let the next leader remove it")
 
-// newMachine returns a Machine that continues from its log and its vote.
-func newMachine(o Options) (*Machine, error) {
-	if !ValidID(o.ID) {
-		return nil, fmt.Errorf("%x is not a valid server id", o.ID)
-	}
+// newMachine returns a Machine that continues from its log and its State.
+func newMachine(o *NodeOptions) (*Machine, error) {
+	id, vote := o.State.Identity().Node, o.State.Vote()
 	store := &storage{log: o.Log}
 	committed := max(o.Log.Committed(), store.before())
-	members, err := o.Members.later(o.Log)
+	members, err := o.State.Members().later(o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -110,37 +95,36 @@ func newMachine(o Options) (*Machine, error) {
 	if known > o.Log.Last() {
 		return nil, fmt.Errorf("the log ends at entry %d, but %d was committed: this disk has lost synced data; remove the server and let it join again", o.Log.Last(), known)
 	}
-	m := &Machine{
-		id: o.ID, tick: o.Timeout / electionTicks, vote: o.Vote, fetching: map[uint64]int{},
-		quiet: electionTicks, // it may have heard of a leader right before it stopped
-		store: store,
-	}
 	if term, err := store.Term(o.Log.Last()); err != nil {
 		return nil, err
-	} else if term > o.Vote.Term { // the journal was written without a cluster, or by another server
-		m.vote = Vote{Term: term}
-		o.Vote = m.vote
+	} else if term > vote.Term { // the journal was written without a cluster, or by another server
+		vote = Vote{Term: term}
+	}
+	m := &Machine{
+		id: id, tick: o.Timeout / electionTicks, vote: vote, fetching: map[uint64]int{},
+		quiet: electionTicks, // it may have heard of a leader right before it stopped
+		store: store,
 	}
 	store.members, store.applied = members, committed
 	if err := m.holding.begin(o.Log, committed); err != nil {
 		return nil, err
 	}
-	store.hard = &raftpb.HardState{Term: new(o.Vote.Term), Vote: new(o.Vote.For), Commit: new(known)}
+	store.hard = &raftpb.HardState{Term: new(vote.Term), Vote: new(vote.For), Commit: new(known)}
 	m.lease.length = m.tick * leaseTicks
 	m.lease.end()
 	config := &raft.Config{
-		ID: o.ID, Storage: m.store, Applied: committed,
+		ID: id, Storage: m.store, Applied: committed,
 		ElectionTick: electionTicks, HeartbeatTick: heartbeatTicks,
 		AsyncStorageWrites: true, CheckQuorum: true, PreVote: true,
 		StepDownOnRemoval: true, DisableProposalForwarding: true,
 		MaxSizePerMsg: messageMax, MaxInflightMsgs: inflightMax, MaxInflightBytes: inflightSize,
 		MaxCommittedSizePerReady: applyingMax, MaxUncommittedEntriesSize: math.MaxUint64,
-		Logger: &logger{o.Logger},
+		Logger: raftLogger(o.Logger),
 	}
 	if m.raft, err = raft.NewRawNode(config); err != nil {
 		return nil, err
 	}
-	if members.soleVoter(o.ID) {
+	if members.soleVoter(id) {
 		return m, m.raft.Campaign() // it disturbs no other node
 	}
 	return m, nil

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -109,12 +110,7 @@ func (m *Members) After(c Change, index uint64) (*Members, error) {
 		}
 		c.Member.Voter = false
 		next.List = append(next.List, c.Member)
-		slices.SortFunc(next.List, func(a, b Member) int {
-			if a.ID < b.ID {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(next.List, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 		return next, nil
 	}
 	i := slices.IndexFunc(next.List, func(o Member) bool { return o.ID == c.Member.ID })

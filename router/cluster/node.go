@@ -26,7 +26,9 @@ type NodeOptions struct {
 	// Acknowledge is called when all commits of a leading replica up to n are committed.
 	Acknowledge func(n uint64) error
 
-	Timeout     time.Duration // of elections
+	// Timeout is the election timeout. There are ten ticks in it. Two ticks must never be closer than
+	// a tenth of it: the leases of the other nodes depend on that.
+	Timeout     time.Duration
 	DiskTimeout time.Duration // longest sync; after it the node hands over and ends; zero: no limit
 	Logger      *slog.Logger
 
@@ -85,17 +87,14 @@ func StartNode(o NodeOptions) (*Node, error) {
 		opts: o, epoch: time.Now(), tick: o.Timeout / electionTicks,
 		quit: make(chan struct{}), changed: make(chan struct{}),
 	}
-	n.inbox = newQueue[event](inboxMax, make(chan struct{}, 1))
-	n.appends, n.applies = newQueue[*Append](0, nil), newQueue[*apply](0, nil)
-	self := o.State.Identity().Node
-	e, err := newEngine(&Options{ID: self, Log: o.Log, Timeout: o.Timeout, Logger: o.Logger}, o.State, o.Replica)
+	n.inbox, n.appends, n.applies = newQueue[event](), newQueue[*Append](), newQueue[*apply]()
+	e, err := newEngine(&o)
 	if err != nil {
 		return nil, err
 	}
 	n.engine = e
 	n.figures.init()
-	e.use(o.Proposals)
-	o.Proposals.attach(o.Acknowledge, n.wake, n.Leased)
+	o.Proposals.attach(o.Acknowledge, n.inbox.poke, n.Leased)
 	e.send, e.fetch = n.send, o.Fetch
 	e.applier.change = func(entry *Entry, next *Members) {
 		n.inbox.put(event{call: func() { n.end(e.change(entry, next)) }})
@@ -110,17 +109,9 @@ func StartNode(o NodeOptions) (*Node, error) {
 // now returns the time on the node's clock, which is monotonic.
 func (n *Node) now() time.Duration { return time.Since(n.epoch) }
 
-// wake makes the loop look at the proposals.
-func (n *Node) wake() {
-	select {
-	case n.inbox.wake <- struct{}{}:
-	default:
-	}
-}
-
 // loop is the Machine's goroutine. It only waits for its inbox.
 func (n *Node) loop() {
-	// Two ticks are never closer than n.tick, even after a late one: see Options.Timeout.
+	// Two ticks are never closer than n.tick, even after a late one: see NodeOptions.Timeout.
 	timer := time.NewTimer(n.tick)
 	defer timer.Stop()
 	for {
@@ -132,7 +123,7 @@ func (n *Node) loop() {
 			n.watchDisk()
 			n.noteProgress()
 			timer.Reset(n.tick)
-		case <-n.inbox.wake:
+		case <-n.inbox.filled:
 		}
 		for _, e := range n.inbox.take() {
 			n.handle(e)
@@ -229,7 +220,7 @@ func (n *Node) send(m Message) {
 
 // later calls f on the Machine's goroutine and does not block, so that the same goroutine can call
 // it.
-func (n *Node) later(f func()) { n.inbox.push(event{call: f}) }
+func (n *Node) later(f func()) { n.inbox.put(event{call: f}) }
 
 // Receive handles a message that the transport received from a node. It blocks while the inbox is
 // full. It drops invalid messages, and messages with another sender.
@@ -238,6 +229,7 @@ func (n *Node) Receive(from uint64, message []byte) {
 	if err != nil || m.from() != from {
 		return
 	}
+	n.inbox.awaitRoom(inboxMax)
 	n.inbox.put(event{peer: m})
 }
 

@@ -4,50 +4,45 @@ import "sync"
 
 // A queue passes values from several goroutines to one, which takes all queued values at once.
 type queue[T any] struct {
-	mu     sync.Mutex
-	filled sync.Cond // there are values, or it is closed
-	taken  sync.Cond // there is space, or it is closed
-	list   []T
-	most   int // values beyond which put waits; zero: no limit
-	closed bool
-	wake   chan struct{} // signaled by put, for a reader that waits for other things too; may be nil
+	mu      sync.Mutex
+	changed sync.Cond // values were added or taken, or it is closed
+	list    []T
+	closed  bool
+	filled  chan struct{} // one element after put or poke, for a reader that waits for other things too
 }
 
-func newQueue[T any](most int, wake chan struct{}) *queue[T] {
-	q := &queue[T]{most: most, wake: wake}
-	q.filled.L, q.taken.L = &q.mu, &q.mu
+func newQueue[T any]() *queue[T] {
+	q := &queue[T]{filled: make(chan struct{}, 1)}
+	q.changed.L = &q.mu
 	return q
 }
 
-// put adds values in order, and waits while the queue is full. It drops them if it is closed.
+// put adds values in order, and never waits. It drops them if the queue is closed.
 func (q *queue[T]) put(things ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.most > 0 && len(q.list) >= q.most && !q.closed {
-		q.taken.Wait()
-	}
-	q.add(things)
-}
-
-// push adds a value and never waits.
-func (q *queue[T]) push(thing T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.add([]T{thing})
-}
-
-// add adds values. mu is held.
-func (q *queue[T]) add(things []T) {
 	if q.closed || len(things) == 0 {
 		return
 	}
 	q.list = append(q.list, things...)
-	q.filled.Signal()
-	if q.wake != nil {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+	q.changed.Broadcast()
+	q.poke()
+}
+
+// poke wakes the reader of filled.
+func (q *queue[T]) poke() {
+	select {
+	case q.filled <- struct{}{}:
+	default:
+	}
+}
+
+// awaitRoom waits until fewer than most values are queued, or the queue is closed.
+func (q *queue[T]) awaitRoom(most int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.list) >= most && !q.closed {
+		q.changed.Wait()
 	}
 }
 
@@ -55,13 +50,9 @@ func (q *queue[T]) add(things []T) {
 func (q *queue[T]) take() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.takeAll()
-}
-
-func (q *queue[T]) takeAll() []T {
 	list := q.list
 	q.list = nil
-	q.taken.Broadcast()
+	q.changed.Broadcast()
 	return list
 }
 
@@ -70,9 +61,11 @@ func (q *queue[T]) wait() ([]T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.list) == 0 && !q.closed {
-		q.filled.Wait()
+		q.changed.Wait()
 	}
-	return q.takeAll(), !q.closed
+	list := q.list
+	q.list = nil
+	return list, !q.closed
 }
 
 // close ends all waiting, and drops queued values.
@@ -80,6 +73,5 @@ func (q *queue[T]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.filled.Broadcast()
-	q.taken.Broadcast()
+	q.changed.Broadcast()
 }

@@ -86,9 +86,11 @@ func (s *simNode) start() error {
 	s.was = st.Members()
 	s.props = NewProposals()
 	s.hand, err = NewStepper(StepperOptions{
-		Machine: Options{ID: s.id, Log: s.log, Timeout: timeoutTime},
-		State:   st, Replica: s.rep, Proposals: s.props, Acknowledge: s.acknowledge, Now: s.clock,
-		Send: s.send, Fetch: func(f Fetch) { s.fetch = &f },
+		NodeOptions: NodeOptions{
+			State: st, Log: s.log, Replica: s.rep, Proposals: s.props, Acknowledge: s.acknowledge, Timeout: timeoutTime,
+			Fetch: func(f Fetch) { s.fetch = &f },
+		},
+		Send: s.send, Now: s.clock,
 	})
 	if err != nil {
 		return fmt.Errorf("node %d: %w", s.id, err)

@@ -15,28 +15,22 @@ type Stepper struct {
 	applies []*apply
 }
 
-// StepperOptions are a Stepper's parts and callbacks.
+// StepperOptions are a Stepper's parts and callbacks. Of NodeOptions it uses State, Log, Replica,
+// Proposals, Acknowledge, Timeout and Fetch.
 type StepperOptions struct {
-	Machine   Options // Vote and Members are taken from State
-	State     *State
-	Replica   Replica
-	Proposals *Proposals // the journal's
-	// Acknowledge is called when all commits of a leading replica up to n are committed.
-	Acknowledge func(n uint64) error
-	Send        func(Message)
-	Fetch       func(Fetch)
-	Now         func() time.Duration // the clock of Tick
+	NodeOptions
+	Send func(Message)
+	Now  func() time.Duration // the clock of Tick
 }
 
 // NewStepper returns a Stepper.
 func NewStepper(o StepperOptions) (*Stepper, error) {
-	e, err := newEngine(&o.Machine, o.State, o.Replica)
+	e, err := newEngine(&o.NodeOptions)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stepper{engine: e, now: o.Now}
 	e.send, e.fetch = o.Send, o.Fetch
-	e.use(o.Proposals)
 	o.Proposals.attach(o.Acknowledge, func() {}, s.Leased)
 	o.Proposals.byHand = true
 	return s, s.turn(nil)

@@ -138,9 +138,11 @@ func (m *member) start() (err error) {
 		return err
 	}
 	m.hand, err = cluster.NewStepper(cluster.StepperOptions{
-		Machine: cluster.Options{ID: m.id, Log: m.f.Journal().Entries(), Timeout: clusterTimeout},
-		State:   m.state, Replica: m, Proposals: m.props, Acknowledge: m.f.Journal().Committed,
-		Send: m.send, Fetch: func(f cluster.Fetch) { m.fetch = &f }, Now: func() time.Duration { return m.c.now },
+		NodeOptions: cluster.NodeOptions{
+			State: m.state, Log: m.f.Journal().Entries(), Replica: m, Proposals: m.props, Acknowledge: m.f.Journal().Committed,
+			Timeout: clusterTimeout, Fetch: func(f cluster.Fetch) { m.fetch = &f },
+		},
+		Send: m.send, Now: func() time.Duration { return m.c.now },
 	})
 	m.up = err == nil
 	return err

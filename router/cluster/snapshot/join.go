@@ -110,16 +110,11 @@ type joining struct {
 // patience is the number of tries before a warning: servers that start together wait for each other.
 const patience = 10
 
-// warn logs a new reason why the server has not joined. It is a warning if the reason lasts, or if
-// only an operator can remove it.
+// warn logs a new reason why the server has not joined. It is a warning if the server has tried often.
 func (j *joining) warn(err error) {
 	j.tries++
 	level := slog.LevelInfo
-	var lasting interface {
-		error
-		Lasts()
-	}
-	if j.tries >= patience || errors.As(err, &lasting) {
+	if j.tries >= patience {
 		level = slog.LevelWarn
 	}
 	if text := err.Error(); text != j.logged || j.tries == patience {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"syscall"
 
-	"golang.org/x/sync/errgroup"
-
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 )
@@ -95,13 +93,10 @@ type receiving struct {
 	out    *Received
 	all    int64 // as announced
 
-	file   wal.File // the current segment, or nil
-	number uint64
-	at     int64
-
-	syncs    *errgroup.Group // one sync at a time, concurrent with the receiver
-	failed   context.Context // ends when a sync fails
-	unsynced int             // bytes of file
+	file     wal.File // the current segment, or nil
+	number   uint64
+	at       int64
+	unsynced int // bytes of file
 }
 
 // syncStep is how many bytes of a file are written between two syncs: longer syncs would delay other
@@ -109,15 +104,10 @@ type receiving struct {
 const syncStep = 2 << 20
 
 // run handles frames until the end.
-func (r *receiving) run() (err error) {
-	r.syncs, r.failed = errgroup.WithContext(context.WithoutCancel(r.ctx))
-	r.syncs.SetLimit(1)
+func (r *receiving) run() error {
 	defer func() {
-		if r.file != nil {
-			r.sync(true) // the segment is incomplete, and there is an error
-		}
-		if failed := r.syncs.Wait(); err == nil {
-			err = r.durable(failed)
+		if r.file != nil { // the segment is incomplete, and there is an error
+			r.file.Close()
 		}
 	}()
 	if err := r.hello(); err != nil {
@@ -234,7 +224,9 @@ func (r *receiving) piece(body []byte) error {
 	r.at += int64(n)
 	r.out.Bytes += int64(n)
 	if r.unsynced += n; r.unsynced >= syncStep {
-		r.sync(false)
+		if err := r.sync(); err != nil {
+			return err
+		}
 	}
 	if r.out.Bytes > r.all { // the sender's journal has grown since hello checked the size
 		if err := r.room(0); err != nil {
@@ -247,20 +239,10 @@ func (r *receiving) piece(body []byte) error {
 	return nil
 }
 
-// sync makes the current segment durable on another goroutine, and closes it if it is complete. It
-// waits for the previous sync.
-func (r *receiving) sync(complete bool) {
-	f := r.file
+// sync makes the current segment durable.
+func (r *receiving) sync() error {
 	r.unsynced = 0
-	r.syncs.Go(func() (err error) {
-		if r.failed.Err() == nil {
-			err = f.Sync()
-		}
-		if complete {
-			err = errors.Join(err, f.Close())
-		}
-		return err
-	})
+	return r.durable(r.file.Sync())
 }
 
 // finish ends the current segment, if there is one.
@@ -268,12 +250,12 @@ func (r *receiving) finish() error {
 	if r.file == nil {
 		return nil
 	}
-	r.sync(true)
-	r.file = nil
-	if r.failed.Err() != nil {
-		return r.durable(r.syncs.Wait())
+	if err := r.sync(); err != nil {
+		return err
 	}
-	return nil
+	err := r.file.Close()
+	r.file = nil
+	return r.durable(err)
 }
 
 // durable wraps an error of making the received bytes durable.
@@ -295,9 +277,6 @@ func (r *receiving) end(body []byte) error {
 	}
 	if err := r.finish(); err != nil {
 		return err
-	}
-	if err := r.syncs.Wait(); err != nil {
-		return r.durable(err)
 	}
 	return r.durable(r.disk.Sync())
 }

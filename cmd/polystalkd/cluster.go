@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/shard/commit"
 )
@@ -25,13 +24,12 @@ func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) 
 	if c.Cluster.Listen == "" {
 		return nil, nil
 	}
-	return member.New(member.Options{Config: c, Listener: o.socks.Cluster[0], Log: log}, dir.cfg)
+	return member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log}, dir.cfg)
 }
 
-// serveMember runs a member of a cluster after it has begun to accept clients. It returns when
-// the process must end. It does not return if the process executes itself again.
-func (o *opened) serveMember(w *watch, of *member.Member, dir *journalDir, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
-	why := o.waitMember(w, of, early, signals, failed)
+// endMember ends a member of a cluster that has served clients. why is the cause; nil: an orderly
+// shutdown. It does not return if the process executes itself again.
+func (o *opened) endMember(w *watch, of *member.Member, dir *journalDir, why error, signals <-chan os.Signal) error {
 	if why == nil {
 		return o.leaveCluster(w, of, dir, signals)
 	}
@@ -116,30 +114,6 @@ func within(d time.Duration, f func()) {
 	select {
 	case <-over:
 	case <-time.After(d):
-	}
-}
-
-// waitMember waits for the end and returns its cause; nil: a signal or an administrator.
-func (o *opened) waitMember(w *watch, of *member.Member, early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
-	for _, sig := range early {
-		w.handle(sig)
-	}
-	for {
-		select {
-		case err := <-of.Ended():
-			return err
-		case f := <-w.srv.Failed():
-			return f
-		case <-w.srv.ShutdownWanted():
-			w.log.Info("shutting down", "asked by", cmp.Or(w.asked, "a Gearman administrator"))
-			return nil
-		case err := <-failed:
-			return fmt.Errorf("serving: %w", err)
-		case sig := <-signals:
-			if w.handle(sig) {
-				return nil
-			}
-		}
 	}
 }
 

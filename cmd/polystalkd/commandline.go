@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/listen"
+	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
 )
 
@@ -98,4 +101,74 @@ func exitCode(err error) int {
 		return fault.Journal
 	}
 	return fault.System
+}
+
+// checkConfig serves --check-config. It adds to err, the faults of Validate, all faults that can
+// be found without changing anything, and reports them together. Without faults it prints the
+// settings in effect if c.Check asks for them. The exit code is 0 or fault.Usage, also in place
+// of gearmand.
+func (p *commandLine) checkConfig(c *config.Config, err error, stdout, stderr io.Writer) int {
+	p.warn(c, stderr)
+	all := slices.Concat(fault.All(err), checkFiles(c), fault.All(listen.Check(c)))
+	if len(all) > 0 {
+		p.complain(stderr, c.Explain(all))
+		return fault.Usage
+	}
+	if c.Check == config.CheckPrint {
+		if err := c.WriteSettings(stdout); err != nil {
+			p.complain(stderr, err)
+			return fault.Usage
+		}
+	}
+	return fault.OK
+}
+
+// checkArgs serves --check-args: it checks what a start would need, and opens no socket. c must
+// be valid. In place of gearmand it checks only the command line, as gearmand does.
+func (p *commandLine) checkArgs(c *config.Config, stderr io.Writer) error {
+	if c.Gearmand {
+		return nil
+	}
+	p.warn(c, stderr)
+	return c.Explain(checkFiles(c).Err())
+}
+
+func (p *commandLine) warn(c *config.Config, stderr io.Writer) {
+	for _, w := range c.Warnings {
+		fmt.Fprintf(stderr, "%s: warning: %s\n", p.name, w)
+	}
+}
+
+// checkFiles returns the faults of the account and of the files and directories that c names.
+func checkFiles(c *config.Config) (all fault.Faults) {
+	for _, check := range []func(*config.Config) error{
+		func(c *config.Config) error { _, err := findAccount(c); return err }, checkHTTP, checkCluster, checkJournalDir,
+	} {
+		all = append(all, fault.All(check(c))...)
+	}
+	return all
+}
+
+// checkCluster reads the certificates of the cluster.
+func checkCluster(c *config.Config) error {
+	if c.Cluster.Listen == "" {
+		return nil
+	}
+	_, err := member.Secure(c)
+	return err
+}
+
+// checkJournalDir checks that the journal's directory exists.
+func checkJournalDir(c *config.Config) error {
+	if err := checkDirName(c); err != nil || c.BinlogDir == "" {
+		return err
+	}
+	info, err := os.Stat(c.BinlogDir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is not a directory")
+	}
+	if err != nil {
+		return fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
+	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"polystalk/cmd/internal/program"
@@ -58,7 +59,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 	if err != nil {
 		return nil, err
 	}
-	reloads.parts = append(reloads.parts, o.prepareFiles, o.prepareRules, o.prepareMetrics, o.prepareHistory)
+	reloads.parts = append(reloads.parts, o.prepare)
 	o.server, err = web.New(web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: program.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
@@ -67,7 +68,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
-		Reload:   func() (*wire.Reloaded, error) { return reloadForOperators(reloads) },
+		Reload:   reloads.reloadForOperators,
 	})
 	if err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-origin"), err)
@@ -168,30 +169,43 @@ func shownSettings(settings []config.Setting) (list []wire.Setting) {
 	for _, s := range settings {
 		entry := wire.Setting{Name: s.Name, Origin: s.Origin}
 		if s.Value != nil {
-			entry.Value = shown(s.Value)
+			entry.Value = s.Text()
 		}
 		list = append(list, entry)
 	}
 	return list
 }
 
-// prepareFiles is a reloadable. It reads the files of tokens and of TLS again if the server had
-// any at its start.
-func (o *operators) prepareFiles(*config.Config) (apply func(), err error) {
+// prepare is a reloadable. It reads the files of tokens and of TLS again if the server had any at
+// its start.
+func (o *operators) prepare(next *config.Config) (apply func(), err error) {
 	var all fault.Faults
-	put, use := func() {}, func() {}
-	if o.tokens != nil {
-		if put, err = o.tokens.Prepare(); err != nil {
-			all = append(all, fault.New(fault.Usage, "the tokens are unchanged: %v", err))
+	var changes []func()
+	add := func(change func(), err error, format string, args ...any) {
+		if err != nil {
+			all = append(all, fault.New(fault.Usage, format+": %v", append(args, err)...))
 		}
+		changes = append(changes, change)
+	}
+	if o.tokens != nil {
+		put, err := o.tokens.Prepare()
+		add(put, err, "the tokens are unchanged")
 	}
 	if o.pair != nil {
-		use, err = o.pair.prepare()
+		use, err := o.pair.prepare()
 		all = append(all, fault.All(err)...)
+		changes = append(changes, use)
 	}
+	// Validate has not found the faults of these.
+	set, err := o.server.Prepare(rules(next))
+	add(set, err, "%s", next.Origin("http-origin"))
+	set, err = o.server.PrepareMetrics(next.HTTP.MetricsTubes, next.HTTP.MetricsMatch)
+	add(set, err, "%s", next.Origin("http-metrics-match"))
 	return func() {
-		put()
-		use()
+		for _, change := range changes {
+			change()
+		}
+		o.server.SetHistory(next.HTTP.HistoryTubes)
 		if o.tokens != nil { // the reloader logs settings only
 			o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
 		}
@@ -207,75 +221,9 @@ func rules(c *config.Config) web.Rules {
 	return web.Rules{Hosts: c.HTTP.Hosts, Origins: c.HTTP.Origins, Proxies: c.HTTP.ProxyNetworks, Prefix: c.HTTP.Prefix, Bodies: bodies}
 }
 
-// prepareRules is a reloadable.
-func (o *operators) prepareRules(next *config.Config) (apply func(), err error) {
-	if apply, err = o.server.Prepare(rules(next)); err != nil {
-		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-origin"), err) // Validate has not found it
-	}
-	return apply, err
-}
-
-// prepareMetrics is a reloadable.
-func (o *operators) prepareMetrics(next *config.Config) (apply func(), err error) {
-	if apply, err = o.server.PrepareMetrics(next.HTTP.MetricsTubes, next.HTTP.MetricsMatch); err != nil {
-		err = fault.New(fault.Usage, "%s: %v", next.Origin("http-metrics-match"), err) // Validate has not found it
-	}
-	return apply, err
-}
-
-// prepareHistory is a reloadable.
-func (o *operators) prepareHistory(next *config.Config) (apply func(), err error) {
-	return func() { o.server.SetHistory(next.HTTP.HistoryTubes) }, nil
-}
-
-// reloadForOperators reloads the configuration and returns the result in the form of the API.
-func reloadForOperators(reloads *reloader) (*wire.Reloaded, error) {
-	did, err := reloads.reload()
-	if err != nil {
-		var lines []string
-		for _, f := range fault.All(err) {
-			lines = append(lines, strings.TrimSpace(f.Error()+"\n"+f.Excerpt))
-		}
-		return nil, wire.BadConfiguration.Problem(strings.Join(lines, "\n"))
-	}
-	return &wire.Reloaded{Applied: changes(did.Applied), Restart: changes(did.Restart)}, nil
-}
-
-func changes(list []config.Change) []wire.Change {
-	all := []wire.Change{}
-	for _, ch := range list {
-		all = append(all, wire.Change{Name: ch.Name, From: shown(ch.From), To: shown(ch.To), Origin: ch.Origin})
-	}
-	return all
-}
-
 // hasFiles reports whether there are files to read again.
 func (o *operators) hasFiles() bool {
 	return o.tokens != nil || o.pair != nil || o.of != nil && o.of.HasFiles()
-}
-
-// reload reads the files of tokens and of TLS again, but not the configuration.
-func (o *operators) reload() {
-	if o.of != nil {
-		if err := o.of.Reload(); err != nil {
-			o.log.Error(err.Error(), "signal", "SIGHUP")
-		}
-	}
-	if o.tokens != nil {
-		if err := o.tokens.Reload(); err != nil {
-			o.log.Error("the tokens are unchanged", "signal", "SIGHUP", "err", err)
-		} else {
-			o.log.Info("the tokens were read again", "signal", "SIGHUP", "tokens", o.tokens.Len())
-		}
-	}
-	if o.pair != nil {
-		if use, err := o.pair.prepare(); err != nil {
-			o.log.Error("the certificate is unchanged", "signal", "SIGHUP", "err", err)
-		} else {
-			use()
-			o.log.Info("the certificate was read again", "signal", "SIGHUP", "until", o.pair.until())
-		}
-	}
 }
 
 // stop refuses new operations, and waits for the operations in progress.
@@ -292,5 +240,63 @@ func (o *operators) stop(ctx context.Context) {
 func (o *operators) close() {
 	if o.server != nil {
 		o.server.Close()
+	}
+}
+
+// A certificate is the TLS certificate of HTTP with its key, as last read from their files.
+type certificate struct {
+	cert, key, from string // the files, and the origin of cert
+	current         atomic.Pointer[tls.Certificate]
+}
+
+// openCertificate reads the certificate of c; nil: HTTP without TLS. Errors are faults.
+func openCertificate(c *config.Config) (*certificate, error) {
+	if c.HTTP.Cert == "" {
+		return nil, nil
+	}
+	k := &certificate{cert: c.HTTP.Cert, key: c.HTTP.Key, from: c.Origin("http-tls-cert")}
+	use, err := k.prepare()
+	if err != nil {
+		return nil, err
+	}
+	use()
+	return k, nil
+}
+
+// prepare reads the files again. Calling use makes new connections use them. Errors are
+// faults.
+func (k *certificate) prepare() (use func(), err error) {
+	pair, err := k.read()
+	if err != nil {
+		return nil, fault.New(fault.Usage, "%s: %q and its key %q cannot be used: %v: give two files in PEM that this user may read and that belong together",
+			k.from, k.cert, k.key, err)
+	}
+	return func() { k.current.Store(&pair) }, nil
+}
+
+// pemMax bounds each file, in bytes. A certificate chain has a few thousand bytes.
+const pemMax = 1 << 20
+
+func (k *certificate) read() (pair tls.Certificate, err error) {
+	cert, err := access.ReadSecret(k.cert, pemMax)
+	if err != nil {
+		return pair, err
+	}
+	key, err := access.ReadSecret(k.key, pemMax)
+	if err != nil {
+		return pair, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// until returns the time at which the certificate expires.
+func (k *certificate) until() time.Time { return k.current.Load().Leaf.NotAfter }
+
+// config returns the TLS configuration.
+func (k *certificate) config() *tls.Config {
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.current.Load(), nil },
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
 	}
 }

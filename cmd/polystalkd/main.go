@@ -58,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return p.checkConfig(c, err, stdout, stderr)
 	}
 	if err == nil && c.CheckArgs {
-		err = checkArgs(c, stderr, p.name)
+		err = p.checkArgs(c, stderr)
 	} else if err == nil {
 		var waiting *parent
 		if c.Daemon && last == nil {

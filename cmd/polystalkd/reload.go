@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	wire "polystalk/codec/admin"
 	"polystalk/router"
 )
 
@@ -25,12 +25,6 @@ type reloader struct {
 // A reloadable is a part of the server that checks a valid configuration. It returns a function
 // that applies it, which is called only if no part returns an error. Errors are like Validate's.
 type reloadable func(next *config.Config) (apply func(), err error)
-
-// A reloaded is the result of a reload.
-type reloaded struct {
-	Applied []config.Change // in effect from now on
-	Restart []config.Change // in effect after a restart
-}
 
 // newReloader returns the reloader of a server that runs with c. The caller adds further
 // parts before the first use. A reload is refused until srv has been started.
@@ -52,7 +46,7 @@ func newReloader(c *config.Config, read func() (*config.Config, error), srv *rou
 
 // reload reads the configuration, applies it and logs the result. If it returns an error, the
 // error has all faults, and nothing has changed.
-func (r *reloader) reload() (*reloaded, error) {
+func (r *reloader) reload() (*wire.Reloaded, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next, err := r.read()
@@ -70,8 +64,8 @@ func (r *reloader) reload() (*reloaded, error) {
 	for _, w := range next.Warnings {
 		r.log.Warn(w)
 	}
-	did := &reloaded{}
-	r.running, did.Applied, did.Restart = config.Changes(r.running, next)
+	var did *wire.Reloaded
+	r.running, did = config.Changes(r.running, next)
 	for _, f := range apply {
 		f()
 	}
@@ -111,23 +105,25 @@ func (r *reloader) refuse(err error) {
 }
 
 // tell logs the settings that were applied and the ones that need a restart.
-func (r *reloader) tell(next *config.Config, did *reloaded) {
+func (r *reloader) tell(next *config.Config, did *wire.Reloaded) {
 	for _, ch := range did.Applied {
-		r.log.Info("setting applied", "key", ch.Name, "from", shown(ch.From), "to", shown(ch.To), "origin", ch.Origin)
+		r.log.Info("setting applied", "key", ch.Name, "from", ch.From, "to", ch.To, "origin", ch.Origin)
 	}
 	for _, ch := range did.Restart {
-		r.log.Warn("setting needs a restart", "key", ch.Name, "running", shown(ch.From), "wanted", shown(ch.To), "origin", ch.Origin)
+		r.log.Warn("setting needs a restart", "key", ch.Name, "running", ch.From, "wanted", ch.To, "origin", ch.Origin)
 	}
 	r.log.Info("the configuration was read again", "file", next.File, "applied", len(did.Applied), "need-restart", len(did.Restart))
 }
 
-// shown returns v as text for the log.
-func shown(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "not set"
-	case []string:
-		return strings.Join(v, ", ")
+// reloadForOperators is reload with an error for the API.
+func (r *reloader) reloadForOperators() (*wire.Reloaded, error) {
+	did, err := r.reload()
+	var lines []string
+	for _, f := range fault.All(err) {
+		lines = append(lines, strings.TrimSpace(f.Error()+"\n"+f.Excerpt))
 	}
-	return fmt.Sprint(v)
+	if lines != nil {
+		return nil, wire.BadConfiguration.Problem(strings.Join(lines, "\n"))
+	}
+	return did, nil
 }

@@ -53,7 +53,7 @@ func live(dir string) error {
 		if socks, err = listen.All(c, nil, nil); err != nil {
 			return err
 		}
-		fmt.Println(socks.Beanstalkd[0].Addr())
+		fmt.Println(socks.Of[listen.Beanstalkd][0].Addr())
 	} else {
 		if socks, err = last.Sockets.Sockets(); err != nil {
 			return err
@@ -68,7 +68,7 @@ func live(dir string) error {
 		return err
 	}
 	defer extra.Close()
-	for _, l := range socks.Beanstalkd {
+	for _, l := range socks.Of[listen.Beanstalkd] {
 		c, err := l.Accept()
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func live(dir string) error {
 	if next.Sockets, err = socks.Keep(); err != nil {
 		return err
 	}
-	for _, l := range socks.Beanstalkd {
+	for _, l := range socks.Of[listen.Beanstalkd] {
 		l.Close()
 	}
 	return next.exec()
@@ -172,7 +172,7 @@ func TestForeignVariableIsRefused(t *testing.T) {
 	if _, found := os.LookupEnv(restartVariable); found {
 		t.Error("the variable is still there")
 	}
-	t.Setenv(restartVariable, `{"Sockets":{"Beanstalkd":[987]}}`)
+	t.Setenv(restartVariable, `{"Sockets":{"Of":{"beanstalkd":[987]}}}`)
 	l, err := readInherited()
 	must(t, err)
 	if _, err := l.Sockets.Sockets(); err == nil || !strings.Contains(err.Error(), "987") {

@@ -13,12 +13,15 @@ import (
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
 	web "polystalk/router/http"
+	"polystalk/shard/commit"
+	"polystalk/shard/wal"
 )
 
 // shutdownWait bounds the time for work in progress after SIGTERM, so the process ends within a
@@ -114,7 +117,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err != nil {
 		return err
 	}
-	if n := len(o.socks.HTTP); n > 0 || of != nil {
+	if n := len(o.socks.Of[listen.HTTP]); n > 0 || of != nil {
 		rc.OtherDescriptors = n + web.Descriptors
 	}
 	if of != nil {
@@ -126,7 +129,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return fmt.Errorf("setting up: %w", err)
 	}
 	reloads := newReloader(c, read, srv, log)
-	ops, err := serveHTTP(c, srv, of, o.socks.HTTP, reloads, log) // before the journal is read, so probes can report the progress
+	ops, err := serveHTTP(c, srv, of, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress
 	if err != nil {
 		return err
 	}
@@ -160,12 +163,11 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 
 	w := &watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads, exit: exit}
 	if of != nil {
-		return o.serveMember(w, of, dir, early, signals, failed)
+		return o.endMember(w, of, dir, w.wait(early, signals, failed, of.Ended()), signals)
 	}
-	failure := w.wait(early, signals, failed)
-	if _, ok := errors.AsType[*router.JournalError](failure); ok {
-		// Replies that wait for the journal must no longer be sent.
-		return failure
+	failure := w.wait(early, signals, failed, nil)
+	if _, ok := errors.AsType[*commit.Failure](failure); ok {
+		return journalFailed(failure) // replies that wait for the journal must no longer be sent
 	}
 	if err := o.shutDown(srv, ops, dir, log.Logger); err != nil {
 		return err
@@ -197,20 +199,15 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, l
 	return nil
 }
 
-// acceptClients starts to accept clients. of is nil without a cluster.
+// acceptClients starts to accept clients. of is nil without a cluster. failed delivers the error of
+// a listener that the server did not close.
 func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-chan error) {
 	if of != nil {
-		return of.Open(o.socks.Beanstalkd, o.socks.Gearman)
+		return of.Open(o.socks.Of[listen.Beanstalkd], o.socks.Of[listen.Gearman])
 	}
-	return serveAll(srv, o.socks)
-}
-
-// serveAll serves each listener until the server closes it or it fails. failed delivers the
-// error.
-func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
-	errs := make(chan error, len(socks.Beanstalkd)+len(socks.Gearman))
-	start := func(ls []net.Listener, serve func(net.Listener) error) {
-		for _, l := range ls {
+	errs := make(chan error, len(o.socks.Of[listen.Beanstalkd])+len(o.socks.Of[listen.Gearman]))
+	for protocol, serve := range map[string]func(net.Listener) error{listen.Beanstalkd: srv.Serve, listen.Gearman: srv.ServeGearman} {
+		for _, l := range o.socks.Of[protocol] {
 			go func() {
 				if err := serve(l); err != nil {
 					errs <- err
@@ -218,8 +215,6 @@ func serveAll(srv *router.Server, socks *listen.Sockets) (failed <-chan error) {
 			}()
 		}
 	}
-	start(socks.Beanstalkd, srv.Serve)
-	start(socks.Gearman, srv.ServeGearman)
 	return errs
 }
 
@@ -229,9 +224,35 @@ func journalFailed(err error) error {
 	return fmt.Errorf("the journal has failed, and what was not acknowledged may be lost: %w", &router.JournalError{Err: err})
 }
 
-// notify tells the service manager the server's state, if there is a service manager.
-func notify(state string, log *slog.Logger) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		log.Warn("the service manager could not be notified", "state", state, "err", err)
+// announce logs the addresses and the settings in effect. Sizes are bytes.
+func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *slog.Logger) {
+	if len(socks.Of[listen.Gearman]) > 0 {
+		gear := srv.Gearman()
+		log.Info("serving Gearman", "listen", listen.Names(socks.Of[listen.Gearman]), "speaks", "gearmand "+config.SpokenGearman,
+			"prefix", gear.Prefix, "max-body", gear.MaxBody, "max-unread", gear.MaxUnread, "shutdown", c.Gearman.Shutdown)
 	}
+	var about []any
+	if len(socks.Of[listen.Beanstalkd]) > 0 {
+		about = append(about, "listen", listen.Names(socks.Of[listen.Beanstalkd]), "speaks", "beanstalkd "+config.Spoken)
+	}
+	about = append(about, "loops", c.Loops, "shards", c.Shards, "max-job-size", c.MaxJobSize)
+	if c.BinlogDir == "" {
+		about = append(about, "journal", "none")
+	} else {
+		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, wal.SegmentMin))
+	}
+	connections, from := srv.ConnectionLimit()
+	about = append(about, "max-connections", connections, "max-connections-from", from, "version", program.Version, "pid", os.Getpid())
+	log.Info("serving", about...)
+}
+
+// fsync describes when the journal is flushed.
+func fsync(c *config.Config) string {
+	switch {
+	case c.NoFsync:
+		return "left to the kernel"
+	case c.FsyncEvery > 0:
+		return "within " + c.FsyncEvery.String()
+	}
+	return "before answering"
 }

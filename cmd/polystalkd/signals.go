@@ -2,11 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 
 	// daemon speaks sd_notify(3).
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -57,15 +60,18 @@ type watch struct {
 	asked string // the signal that asks to end when no job is left; empty: none
 }
 
-// wait handles signals until one ends the server (nil), or a listener or the journal fails.
-func (w *watch) wait(early []os.Signal, signals <-chan os.Signal, failed <-chan error) error {
+// wait handles signals until the server must end, and returns the cause: nil for a signal or an
+// administrator, a *commit.Failure, an error of a listener from failed, or an error from ended.
+func (w *watch) wait(early []os.Signal, signals <-chan os.Signal, failed, ended <-chan error) error {
 	for _, sig := range early {
 		w.handle(sig)
 	}
 	for {
 		select {
-		case err := <-w.srv.Failed():
-			return journalFailed(err)
+		case err := <-ended:
+			return err
+		case f := <-w.srv.Failed():
+			return f
 		case <-w.srv.ShutdownWanted():
 			w.log.Info("shutting down", "asked by", cmp.Or(w.asked, "a Gearman administrator"))
 			return nil
@@ -108,13 +114,60 @@ func (w *watch) hangUp() {
 		w.log.reopen()
 	}
 	switch {
-	case w.c.File != "":
-		w.reloads.reload() // reads tokens and certificates too, and logs errors
-	case w.ops.hasFiles():
-		w.ops.reload()
+	case w.c.File != "" || w.ops.hasFiles():
+		w.reloads.reload() // logs errors
 	case !w.c.Gearmand:
 		// No file is configured. A log rotation script or a closed terminal must not end the
 		// server.
 		w.log.Info("ignored: there is nothing to reload", "signal", "SIGHUP")
+	}
+}
+
+// notify tells the service manager the server's state, if there is a service manager.
+func notify(state string, log *slog.Logger) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("the service manager could not be notified", "state", state, "err", err)
+	}
+}
+
+// startWatchdog notifies the service manager's watchdog twice in each interval (WATCHDOG_USEC),
+// as long as alive returns nil. Without a notification the service manager restarts the process.
+// Without an interval startWatchdog does nothing. stop waits until the notifications have ended.
+func startWatchdog(alive func() error, log *slog.Logger) (stop func()) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the service manager's watchdog is not served", "err", err)
+	}
+	if err != nil || interval <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { feedWatchdog(ctx, interval/2, alive, log) })
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// feedWatchdog notifies the watchdog until ctx ends.
+func feedWatchdog(ctx context.Context, every time.Duration, alive func() error, log *slog.Logger) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := alive()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			notify(daemon.SdNotifyWatchdog, log)
+		default:
+			log.Error("the server makes no progress, so the service manager's watchdog is not notified", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }

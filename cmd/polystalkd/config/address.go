@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func (c *Config) parseAddresses() {
 func (c *Config) once(flag string, list []string) (out []string) {
 	for _, given := range list {
 		if slices.Contains(out, given) && given != "" {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %q was given twice; it is opened once", c.Origin(flag), given))
+			c.warn("%s: %q was given twice; it is opened once", c.Origin(flag), given)
 			continue
 		}
 		out = append(out, given)

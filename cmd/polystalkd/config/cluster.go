@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router/cluster/transport"
 )
 
@@ -60,8 +58,7 @@ func (c *Config) clusterFlags(fs *pflag.FlagSet) {
 	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "elect a new leader after the leader was silent for `TIME`")
 	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "let a new client wait for a leader for up to `TIME`")
 	duration(fs, "cluster-disk-timeout", &k.DiskTimeout, clusterDiskTimeout, clusterDiskMin, clusterDiskMax, "step down and exit when the disk has not answered for `TIME`")
-	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: no limit", c.setCatchUpRate,
-		func() int64 { return k.CatchUpRate })
+	number(fs, "cluster-catchup-rate", "", "send a server that catches up at most `BYTES` a second; 0: no limit", &k.CatchUpRate, 0, 1<<40, giveBytes, "100000000")
 	fs.StringVar(&k.Cert, "cluster-cert", "", "use TLS between the servers, with the certificate in `FILE` for the name\n--cluster-node")
 	fs.StringVar(&k.Key, "cluster-key", "", "read the key of --cluster-cert from `FILE`")
 	fs.StringVar(&k.CA, "cluster-ca", "", "trust only servers with a certificate signed by a certificate in `FILE`")
@@ -70,53 +67,17 @@ func (c *Config) clusterFlags(fs *pflag.FlagSet) {
 	fs.Lookup("cluster-dial").Hidden = true
 }
 
-// clusterFlagNames are the flags of a cluster except --cluster-listen.
-var clusterFlagNames = []string{
-	"cluster-advertise", "cluster-node", "cluster-new", "cluster-join", "cluster-standby", "cluster-timeout", "cluster-wait",
-	"cluster-disk-timeout", "cluster-catchup-rate", "cluster-cert", "cluster-key", "cluster-ca", "cluster-plaintext",
-}
-
-// duration defines a flag for a duration with its unit.
-func duration(fs *pflag.FlagSet, name string, to *time.Duration, is, least, most time.Duration, usage string) {
-	*to = is
-	set := func(s string) error {
-		d, err := time.ParseDuration(s)
-		if err != nil || d < least || d > most {
-			return &badValue{fmt.Sprintf("give a time with its unit, from %v to %v", least, most), is.String()}
-		}
-		*to = d
-		return nil
-	}
-	add(fs, name, "", fmt.Sprintf("%s (default %v)", usage, is), &value{"string", set, func() string { return to.String() }})
-}
-
-func (c *Config) setCatchUpRate(s string) error {
-	n, negative, ok := parseNumber(s)
-	if !ok || negative || n > 1<<40 {
-		return &badValue{"give a whole number of bytes", "100000000"}
-	}
-	c.Cluster.CatchUpRate = int64(n)
-	return nil
-}
-
 // validateCluster checks the settings without reading the directory, and fills Node and
 // Advertise.
 func (c *Config) validateCluster() {
 	k := &c.Cluster
-	bad := func(name, format string, args ...any) {
-		c.found(fault.New(fault.Usage, "%s: %s", c.Origin(name), fmt.Sprintf(format, args...)))
-	}
 	if k.Listen == "" {
-		if c.IsSet("cluster-listen") {
-			bad("cluster-listen", "the address is empty: give HOST:PORT, as in %s, or leave it out for a standalone server", clusterAddress)
-		}
+		c.refuse(c.IsSet("cluster-listen"), "cluster-listen", "the address is empty: give HOST:PORT, as in %s, or leave it out for a standalone server", clusterAddress)
 		defaults := newFlagSet(newConfig())
-		for _, name := range clusterFlagNames {
-			f := c.keys.all.Lookup(name)
-			if c.IsSet(name) && f.Value.String() != defaults.Lookup(name).Value.String() {
-				bad(name, "it has no effect without --cluster-listen: give that too, or leave it out")
-			}
-		}
+		c.keys.each(func(f *pflag.Flag) {
+			given := strings.HasPrefix(f.Name, "cluster-") && f.Name != "cluster-listen" && c.IsSet(f.Name)
+			c.refuse(given && f.Value.String() != defaults.Lookup(f.Name).Value.String(), f.Name, "it has no effect without --cluster-listen: give that too, or leave it out")
+		})
 		return
 	}
 	k.Join = c.clusterAddresses("cluster-join", k.Join)
@@ -126,25 +87,17 @@ func (c *Config) validateCluster() {
 	}
 	k.Address = Address{Given: k.Listen, From: c.Origin("cluster-listen"), Like: "--cluster-listen " + clusterAddress}
 	k.Address.Host, k.Address.Port, _ = net.SplitHostPort(k.Listen)
-	switch {
-	case c.BinlogDir == "":
-		bad("cluster-listen", "the servers of a cluster keep their jobs on disk: give %s with a directory", c.Spelling("binlog-dir"))
-	case c.NoFsync:
-		bad("no-fsync", "a cluster acknowledges a change when it is on the disks of a majority: leave it out")
-	case c.FsyncEvery > 0:
-		bad("fsync-ms", "a cluster acknowledges a change when it is on the disks of a majority: leave it out, or give 0")
-	}
-	switch {
-	case k.New && len(k.Join) > 0:
-		bad("cluster-new", "a server is the first of a new cluster or joins another: leave --cluster-new or --cluster-join out")
-	case k.Standby && k.New:
-		bad("cluster-standby", "the first server of a cluster has to vote: leave one of --cluster-standby and --cluster-new out")
-	}
+	const majority = "a cluster acknowledges a change when it is on the disks of a majority: leave it out"
+	c.refuse(c.BinlogDir == "", "cluster-listen", "the servers of a cluster keep their jobs on disk: give %s with a directory", c.Spelling("binlog-dir"))
+	c.refuse(c.NoFsync, "no-fsync", majority)
+	c.refuse(!c.NoFsync && c.FsyncEvery > 0, "fsync-ms", majority+", or give 0")
+	c.refuse(k.New && len(k.Join) > 0, "cluster-new", "a server is the first of a new cluster or joins another: leave --cluster-new or --cluster-join out")
+	c.refuse(k.Standby && k.New, "cluster-standby", "the first server of a cluster has to vote: leave one of --cluster-standby and --cluster-new out")
 	switch {
 	case k.Advertise != "":
 		c.clusterAddresses("cluster-advertise", []string{k.Advertise})
 	case isEverywhere(k.Address.Host):
-		bad("cluster-listen", "the others cannot connect to %q: give --cluster-advertise with this machine's name or address, as in jobs1.example.com:%s", k.Listen, k.Address.Port)
+		c.refuse(true, "cluster-listen", "the others cannot connect to %q: give --cluster-advertise with this machine's name or address, as in jobs1.example.com:%s", k.Listen, k.Address.Port)
 	default:
 		k.Advertise = k.Listen
 	}
@@ -168,32 +121,25 @@ func (c *Config) validateNode() {
 		host, _ := os.Hostname()
 		k.Node, remedy = strings.ToLower(host), ": give --cluster-node with another, as in jobs1"
 	}
-	if err := transport.ValidName(k.Node); err != nil {
-		c.found(fault.New(fault.Usage, "%s: %v%s", c.Origin("cluster-node"), err, remedy))
-	}
+	err := transport.ValidName(k.Node)
+	c.refuse(err != nil, "cluster-node", "%v%s", err, remedy)
 }
 
 // validateClusterTLS refuses plaintext on addresses that other machines can reach, unless
 // Plaintext is set.
 func (c *Config) validateClusterTLS() {
 	k := &c.Cluster
-	files := map[string]string{"cluster-cert": k.Cert, "cluster-key": k.Key, "cluster-ca": k.CA}
 	var have, want string
-	for _, name := range []string{"cluster-cert", "cluster-key", "cluster-ca"} {
-		if files[name] != "" {
-			have = name
+	for _, f := range []struct{ flag, file string }{{"cluster-cert", k.Cert}, {"cluster-key", k.Key}, {"cluster-ca", k.CA}} {
+		if f.file != "" {
+			have = f.flag
 		} else {
-			want = name
+			want = f.flag
 		}
 	}
-	switch {
-	case have != "" && want != "":
-		c.found(fault.New(fault.Usage, "%s: it needs --%s as well: give --cluster-cert, --cluster-key and --cluster-ca, or none of them", c.Origin(have), want))
-	case have != "" && k.Plaintext:
-		c.found(fault.New(fault.Usage, "%s: it contradicts --%s: leave one of the two out", c.Origin("cluster-plaintext"), have))
-	case have == "" && !k.Plaintext && !isLoopback(k.Address.Host):
-		c.found(fault.New(fault.Usage, "%s: anybody that can connect to %q could take over the cluster: give --cluster-cert, --cluster-key and --cluster-ca, or --cluster-plaintext on a private network", c.Origin("cluster-listen"), k.Listen))
-	}
+	c.refuse(have != "" && want != "", have, "it needs --%s as well: give --cluster-cert, --cluster-key and --cluster-ca, or none of them", want)
+	c.refuse(have != "" && want == "" && k.Plaintext, "cluster-plaintext", "it contradicts --%s: leave one of the two out", have)
+	c.refuse(have == "" && !k.Plaintext && !isLoopback(k.Address.Host), "cluster-listen", "anybody that can connect to %q could take over the cluster: give --cluster-cert, --cluster-key and --cluster-ca, or --cluster-plaintext on a private network", k.Listen)
 }
 
 // clusterAddresses reads a list of HOST:PORT. One value may hold several, separated by
@@ -209,7 +155,7 @@ func (c *Config) clusterAddresses(flag string, list []string) (out []string) {
 			}
 			empty := host == "" && flag != "cluster-listen" || n == 0
 			if err != nil || empty {
-				c.found(fault.New(fault.Usage, "%s: %q is not the address of a cluster's server: give HOST:PORT, as in %s", c.Origin(flag), a, clusterAddress))
+				c.refuse(true, flag, "%q is not the address of a cluster's server: give HOST:PORT, as in %s", a, clusterAddress)
 				return nil
 			}
 			if !slices.Contains(out, a) {

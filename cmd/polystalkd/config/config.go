@@ -4,12 +4,16 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
-	"net"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/beanstalk"
 	"polystalk/router"
@@ -78,15 +82,19 @@ type sources struct {
 // process has the settings of the operating system's process. Only the command line in place
 // of gearmand sets the fields after LogFile. The zero value of a field changes nothing.
 type process struct {
-	CheckArgs   bool                // end with success after all checks
-	LogFile     string              // path, stderr or none; empty: stderr
-	Syslog      bool                // log to syslog; also to LogFile if that is set
-	PidFile     string              // path; empty: none
-	Daemon      bool                // run in the background once it serves
-	Descriptors uint64              // limit to set
-	Backlog     int                 // of Gearman's listeners
-	KeepAlive   net.KeepAliveConfig // of Gearman's connections; its zero value: the system's timing
+	CheckArgs   bool      // end with success after all checks
+	LogFile     string    // path, stderr or none; empty: stderr
+	Syslog      bool      // log to syslog; also to LogFile if that is set
+	PidFile     string    // path; empty: none
+	Daemon      bool      // run in the background once it serves
+	Descriptors uint64    // limit to set
+	Backlog     int       // of Gearman's listeners
+	KeepAlive   KeepAlive // of Gearman's connections
 }
+
+// A KeepAlive is the timing of probes on idle connections: seconds without traffic, seconds
+// between probes, and probes without an answer. 0 or less: the system's default.
+type KeepAlive struct{ Idle, Interval, Count int }
 
 // IsSet reports whether the flag with that long name was given on the command line, in the
 // environment or in a file.
@@ -103,32 +111,37 @@ func (c *Config) Origin(name string) string {
 // Spelling is a flag as the user has to write it.
 func (c *Config) Spelling(name string) string { return c.spellings[name] }
 
+// warn adds a warning for the log.
+func (c *Config) warn(format string, args ...any) {
+	c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
+}
+
+// refuse records a fault for Validate about the value of a flag, if bad is true.
+func (c *Config) refuse(bad bool, flag, format string, args ...any) {
+	if bad {
+		c.found(fault.New(fault.Usage, "%s: %s", c.Origin(flag), fmt.Sprintf(format, args...)))
+	}
+}
+
 // Validate checks all settings without touching the system, and fills in the defaults that
 // depend on the machine. The error is a *fault.Fault or, for several, fault.Faults. It
 // includes the faults that Parse found in the environment and in files.
 func (c *Config) Validate() error {
 	_, err := c.Level()
 	c.found(err)
-	if c.LogFormat != "text" && c.LogFormat != "json" {
-		c.found(fault.New(fault.Usage, "%s: unknown format %q: give text or json", c.Origin("log-format"), c.LogFormat))
-	}
+	c.refuse(c.LogFormat != "text" && c.LogFormat != "json", "log-format", "unknown format %q: give text or json", c.LogFormat)
 	for _, n := range []struct {
-		name     string
-		value    int
-		max      int
-		zeroMean string
+		name       string
+		value, max int
+		zeroMean   string
 	}{
 		{"loops", c.Loops, router.LoopsMax, "one per core"},
 		{"shards", c.Shards, router.ShardsMax, "a default from --loops"},
 		{"max-connections", c.MaxConnections, connectionsMax, "as many as the descriptor limit allows"},
 	} {
-		if n.value < 0 || n.value > n.max {
-			c.found(fault.New(fault.Usage, "%s: %d is out of range: give 0 (%s) to %d", c.Origin(n.name), n.value, n.zeroMean, n.max))
-		}
+		c.refuse(n.value < 0 || n.value > n.max, n.name, "%d is out of range: give 0 (%s) to %d", n.value, n.zeroMean, n.max)
 	}
-	if c.Shards > 0 && c.Shards <= router.ShardsMax && c.Shards&(c.Shards-1) != 0 {
-		c.found(fault.New(fault.Usage, "%s: %d is not a power of two: give 1, 2, 4, 8 and so on", c.Origin("shards"), c.Shards))
-	}
+	c.refuse(c.Shards > 0 && c.Shards <= router.ShardsMax && c.Shards&(c.Shards-1) != 0, "shards", "%d is not a power of two: give 1, 2, 4, 8 and so on", c.Shards)
 	c.parseAddresses()
 	c.validateGearman()
 	c.validateHTTP()
@@ -185,3 +198,74 @@ func (c *Config) Level() (slog.Level, error) {
 func (c *Config) LogsToFile() bool {
 	return c.LogFile != "" && c.LogFile != "stderr" && c.LogFile != "none"
 }
+
+// Bounds of the memory of all connections together, in bytes. The default is a quarter of the
+// machine's memory. The minimum is the larger of connectionMemoryMin and the space for bodiesMin
+// of the largest bodies. Half of the bound is for garbage (router/session), so two such bodies
+// fit: other clients cannot make the server close the connection of an honest producer.
+const (
+	connectionMemoryPart = 4
+	connectionMemoryMin  = 8 << 20
+	bodiesMin            = 4
+)
+
+// fillConnectionMemory sets the default, and raises a value that is too small.
+func (c *Config) fillConnectionMemory() {
+	least := max(connectionMemoryMin, bodiesMin*int64(c.MaxJobSize))
+	if len(c.Gearman.Addresses) > 0 {
+		least = max(least, bodiesMin*int64(c.Gearman.MaxBody))
+	}
+	switch n := c.ConnectionMemory; {
+	case n == 0:
+		c.ConnectionMemory = max(least, machineMemory()/connectionMemoryPart)
+	case n < least:
+		c.warn("the least memory for connections is %d bytes, enough for %d of the largest bodies; it is used instead of %d", least, bodiesMin, n)
+		c.ConnectionMemory = least
+	}
+}
+
+// memoryUnknown is assumed as the machine's memory, in bytes, if the system does not report it.
+const memoryUnknown = 1 << 30
+
+// machineMemory returns the memory that this process can use, in bytes: the machine's memory, or
+// the limit of its control groups if that is smaller.
+func machineMemory() int64 {
+	least := int64(memoryUnknown)
+	if n, err := memlimit.FromSystem(); err == nil && n > 0 {
+		least = int64(min(n, math.MaxInt64))
+	}
+	if n, err := memlimit.FromCgroup(); err == nil && n > 0 {
+		least = min(least, int64(min(n, math.MaxInt64)))
+	}
+	return least
+}
+
+// Spoken is the beanstalkd release that this server follows in its protocol and replies.
+const Spoken = "1.13"
+
+// SpokenGearman is the gearmand release that this server follows.
+const SpokenGearman = "2.0.0"
+
+// statsVersion returns the version key of the stats reply. Clients compare it as a number or as
+// dotted numbers to learn which commands they may send, so it starts with the release we follow,
+// padded to three parts for strict semantic version parsers. The part after "+" is build
+// metadata, which such parsers ignore. beanstalkd's own builds between releases use the same sign
+// ("1.10+4+gdeadbee"), so clients know it.
+func statsVersion() string { return Spoken + ".0+polystalk." + metadata() }
+
+// metadata returns our version in the form of build metadata, which cannot contain a "+".
+func metadata() string { return strings.ReplaceAll(program.Version, "+", ".") }
+
+// gearmanVersion returns the answer to Gearman's command version, in the same form. Gearman's
+// monitoring tools know gearmand's releases, not beanstalkd's.
+func gearmanVersion() string { return SpokenGearman + "+polystalk." + metadata() }
+
+// VersionLine returns the text that -v prints.
+func VersionLine() string { return buildLine("beanstalkd " + Spoken) }
+
+// GearmandVersionLine returns the text that --version prints in place of gearmand.
+func GearmandVersionLine() string {
+	return buildLine("Gearman as gearmand " + SpokenGearman + ", beanstalkd " + Spoken)
+}
+
+func buildLine(speaks string) string { return program.Line("polystalkd", "speaks "+speaks) }

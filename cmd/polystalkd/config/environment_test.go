@@ -19,7 +19,7 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 		"POLYSTALKD_PORT_11300_TCP_ADDR=10.0.0.1", "POLYSTALKD_GEARMAN_PORT=tcp://10.0.0.1:4730", "POLYSTALKD_GEARMAN_SERVICE_HOST=10.0.0.1",
 		"POLYSTALKD_GEARMAN_PORT_4730_UDP_ADDR=10.0.0.1", "POLYSTALKD_NAME=/worker/polystalkd", "POLYSTALKD_ENV_PATH=/bin",
 	}
-	c := newConfig()
+	c := valid(t)(parse(nil, nil))
 	c.WarnOfVariables(environ)
 	want := []string{"POLYSTALKD_", "POLYSTALKD_CHECK_ARGS", "POLYSTALKD_MAX_JOBSIZE", "POLYSTALKD_PORTS", "POLYSTALKD_PORT_TCP"}
 	for i, name := range want {

@@ -77,8 +77,8 @@ func TestExampleCanBeUsed(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
 	must(t, err)
 	build := func(args ...string) *Config { return valid(t)(parse(args, nil)) }
-	if _, applied, restart := Changes(build().Settings(), build("--config", confFile(t, string(text)))); applied != nil || restart != nil {
-		t.Errorf("as it is it changes %v %v", applied, restart)
+	if _, did := Changes(build().Settings(), build("--config", confFile(t, string(text)))); len(did.Applied)+len(did.Restart) > 0 {
+		t.Errorf("as it is it changes %v", did)
 	}
 	all := regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(string(text), "$1")
 	c := build("--config", confFile(t, all))

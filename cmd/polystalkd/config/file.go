@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,13 +14,6 @@ import (
 
 // found records the faults of err for Validate. err may be nil.
 func (c *Config) found(err error) { c.faults = append(c.faults, fault.All(err)...) }
-
-// badFile records a fault in a file.
-func (c *Config) badFile(at filePlace, format string, args ...any) {
-	f := fault.New(fault.Usage, "%s: %s", at, fmt.Sprintf(format, args...))
-	f.At(at.File, at.Line, at.Text)
-	c.faults = append(c.faults, f)
-}
 
 // Explain adds file and line to each fault of err about a value from a file. It sorts the faults:
 // first faults without a file, then by file in reading order and by line.
@@ -44,21 +36,12 @@ func (c *Config) Explain(err error) error {
 // with precedence decides both.
 var opposite = map[string]string{"fsync-ms": "no-fsync", "no-fsync": "fsync-ms"}
 
-// A filed value comes from a file.
-type filed struct {
-	fileKey
-	flag  *pflag.Flag
-	texts []string // for pflag.Set, one after the other
-}
-
 // readFiles reads the file of --config, FILE, and then the .toml files in the directory FILE.d,
-// sorted by name. A later file takes precedence over an earlier one; the command line and the environment take precedence over all
-// files. Every value is checked.
+// sorted by name. A later file takes precedence over an earlier one; the command line and the
+// environment take precedence over all files. Every value is checked.
 func (c *Config) readFiles() {
 	if c.File == "" {
-		if c.IsSet("config") {
-			c.found(fault.New(fault.Usage, "%s: the name of the file is empty: give one, or leave %s out", c.Origin("config"), c.Spelling("config")))
-		}
+		c.refuse(c.IsSet("config"), "config", "the name of the file is empty: give one, or leave %s out", c.Spelling("config"))
 		return
 	}
 	path, err := fromStart(c.File)
@@ -67,88 +50,77 @@ func (c *Config) readFiles() {
 		return
 	}
 	c.File = path
-	files, problems := listFiles(path)
-	last := make(map[string]filed) // by our name
+	files, err := listFiles(path)
+	c.found(err)
+	last := make(map[string]*fileKey) // by our name
 	for _, file := range files {
-		entries, more := readFile(file)
-		problems = append(problems, more...)
-		here := make(map[string]filed)
-		for _, e := range entries {
-			if v, ok := c.fileEntry(e); ok {
-				here[c.keys.ours(v.flag)] = v
+		keys, faults := readFile(file)
+		c.faults = append(c.faults, faults...)
+		here := make(map[string]*fileKey)
+		for _, k := range keys {
+			if err := c.check(k); err != nil {
+				c.found(err)
+			} else {
+				here[c.keys.ours(k.flag)] = k
 			}
 		}
-		c.contradictions(here)
-		for name, v := range here {
-			if other := opposite[name]; other != "" && here[other].flag == nil {
+		// The order within a file has no meaning.
+		never, every := here["no-fsync"], here["fsync-ms"]
+		if never != nil && never.Value == true && every != nil && every.Value != int64(0) {
+			c.found(never.fault("%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line))
+		}
+		for name, k := range here {
+			if other := opposite[name]; here[other] == nil {
 				delete(last, other)
 			}
-			last[name] = v
+			last[name] = k
 		}
 	}
-	for _, p := range problems {
-		c.badFile(p.filePlace, "%s", p.Says)
-	}
 	c.keys.each(func(f *pflag.Flag) {
-		if v, ok := last[c.keys.ours(f)]; ok {
-			c.take(v)
+		if k := last[c.keys.ours(f)]; k != nil {
+			c.take(k)
 		}
 	})
 }
 
-// contradictions reports opposite keys in one file, where order has no meaning.
-func (c *Config) contradictions(here map[string]filed) {
-	never, every := here["no-fsync"], here["fsync-ms"]
-	if never.Value == true && every.Value != nil && every.Value != int64(0) {
-		c.badFile(never.filePlace, "%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line)
+// check finds the flag of a key of a file, and checks the value.
+func (c *Config) check(k *fileKey) (err error) {
+	if k.flag = c.keys.all.Lookup(k.Key); k.flag == nil || !c.keys.isKey(k.flag) {
+		return k.fault("%s", c.keys.unknown(k.Key))
 	}
-}
-
-// fileEntry checks one key of a file.
-func (c *Config) fileEntry(e fileKey) (filed, bool) {
-	f := c.keys.all.Lookup(e.Key)
-	if f == nil || !c.keys.isKey(f) {
-		c.badFile(e.filePlace, "%s", c.keys.unknown(e.Key))
-		return filed{}, false
-	}
-	texts, err := textsOf(e, kindOf(f))
-	if err != nil {
-		c.badFile(e.filePlace, "%v", err)
-		return filed{}, false
+	if k.texts, err = k.textsOf(kindOf(k.flag)); err != nil {
+		return err
 	}
 	scratch := c.keys.scratch()
-	for _, s := range texts {
-		if err := scratch.Set(f.Name, s); err != nil {
-			c.badFile(e.filePlace, "%s: %s", e.Key, fileComplaint(f, s, err, c.keys.help))
-			return filed{}, false
+	for _, s := range k.texts {
+		if err := scratch.Set(k.Key, s); err != nil {
+			return k.fault("%s: %s", k.Key, c.keys.complaint(k.flag, s, err, k.Key+" = "))
 		}
 	}
-	return filed{e, f, texts}, true
+	return nil
 }
 
 // take sets a value from a file unless another source has precedence.
-func (c *Config) take(v filed) {
-	name := c.keys.ours(v.flag)
+func (c *Config) take(k *fileKey) {
+	name := c.keys.ours(k.flag)
 	if c.IsSet(name) || c.IsSet(opposite[name]) && !strings.HasPrefix(c.origins[opposite[name]], "file ") {
 		return
 	}
-	for _, s := range v.texts {
-		// fileEntry has set the same value in a scratch copy without an error.
-		if err := c.keys.all.Set(v.flag.Name, s); err != nil {
-			panic(fmt.Sprintf("config: %s: %v", v.filePlace, err))
+	for _, s := range k.texts {
+		// check has set the same value in a scratch copy without an error.
+		if err := c.keys.all.Set(k.Key, s); err != nil {
+			panic(fmt.Sprintf("config: %s: %v", k.filePlace, err))
 		}
 	}
-	c.origins[name] = v.filePlace.String()
-	c.places = append(c.places, v.filePlace)
+	c.origins[name] = k.String()
+	c.places = append(c.places, k.filePlace)
 }
 
 // textsOf converts a value of a file to the arguments of pflag's Set.
-func textsOf(e fileKey, k kind) (texts []string, err error) {
+func (e *fileKey) textsOf(k kind) (texts []string, err error) {
 	list, isList := e.Value.([]any)
-	switch {
-	case k != lists && isList:
-		return nil, wrongType(e, k)
-	case !isList:
+	bad := isList && k != lists
+	if !isList {
 		list = []any{e.Value}
 	}
 	for _, v := range list {
@@ -156,38 +128,25 @@ func textsOf(e fileKey, k kind) (texts []string, err error) {
 		n, isNumber := v.(int64)
 		b, isTruth := v.(bool)
 		switch {
-		case k == words && isNumber, k == numbers && isNumber:
+		case isNumber && (k == words || k == numbers):
 			text = strconv.FormatInt(n, 10)
-		case k == truths && isTruth:
+		case isTruth && k == truths:
 			text = strconv.FormatBool(b)
 		case !ok || k == numbers || k == truths:
-			return nil, wrongType(e, k)
+			bad = true
 		}
 		texts = append(texts, text)
 	}
-	return texts, nil
-}
-
-func wrongType(e fileKey, k kind) error {
-	want := map[kind]string{
-		words:   "text in quotes",
-		numbers: "a whole number without quotes",
-		truths:  "true or false, without quotes",
-		lists:   "text in quotes, or several in brackets, as in [\"a\", \"b\"]",
-	}
-	return fmt.Errorf("%s has a value of the wrong type: give %s", e.Key, want[k])
-}
-
-// fileComplaint is like complaint, with an example in the syntax of a file.
-func fileComplaint(f *pflag.Flag, value string, err error, help string) string {
-	if bad, ok := errors.AsType[*badValue](err); ok {
-		remedy := bad.remedy
-		if bad.example != "" {
-			remedy += ", as in " + f.Name + " = " + bad.example
+	if bad {
+		want := map[kind]string{
+			words:   "text in quotes",
+			numbers: "a whole number without quotes",
+			truths:  "true or false, without quotes",
+			lists:   "text in quotes, or several in brackets, as in [\"a\", \"b\"]",
 		}
-		return fmt.Sprintf("bad value %q: %s", value, remedy)
+		return nil, e.fault("%s has a value of the wrong type: give %s", e.Key, want[k])
 	}
-	return complaint(f, value, err, help)
+	return texts, nil
 }
 
 // unknown returns the message for an unknown key, with the nearest key.
@@ -199,4 +158,49 @@ func (t *keyTable) unknown(word string) string {
 		return fmt.Sprintf("unknown key %q: write %s, or leave it out", word, near)
 	}
 	return fmt.Sprintf("unknown key %q: leave it out, or see %s: the keys are the long flags without the dashes", word, t.help)
+}
+
+// nearest returns the name that a misspelled word probably means: the one with the smallest
+// distance, up to a third of the word's length; empty: none.
+func nearest(word string, names []string) (near string) {
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "-")) }
+	word = plain(word)
+	if len(word) > nearestMost {
+		return ""
+	}
+	least := 1 + max(1, len(word)/3)
+	for _, name := range names {
+		if d := distance(word, plain(name)); d < least {
+			least, near = d, name
+		}
+	}
+	return near
+}
+
+// nearestMost is the length of the longest word that nearest compares, in bytes.
+const nearestMost = 64
+
+// distance returns how many letters must be inserted, deleted, replaced or swapped with the next
+// one to turn a into b. Source: optimal string alignment.
+func distance(a, b string) int {
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	last, before, next := rows[0], rows[1], rows[2] // rows i-1, i-2 and i
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			change := 1
+			if a[i] == b[j] {
+				change = 0
+			}
+			next[j+1] = min(last[j+1]+1, next[j]+1, last[j]+change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		last, before, next = next, last, before
+	}
+	return last[len(b)]
 }

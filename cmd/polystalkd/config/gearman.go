@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/gearman"
 	"polystalk/router"
 )
@@ -37,37 +36,18 @@ func (c *Config) gearmanFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&g.Failed, "gearman-failed", "drop", "do `WHAT` with failed background jobs: drop or bury")
 	fs.StringVar(&g.Shutdown, "gearman-shutdown", "local", "accept the command shutdown from `CLIENTS`: local, any or none")
 	g.MaxBody = gearman.DefaultMaxBody
-	number(fs, "gearman-max-body", "", fmt.Sprintf("accept Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), setBytes(&g.MaxBody), get(&g.MaxBody))
-	numberOrNone(fs, "gearman-max-unread", "", "disconnect Gearman clients that leave `BYTES` from workers unread (default\ntwice the largest body)", setBytes(&g.MaxUnread), get(&g.MaxUnread))
-}
-
-func get(from *uint32) func() int64 { return func() int64 { return int64(*from) } }
-
-func setBytes(to *uint32) func(string) error {
-	return func(s string) error {
-		n, negative, ok := parseNumber(s)
-		if !ok || negative || n == 0 || n > jobSizeMax {
-			return &badValue{fmt.Sprintf("give a whole number of bytes from 1 to %d", jobSizeMax), "67108864"}
-		}
-		*to = uint32(n)
-		return nil
-	}
+	remedy := fmt.Sprintf("give a whole number of bytes from 1 to %d", jobSizeMax)
+	number(fs, "gearman-max-body", "", fmt.Sprintf("accept Gearman packets with a body of up to `BYTES`, at most %d\n(default %d)", jobSizeMax, g.MaxBody), &g.MaxBody, 1, jobSizeMax, remedy, "67108864")
+	number(fs, "gearman-max-unread", "", "disconnect Gearman clients that leave `BYTES` from workers unread (default\ntwice the largest body)", &g.MaxUnread, 1, jobSizeMax, remedy, "67108864")
 }
 
 func (c *Config) validateGearman() {
 	g := &c.Gearman
-	if !gearman.ValidPrefix(g.Prefix) {
-		c.found(fault.New(fault.Usage, "%s: %q cannot begin a job handle: give at most %d bytes, no blanks", c.Origin("gearman-prefix"), g.Prefix, gearman.MaxPrefix))
-	}
-	if g.Failed != "drop" && g.Failed != "bury" {
-		c.found(fault.New(fault.Usage, "%s: %q is unknown: give drop or bury", c.Origin("gearman-failed"), g.Failed))
-	}
-	if _, ok := shutdownFrom[g.Shutdown]; !ok {
-		c.found(fault.New(fault.Usage, "%s: %q is unknown: give local, any or none", c.Origin("gearman-shutdown"), g.Shutdown))
-	}
-	if g.Wakeup < 0 {
-		c.found(fault.New(fault.Usage, "%s: %d is negative: give 0 (all) or more", c.Origin("gearman-wakeup"), g.Wakeup))
-	}
+	_, known := shutdownFrom[g.Shutdown]
+	c.refuse(!gearman.ValidPrefix(g.Prefix), "gearman-prefix", "%q cannot begin a job handle: give at most %d bytes, no blanks", g.Prefix, gearman.MaxPrefix)
+	c.refuse(g.Failed != "drop" && g.Failed != "bury", "gearman-failed", "%q is unknown: give drop or bury", g.Failed)
+	c.refuse(!known, "gearman-shutdown", "%q is unknown: give local, any or none", g.Shutdown)
+	c.refuse(g.Wakeup < 0, "gearman-wakeup", "%d is negative: give 0 (all) or more", g.Wakeup)
 }
 
 var shutdownFrom = map[string]router.ShutdownFrom{

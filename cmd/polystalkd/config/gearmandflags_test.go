@@ -52,9 +52,9 @@ func TestGearmandFlags(t *testing.T) {
 		{"--verbose Notice", "", levelOf, "INFO NOTICE"},
 		{"--verbose DEBUG", "", levelOf, "DEBUG DEBUG"},
 
-		{"--keepalive", "", func(c *Config) any { return c.KeepAlive }, "{false 0s 0s 0}"},
-		{"--keepalive --keepalive-idle 5", "", func(c *Config) any { return c.KeepAlive }, "{true 5s -1ns -1}"},
-		{"--keepalive-count=9 --keepalive-interval 7 --keepalive-idle -1", "", func(c *Config) any { return c.KeepAlive }, "{true -1s 7s 9}"},
+		{"--keepalive", "", func(c *Config) any { return c.KeepAlive }, "{-1 -1 -1}"},
+		{"--keepalive --keepalive-idle 5", "", func(c *Config) any { return c.KeepAlive }, "{5 -1 -1}"},
+		{"--keepalive-count=9 --keepalive-interval 7 --keepalive-idle -1", "", func(c *Config) any { return c.KeepAlive }, "{-1 7 9}"},
 
 		{"-b 7 -f 100 -l none --syslog -P p -u me", "", func(c *Config) any {
 			return fmt.Sprintln(c.Backlog, c.Descriptors, c.LogFile, c.Syslog, c.PidFile, c.User, c.Daemon, c.CheckArgs)

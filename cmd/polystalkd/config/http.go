@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -57,26 +58,14 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&h.Key, "http-tls-key", "", "read the key of --http-tls-cert from `FILE`")
 }
 
-// httpLists reports whether the variable of a flag of HTTP may hold several values.
-func httpLists(flag string) bool {
-	switch flag {
-	case "http", "http-host", "http-origin", "http-trusted-proxy", "http-metrics-match", "http-peer":
-		return true
-	}
-	return false
-}
-
-// httpFlagNames are the flags of HTTP, for the command line in place of gearmand.
-var httpFlagNames = []string{"http", "http-tokens-file", "http-anonymous", "http-host", "http-origin", "http-trusted-proxy", "http-prefix", "http-history-tubes", "http-metrics-tubes", "http-metrics-match", "http-bodies", "http-peer", "http-console-dir", "http-tls-cert", "http-tls-key"}
-
 // UnservedHTTP returns the origins of HTTP options that have no effect when HTTP is not
 // served. Credentials of the service manager are not among them.
 func (c *Config) UnservedHTTP() (origins []string) {
-	for _, name := range httpFlagNames {
-		if name != "http" && c.IsSet(name) && !strings.HasPrefix(c.origins[name], "credential ") {
-			origins = append(origins, c.origins[name])
+	c.keys.each(func(f *pflag.Flag) {
+		if o := c.origins[f.Name]; strings.HasPrefix(f.Name, "http-") && o != "" && !strings.HasPrefix(o, "credential ") {
+			origins = append(origins, o)
 		}
-	}
+	})
 	return origins
 }
 
@@ -120,62 +109,45 @@ func (c *Config) validateHTTP() {
 			c.found(c.CheckExposed(&net.TCPAddr{IP: net.IP(ip.AsSlice())}, a.From, a.Given))
 		}
 	}
-	switch h.Anonymous {
-	case "", "none", "read", "operate":
-	default:
-		c.found(fault.New(fault.Usage, "%s: unknown role %q: give none, read or operate", c.Origin("http-anonymous"), h.Anonymous))
-	}
+	c.refuse(!slices.Contains([]string{"", "none", "read", "operate"}, h.Anonymous), "http-anonymous", "unknown role %q: give none, read or operate", h.Anonymous)
 	for _, name := range h.Hosts {
-		if name == "" || strings.ContainsAny(name, "/:* \t") {
-			c.found(fault.New(fault.Usage, "%s: %q is not a host name: give the name alone, as in ops.example.com", c.Origin("http-host"), name))
-		}
+		c.refuse(name == "" || strings.ContainsAny(name, "/:* \t"), "http-host", "%q is not a host name: give the name alone, as in ops.example.com", name)
 	}
 	for _, origin := range h.Origins {
-		if err := http.NewCrossOriginProtection().AddTrustedOrigin(origin); err != nil {
-			c.found(fault.New(fault.Usage, "%s: %q is not an origin: give scheme and host, as in https://ops.example.com", c.Origin("http-origin"), origin))
-		}
+		err := http.NewCrossOriginProtection().AddTrustedOrigin(origin)
+		c.refuse(err != nil, "http-origin", "%q is not an origin: give scheme and host, as in https://ops.example.com", origin)
 	}
 	for _, peer := range h.Peers {
 		name, address, _ := strings.Cut(peer, "=")
-		if u, err := url.Parse(address); name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			c.found(fault.New(fault.Usage, "%s: %q is not NAME=URL: give a server's name and the address of its console, as in mail=https://ops.example.com/mail/", c.Origin("http-peer"), peer))
-		}
+		u, err := url.Parse(address)
+		c.refuse(name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https", "http-peer",
+			"%q is not NAME=URL: give a server's name and the address of its console, as in mail=https://ops.example.com/mail/", peer)
 	}
-	if p := h.Prefix; p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "%?# ")) {
-		c.found(fault.New(fault.Usage, "%s: %q is not the beginning of a path: give one without / at its end, as in /queue", c.Origin("http-prefix"), p))
-	}
+	p := h.Prefix
+	c.refuse(p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "%?# ")), "http-prefix",
+		"%q is not the beginning of a path: give one without / at its end, as in /queue", p)
 	h.ProxyNetworks = nil
 	for _, given := range h.Proxies {
 		p, err := netip.ParsePrefix(given)
 		if ip, ipErr := netip.ParseAddr(given); err != nil && ipErr == nil {
 			p, err = ip.Prefix(ip.BitLen())
 		}
-		if err != nil {
-			c.found(fault.New(fault.Usage, "%s: %q is neither an address nor a network: give one, as in 10.0.0.5 or 10.0.0.0/24", c.Origin("http-trusted-proxy"), given))
-		}
+		c.refuse(err != nil, "http-trusted-proxy", "%q is neither an address nor a network: give one, as in 10.0.0.5 or 10.0.0.0/24", given)
 		h.ProxyNetworks = append(h.ProxyNetworks, p)
 	}
-	if h.HistoryTubes < 0 || h.HistoryTubes > historyTubesMost {
-		c.found(fault.New(fault.Usage, "%s: the history of %d tubes cannot be kept: give 0 to %d, and let Prometheus read /metrics/tubes for more", c.Origin("http-history-tubes"), h.HistoryTubes, historyTubesMost))
-	}
-	if h.MetricsTubes < 0 || h.MetricsTubes > metricsTubesMost {
-		c.found(fault.New(fault.Usage, "%s: %d tubes cannot be shown: give 0 to %d, and read /metrics/tubes for more", c.Origin("http-metrics-tubes"), h.MetricsTubes, metricsTubesMost))
-	}
+	c.refuse(h.HistoryTubes < 0 || h.HistoryTubes > historyTubesMost, "http-history-tubes",
+		"the history of %d tubes cannot be kept: give 0 to %d, and let Prometheus read /metrics/tubes for more", h.HistoryTubes, historyTubesMost)
+	c.refuse(h.MetricsTubes < 0 || h.MetricsTubes > metricsTubesMost, "http-metrics-tubes",
+		"%d tubes cannot be shown: give 0 to %d, and read /metrics/tubes for more", h.MetricsTubes, metricsTubesMost)
 	for _, pattern := range h.MetricsMatch {
-		if _, err := path.Match(pattern, ""); err != nil {
-			c.found(fault.New(fault.Usage, "%s: the pattern %q cannot be read: give one as in mail-* or [a-m]*", c.Origin("http-metrics-match"), pattern))
-		}
+		_, err := path.Match(pattern, "")
+		c.refuse(err != nil, "http-metrics-match", "the pattern %q cannot be read: give one as in mail-* or [a-m]*", pattern)
 	}
-	if _, err := access.ParseBodies(h.Bodies); err != nil {
-		c.found(fault.New(fault.Usage, "%s: %v", c.Origin("http-bodies"), err))
-	}
-	if (h.Cert == "") != (h.Key == "") {
-		have, want := "http-tls-cert", "http-tls-key"
-		if h.Cert == "" {
-			have, want = want, have
-		}
-		c.found(fault.New(fault.Usage, "%s: it needs --%s as well: give both files, or neither", c.Origin(have), want))
-	}
+	_, err = access.ParseBodies(h.Bodies)
+	c.refuse(err != nil, "http-bodies", "%v", err)
+	const needsBoth = "it needs --%s as well: give both files, or neither"
+	c.refuse(h.Cert != "" && h.Key == "", "http-tls-cert", needsBoth, "http-tls-key")
+	c.refuse(h.Cert == "" && h.Key != "", "http-tls-key", needsBoth, "http-tls-cert")
 }
 
 // historyTubesMost is the most tubes with a history. They take 105 MB.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -16,6 +17,9 @@ import (
 	// its package unstable may change between releases; only this file uses them.
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/spf13/pflag"
+
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // sizeMax is the size of the largest file, in bytes. It bounds the time to read a file that was
@@ -37,24 +41,28 @@ func (p filePlace) String() string {
 	return fmt.Sprintf("file %s:%d", p.File, p.Line)
 }
 
-// A fileKey is a key with its value as decoded by go-toml: a string, an int64, a float64, a
-// bool, a []any, a map, or one of go-toml's times.
+// fault returns a fault at the place. The message has the remedy.
+func (p filePlace) fault(format string, args ...any) *fault.Fault {
+	f := fault.New(fault.Usage, "%s: %s", p, fmt.Sprintf(format, args...))
+	f.At(p.File, p.Line, p.Text)
+	return f
+}
+
+// A fileKey is a key of a file with its value: a string, an int64, a bool or a []any. Other values
+// are nodes of the parser.
 type fileKey struct {
 	filePlace
 	Key   string
 	Value any
-}
 
-// A fileProblem is a fault in a file. Says has the message, with the remedy.
-type fileProblem struct {
-	filePlace
-	Says string
+	flag  *pflag.Flag
+	texts []string // for pflag.Set, one after the other
 }
 
 // listFiles returns the files of a configuration in reading order: path itself, then the
 // files in the directory path.d with names that end in .toml, sorted by name. The directory
 // need not exist.
-func listFiles(path string) (files []string, problems []fileProblem) {
+func listFiles(path string) (files []string, err error) {
 	files = []string{path}
 	dir := path + ".d"
 	entries, err := os.ReadDir(dir)
@@ -62,7 +70,7 @@ func listFiles(path string) (files []string, problems []fileProblem) {
 		return files, nil
 	}
 	if err != nil {
-		return files, []fileProblem{{filePlace{File: dir}, fmt.Sprintf("its files cannot be listed (%v): let this user read the directory, or remove it", cause(err))}}
+		return files, filePlace{File: dir}.fault("its files cannot be listed (%v): let this user read the directory, or remove it", fault.Cause(err))
 	}
 	for _, e := range entries { // by name
 		if strings.HasSuffix(e.Name(), ".toml") && !strings.HasPrefix(e.Name(), ".") {
@@ -74,10 +82,10 @@ func listFiles(path string) (files []string, problems []fileProblem) {
 
 // readFile reads one file and returns all problems that it finds. Problems after a line that is
 // not TOML stay hidden.
-func readFile(path string) ([]fileKey, []fileProblem) {
+func readFile(path string) ([]*fileKey, fault.Faults) {
 	text, err := readRegular(path)
 	if err != nil {
-		return nil, []fileProblem{{filePlace{File: path}, fmt.Sprintf("it cannot be read (%v): give a file that this user may read", cause(err))}}
+		return nil, fault.Faults{filePlace{File: path}.fault("it cannot be read (%v): give a file that this user may read", fault.Cause(err))}
 	}
 	return parseTOML(path, bytes.TrimPrefix(text, []byte("\ufeff")))
 }
@@ -111,117 +119,71 @@ func readRegular(path string) ([]byte, error) {
 	return text, err
 }
 
-// cause returns err without the path, which the message already has.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
+// parseTOML returns the keys of a file, and the faults in reading order. A key that occurs twice
+// has its first value.
+func parseTOML(path string, text []byte) (found []*fileKey, faults fault.Faults) {
+	lines := strings.Split(string(text), "\n")
+	place := func(offset int) filePlace {
+		n := 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
+		return filePlace{path, n, strings.ToValidUTF8(strings.TrimSpace(lines[n-1]), "\ufffd")}
 	}
-	return err
-}
-
-// A document is a file while it is parsed.
-type document struct {
-	path     string
-	text     []byte
-	lines    []string
-	problems []fileProblem
-}
-
-func parseTOML(path string, text []byte) ([]fileKey, []fileProblem) {
-	d := &document{path: path, text: text, lines: strings.Split(string(text), "\n")}
 	var p unstable.Parser
 	p.Reset(text)
-	var found []fileKey
-	var begin []int // offsets of each entry's line, and of the end of the last
 	for p.NextExpression() {
 		e := p.Expression()
-		name, first := "", -1
+		var parts []string
+		offset := 0
 		for key := e.Key(); key.Next(); {
-			if first < 0 {
-				first = int(key.Node().Raw.Offset)
-			} else {
-				name += "."
+			if parts == nil {
+				offset = int(key.Node().Raw.Offset)
 			}
-			name += string(key.Node().Data)
+			parts = append(parts, string(key.Node().Data))
 		}
-		if first < 0 {
+		if parts == nil {
+			continue // a comment
+		}
+		k := &fileKey{filePlace: place(offset), Key: strings.Join(parts, ".")}
+		if e.Kind != unstable.KeyValue {
+			return found, append(faults, k.fault("tables such as %q are not supported: write every key before any line in brackets, and leave the table out", k.Key))
+		}
+		k.Value = tomlValue(e.Value())
+		if was := slices.IndexFunc(found, func(o *fileKey) bool { return o.Key == k.Key }); was >= 0 {
+			faults = append(faults, k.fault("%s is already set in line %d: leave one of the two out", k.Key, found[was].Line))
 			continue
 		}
-		at := d.place(first)
-		begin = append(begin, d.lineBegin(first))
-		if e.Kind != unstable.KeyValue {
-			d.problem(at, fmt.Sprintf("tables such as %q are not supported: write every key before any line in brackets, and leave the table out", name))
-			break
-		}
-		found = append(found, fileKey{filePlace: at, Key: name})
-	}
-	if len(begin) == len(found) {
-		begin = append(begin, len(text))
+		found = append(found, k)
 	}
 	if err := p.Error(); err != nil {
-		begin[len(begin)-1] = d.notTOML(&p, err)
+		offset, says := 0, strings.TrimPrefix(err.Error(), "toml: ")
+		if bad, ok := errors.AsType[*unstable.ParserError](err); ok {
+			offset, says = int(p.Range(bad.Highlight).Offset), bad.Message
+		}
+		faults = append(faults, place(offset).fault(`%s: write a key, "=" and a value in TOML, as in port = 11300 or user = "polystalk"`, says))
 	}
-	found = d.decode(found, begin)
-	slices.SortStableFunc(d.problems, func(a, b fileProblem) int { return a.Line - b.Line })
-	return found, d.problems
+	return found, faults
 }
 
-// decode fills in the values. It leaves out keys that occur twice or have no value.
-func (d *document) decode(found []fileKey, begin []int) (good []fileKey) {
-	for i, e := range found {
-		var m map[string]any
-		err := toml.Unmarshal(d.text[begin[i]:max(begin[i], begin[i+1])], &m)
-		if bad, ok := errors.AsType[*toml.DecodeError](err); ok {
-			row, _ := bad.Position()
-			d.problem(d.line(e.Line+row-1), strings.TrimPrefix(bad.Error(), "toml: ")+": correct the value of "+e.Key)
-			continue
+// tomlValue converts a value of the parser.
+func tomlValue(n *unstable.Node) any {
+	switch n.Kind {
+	case unstable.String:
+		return string(n.Data)
+	case unstable.Bool:
+		return n.Data[0] == 't'
+	case unstable.Integer:
+		if i, err := strconv.ParseInt(string(n.Data), 0, 64); err == nil {
+			return i
 		}
-		if was := slices.IndexFunc(found[:i], func(o fileKey) bool { return o.Key == e.Key }); was >= 0 {
-			d.problem(e.filePlace, fmt.Sprintf("%s is already set in line %d: leave one of the two out", e.Key, found[was].Line))
-			continue
-		}
-		if len(m) == 0 {
-			continue // the parser stopped within this entry and reported the reason
-		}
-		e.Value = m
-		for part := range strings.SplitSeq(e.Key, ".") {
-			if table, ok := e.Value.(map[string]any); ok && table[part] != nil {
-				e.Value = table[part]
+	case unstable.Array:
+		list := []any{}
+		for each := n.Children(); each.Next(); {
+			if each.Node().Kind != unstable.Comment {
+				list = append(list, tomlValue(each.Node()))
 			}
 		}
-		good = append(good, e)
+		return list
 	}
-	return good
-}
-
-// notTOML reports the place where the parser stopped, and returns the offset at which the parsed
-// text ends.
-func (d *document) notTOML(p *unstable.Parser, err error) (end int) {
-	at, says := d.line(1), strings.TrimPrefix(err.Error(), "toml: ")
-	if bad, ok := errors.AsType[*unstable.ParserError](err); ok {
-		end = int(p.Range(bad.Highlight).Offset)
-		at, says = d.place(end), bad.Message
-	}
-	d.problem(at, says+`: write a key, "=" and a value in TOML, as in port = 11300 or user = "polystalk"`)
-	return d.lineBegin(end)
-}
-
-func (d *document) problem(at filePlace, says string) {
-	d.problems = append(d.problems, fileProblem{at, says})
-}
-
-// place returns the line that holds the byte at offset.
-func (d *document) place(offset int) filePlace {
-	return d.line(1 + bytes.Count(d.text[:min(offset, len(d.text))], []byte("\n")))
-}
-
-func (d *document) lineBegin(offset int) int {
-	return 1 + bytes.LastIndexByte(d.text[:min(offset, len(d.text))], '\n')
-}
-
-func (d *document) line(n int) filePlace {
-	n = min(max(n, 1), len(d.lines))
-	return filePlace{d.path, n, strings.ToValidUTF8(strings.TrimSpace(d.lines[n-1]), "\ufffd")}
+	return n
 }
 
 // tomlLine returns a key and its value as a line of a file. The key has no dots.

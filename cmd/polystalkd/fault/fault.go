@@ -4,6 +4,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"strings"
@@ -98,8 +99,12 @@ func All(err error) Faults {
 	return Faults{New(System, "%v", err)}
 }
 
-// Cause returns err without the operation and the address that package net adds.
+// Cause returns err without the operation, and without the address or path that packages net and
+// os add.
 func Cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
 	}

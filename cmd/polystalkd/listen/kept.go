@@ -18,8 +18,8 @@ import (
 // LISTEN_FDS is not used: its descriptors start at 3, and by then these belong to the Go runtime,
 // which may use them until the exec.
 type Kept struct {
-	Beanstalkd, Gearman, HTTP, Cluster []int      `json:",omitempty"`
-	Files                              []keptFile `json:",omitempty"`
+	Of    map[string][]int // by protocol: see Sockets.Of
+	Files []keptFile
 
 	open []*os.File // keeps the descriptors open
 }
@@ -37,22 +37,19 @@ type keptFile struct {
 // Keep duplicates the descriptors of all sockets, so the listeners may be closed. An exec
 // closes the duplicates unless Pass was called.
 func (s *Sockets) Keep() (_ *Kept, err error) {
-	k := &Kept{}
+	k := &Kept{Of: make(map[string][]int)}
 	defer func() {
 		if err != nil {
 			k.Close()
 		}
 	}()
-	for _, list := range []struct {
-		from []net.Listener
-		to   *[]int
-	}{{s.Beanstalkd, &k.Beanstalkd}, {s.Gearman, &k.Gearman}, {s.HTTP, &k.HTTP}, {s.Cluster, &k.Cluster}} {
-		for _, l := range list.from {
+	for protocol, ls := range s.Of {
+		for _, l := range ls {
 			fd, err := k.listener(l)
 			if err != nil {
 				return nil, err
 			}
-			*list.to = append(*list.to, fd)
+			k.Of[protocol] = append(k.Of[protocol], fd)
 		}
 	}
 	for _, f := range s.files {
@@ -109,17 +106,14 @@ func (k *Kept) Close() {
 // Sockets returns the kept sockets in the process after the exec. It may be called once. After
 // an error the process must end.
 func (k *Kept) Sockets() (*Sockets, error) {
-	s := &Sockets{}
-	for _, list := range []struct {
-		from []int
-		to   *[]net.Listener
-	}{{k.Beanstalkd, &s.Beanstalkd}, {k.Gearman, &s.Gearman}, {k.HTTP, &s.HTTP}, {k.Cluster, &s.Cluster}} {
-		for _, fd := range list.from {
+	s := &Sockets{Of: make(map[string][]net.Listener)}
+	for protocol, fds := range k.Of {
+		for _, fd := range fds {
 			l, err := passed(fd)
 			if err != nil {
 				return nil, err
 			}
-			*list.to = append(*list.to, l)
+			s.Of[protocol] = append(s.Of[protocol], l)
 		}
 	}
 	for _, f := range k.Files {

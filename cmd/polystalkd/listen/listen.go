@@ -4,14 +4,16 @@ package listen
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
-	"net/netip"
+	"os"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
+
+	// activation reads LISTEN_FDS, LISTEN_FDNAMES and LISTEN_PID as
+	// sd_listen_fds_with_names(3) does.
+	"github.com/coreos/go-systemd/v22/activation"
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
@@ -20,12 +22,20 @@ import (
 // resolveWait bounds the lookup of a host name.
 const resolveWait = 10 * time.Second
 
+// The protocols of listeners. A socket unit sets the protocol of its sockets with these names
+// (FileDescriptorName=). A socket with any other name, such as the unit's default name, speaks the
+// protocol of the command line.
+const (
+	Beanstalkd = "beanstalkd"
+	Gearman    = "gearman"
+	HTTP       = "http"
+	Cluster    = "cluster" // for other servers of the cluster; at most one listener
+)
+
 // Sockets are the listeners to serve, and the files of unix sockets to remove.
 type Sockets struct {
-	// Each is a *net.TCPListener or a *net.UnixListener.
-	Beanstalkd, Gearman, HTTP []net.Listener
-	// Cluster is for other servers of the cluster. It has at most one listener.
-	Cluster []net.Listener
+	// Of has the listeners of each protocol, each a *net.TCPListener or a *net.UnixListener.
+	Of map[string][]net.Listener
 
 	files []*socketFile
 }
@@ -34,7 +44,7 @@ type Sockets struct {
 // protocol without such a socket. On an error nothing stays open. Errors are faults with
 // beanstalkd's exit codes.
 func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err error) {
-	s := &Sockets{}
+	s := &Sockets{Of: make(map[string][]net.Listener)}
 	defer func() {
 		if err != nil {
 			s.Close(log)
@@ -43,123 +53,130 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 	if err := s.inherit(c, log); err != nil {
 		return nil, err
 	}
-	beanstalkd, gearman := c.Addresses, c.Gearman.Addresses
-	if len(s.Beanstalkd) > 0 {
-		beanstalkd = nil
-	}
-	if len(s.Gearman) > 0 {
-		gearman = nil
-	}
 	opened := make(opened)
-	for _, a := range beanstalkd {
-		if a.Path != "" {
-			l, file, err := listenUnix(a.Path, owners)
-			if err != nil {
-				return nil, fault.New(fault.System, "%s: %q: %v", a.From, a.Given, err)
-			}
-			s.Beanstalkd = append(s.Beanstalkd, l)
-			s.files = append(s.files, file)
+	for _, p := range []struct {
+		protocol  string
+		addresses []config.Address
+	}{{Beanstalkd, c.Addresses}, {Gearman, c.Gearman.Addresses}, {Cluster, c.ClusterAddresses()}, {HTTP, c.HTTP.Addresses}} {
+		if len(s.Of[p.protocol]) > 0 {
 			continue
 		}
-		ls, err := opened.listen(&tcpConfig, a)
-		if err != nil {
-			return nil, err
-		}
-		s.Beanstalkd = append(s.Beanstalkd, ls...)
-	}
-	for _, a := range gearman {
-		ls, err := opened.listen(gearmanTCP(c), a)
-		if err != nil {
-			return nil, err
-		}
-		s.Gearman = append(s.Gearman, ls...)
-		if err := setBacklog(c, ls); err != nil {
-			return nil, err
+		for _, a := range p.addresses {
+			if err := s.open(c, p.protocol, a, opened, owners); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if err := s.listenCluster(c, opened); err != nil {
-		return nil, err
-	}
-	return s, s.listenHTTP(c, opened, owners, log)
+	return s, nil
 }
 
-// listenCluster opens the address for other servers. If a name resolves to several addresses,
-// it opens one of them; other servers try all.
-func (s *Sockets) listenCluster(c *config.Config, opened opened) error {
-	if len(s.Cluster) > 0 || c.Cluster.Listen == "" {
-		return nil
+// open opens the listeners of an address. It refuses an address of HTTP that other machines can
+// reach if neither tokens nor anonymous access are configured.
+func (s *Sockets) open(c *config.Config, protocol string, a config.Address, opened opened, owners []int) error {
+	lc := &tcpConfig
+	if protocol == Gearman {
+		lc = gearmanTCP(c)
 	}
-	ls, err := opened.listen(&tcpConfig, c.Cluster.Address)
-	if err != nil {
-		return err
+	var ls []net.Listener
+	if a.Path != "" {
+		l, file, err := listenUnix(a.Path, owners)
+		if err != nil {
+			return fault.New(fault.System, "%s: %q: %v", a.From, a.Given, err)
+		}
+		ls, s.files = []net.Listener{l}, append(s.files, file)
+	} else {
+		var err error
+		if ls, err = opened.listen(lc, a); err != nil {
+			return err
+		}
 	}
-	s.Cluster = ls[:1]
-	closeAll(ls[1:])
+	if protocol == Cluster { // other servers try all addresses of a name
+		closeAll(ls[1:])
+		ls = ls[:1]
+	}
+	s.Of[protocol] = append(s.Of[protocol], ls...)
+	switch protocol {
+	case Gearman:
+		return setBacklog(c, ls)
+	case HTTP:
+		for _, l := range ls { // a name may resolve to any address
+			if err := c.CheckExposed(l.Addr(), a.From, a.Given); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
-// listenTCP opens every IP address of a.Host. A name such as localhost often has two, and a
-// client may try either; the reference opens the first that works. listenTCP skips addresses that
-// this machine does not have, unless none is left.
-func listenTCP(lc *net.ListenConfig, a config.Address) ([]net.Listener, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
-	defer cancel()
-	port, err := config.LookupPort(a.Port)
-	if err != nil {
-		return nil, bindFault(a, netip.AddrPort{}, err)
-	}
-	if a.Host == "" && !a.V6Only {
-		l, err := lc.Listen(ctx, "tcp", net.JoinHostPort("", strconv.Itoa(port)))
+// inherit adopts all sockets that LISTEN_FDS counts; the reference adopts only the first. No
+// socket is not an error. If there are sockets for a protocol, its addresses in c have no effect,
+// and inherit logs a warning.
+func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
+	for _, f := range activation.Files(true) {
+		l, err := listenerOf(f)
 		if err != nil {
-			return nil, bindFault(a, netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)), err)
+			return err
 		}
-		return []net.Listener{l}, nil
-	}
-	ips, err := resolve(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	var (
-		ls     []net.Listener
-		absent error
-		seen   = make(map[netip.Addr]bool)
-	)
-	for _, ip := range ips {
-		if ip = ip.Unmap(); seen[ip] {
-			continue
-		}
-		seen[ip] = true
-		l, err := lc.Listen(ctx, network(&a, ip), net.JoinHostPort(ip.String(), strconv.Itoa(port)))
+		protocol := f.Name()
+		f.Close()
 		switch {
-		case err == nil:
-			ls = append(ls, l)
-			if port == 0 {
-				return ls, nil // the system chooses the port for this address only
-			}
-		case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT):
-			absent = err
+		case protocol == HTTP, protocol == Cluster && c.Cluster.Listen != "":
+		case protocol == Gearman, protocol != Beanstalkd && c.Gearmand:
+			protocol = Gearman
 		default:
-			closeAll(ls)
-			return nil, bindFault(a, netip.AddrPortFrom(ip, uint16(port)), err)
+			protocol = Beanstalkd
+		}
+		s.Of[protocol] = append(s.Of[protocol], l)
+		if protocol == HTTP {
+			if err := c.CheckExposed(l.Addr(), "FileDescriptorName="+HTTP, l.Addr().String()); err != nil {
+				return err
+			}
 		}
 	}
-	if len(ls) == 0 {
-		return nil, bindFault(a, netip.AddrPort{}, absent)
+	var replaced []string
+	if len(s.Of[Beanstalkd]) > 0 {
+		replaced = append(replaced, "listen")
+		if !c.Gearmand {
+			replaced = append(replaced, "port")
+		}
 	}
-	return ls, nil
+	if len(s.Of[Gearman]) > 0 {
+		replaced = append(replaced, "gearman-listen")
+		if c.Gearmand {
+			replaced = append(replaced, "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
+		}
+	}
+	if len(s.Of[Cluster]) > 1 {
+		return fault.New(fault.System, "variable LISTEN_FDS: there are %d sockets for other servers of the cluster: leave one in the socket unit", len(s.Of[Cluster]))
+	}
+	if len(s.Of[HTTP]) > 0 {
+		replaced = append(replaced, "http")
+	}
+	for _, name := range replaced {
+		if c.IsSet(name) {
+			log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
+		}
+	}
+	return nil
 }
 
-// resolve returns the IP addresses of a TCP address.
-func resolve(ctx context.Context, a config.Address) ([]netip.Addr, error) {
-	if a.Host == "" {
-		return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}, nil
+// listenerOf returns the listener of an inherited descriptor. After an error the descriptors stay
+// open, because with a wrong LISTEN_FDS some may belong to the Go runtime; the process is about
+// to end.
+func listenerOf(f *os.File) (net.Listener, error) {
+	fd := int(f.Fd())
+	kind, kindErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
+	listening, listenErr := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
+	if kindErr == nil && listenErr == nil && kind == syscall.SOCK_STREAM && listening != 0 {
+		l, err := net.FileListener(f)
+		switch l.(type) {
+		case *net.TCPListener, *net.UnixListener:
+			if err == nil {
+				return l, nil
+			}
+		}
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
-	if err != nil {
-		return nil, fault.New(fault.System, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",
-			a.From, a.Given, err, a.Like)
-	}
-	return ips, nil
+	return nil, fault.New(fault.System, "variable LISTEN_FDS: inherited descriptor %d is not a listening TCP or unix stream socket: check ListenStream= in the socket unit", fd)
 }
 
 // Check looks up the names of all addresses, and opens nothing. It reports all faults.
@@ -175,58 +192,6 @@ func Check(c *config.Config) error {
 		all = append(all, fault.All(err)...)
 	}
 	return all.Err()
-}
-
-// network restricts a listener to the family of its address: Go's "tcp" would extend 0.0.0.0 to
-// IPv6. "::" includes IPv4 as in beanstalkd, but not in place of gearmand.
-func network(a *config.Address, ip netip.Addr) string {
-	switch {
-	case ip.Is4():
-		return "tcp4"
-	case ip.IsUnspecified() && !a.V6Only:
-		return "tcp"
-	}
-	return "tcp6"
-}
-
-// tcpConfig enables keep-alive with the system's timing, as the reference does. Accepted
-// connections inherit the option from the listening socket. Go's default, a probe every 15
-// seconds, would wake 50,000 idle connections for nothing.
-var tcpConfig = net.ListenConfig{
-	KeepAlive: -1,
-	Control: func(_, _ string, raw syscall.RawConn) error {
-		var setErr error
-		err := raw.Control(func(fd uintptr) {
-			setErr = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1)
-		})
-		return errors.Join(err, setErr)
-	},
-}
-
-// bindFault explains why the system refused a, or at, which is one of its IP addresses.
-func bindFault(a config.Address, at netip.AddrPort, err error) *fault.Fault {
-	where := a.From + " " + strconv.Quote(a.Given)
-	port := where
-	if a.PortFrom != "" {
-		port = a.PortFrom + " " + strconv.Quote(a.Port)
-		switch {
-		case a.Given == "":
-			where = port
-		default:
-			port += " on " + where
-		}
-	}
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		f := fault.New(fault.System, "%s: the port is in use: stop the server that has it, or choose another port", port)
-		f.InUse = at
-		return f
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
-		return fault.New(fault.System, "%s: this user may not open the port: choose one above 1023, or start as root and give -u", port)
-	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.EAFNOSUPPORT):
-		return fault.New(fault.System, "%s: this machine has no such address: give one that it has, as in %s", where, a.Like)
-	}
-	return fault.New(fault.System, "%s: %v: choose another address or port", port, fault.Cause(err))
 }
 
 // Names lists the addresses in use, for the log.
@@ -255,10 +220,9 @@ func (s *Sockets) RemoveFiles(log *slog.Logger) {
 
 func (s *Sockets) Close(log *slog.Logger) {
 	s.RemoveFiles(log)
-	closeAll(s.Beanstalkd)
-	closeAll(s.Gearman)
-	closeAll(s.HTTP)
-	closeAll(s.Cluster)
+	for _, ls := range s.Of {
+		closeAll(ls)
+	}
 }
 
 func closeAll(ls []net.Listener) {

@@ -133,7 +133,7 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 			must(t, os.Remove(key))
 			write(t, tokens, "broken\n")
 			reload(t, s, notify)
-			logs(t, s, "the certificate is unchanged", "the tokens are unchanged", tokens+":1:")
+			logs(t, s, "cannot be used", "the tokens are unchanged", tokens+":1:", "nothing was changed")
 			expect(2, "two", 200)
 		}
 		if s.LogHas("PRIVATE") {

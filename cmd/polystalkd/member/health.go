@@ -16,58 +16,36 @@ const lookEvery = time.Second
 
 // watch is the health loop, a goroutine that ends with Close. It passes each change of the leader or
 // the members to the other parts at once. Every second it checks the certificate, the leader, this
-// server's place in the cluster, the disks, and the learners.
+// server's place in the cluster, the disks, and the learners. These checks may wait for a busy node,
+// so they run on another goroutine.
 func (m *Member) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var h health
-	follow(m.ctx, m.started, tick.C, events{
-		view: func() (v cluster.View, changed <-chan struct{}) {
-			if n := m.node.Load(); n != nil {
-				v, changed = n.View()
-			}
-			return v, changed
-		},
-		changed: func(v *cluster.View) {
-			m.links.setView(v)
-			m.clients.setLeader(v)
-			h.leadership.note(v, m.id.Node, time.Now(), m.log)
-		},
-		tick: func(now time.Time) {
-			h.leadership.look(now, max(leaderlessMin, leaderlessTimeouts*m.o.Config.Cluster.Timeout), m.log)
-		},
-		look: func(now time.Time) { m.look(&h, now) },
-	})
-}
-
-// events are the callbacks of follow. Only look may block.
-type events struct {
-	view    func() (v cluster.View, changed <-chan struct{})
-	changed func(*cluster.View)
-	tick    func(now time.Time)
-	look    func(now time.Time) // on another goroutine, one call at a time
-}
-
-// follow reports each new view and each tick until ctx ends. A look may wait for a busy node; a new
-// view does not wait for the look.
-func follow(ctx context.Context, started <-chan struct{}, ticks <-chan time.Time, on events) {
 	var known cluster.View
 	var looking task
+	started := m.started
 	for {
-		v, changed := on.view()
+		var v cluster.View
+		var changed <-chan struct{}
+		if n := m.node.Load(); n != nil {
+			v, changed = n.View()
+		}
 		if v != known {
 			known = v
-			on.changed(&v)
+			m.links.setView(&v)
+			m.clients.setLeader(&v)
+			h.leadership.note(&v, m.id.Node, time.Now(), m.log)
 		}
 		select {
-		case <-ctx.Done():
+		case <-m.ctx.Done():
 			return
 		case <-started:
 			started = nil
 		case <-changed:
-		case now := <-ticks:
-			on.tick(now)
-			looking.start(func() { on.look(now) })
+		case now := <-tick.C:
+			h.leadership.look(now, max(leaderlessMin, leaderlessTimeouts*m.o.Config.Cluster.Timeout), m.log)
+			looking.start(func() { m.look(&h, now) })
 		}
 	}
 }

@@ -2,7 +2,6 @@ package member
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,48 +12,6 @@ import (
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
 )
-
-// A new leader is reported at once, also while a look waits for a busy node. Looks do not overlap.
-func TestNewLeaderDoesNotWaitForALook(t *testing.T) {
-	ticks, changed := make(chan time.Time), make(chan struct{})
-	looks, busy := make(chan time.Time, 9), make(chan struct{})
-	views, leader := make(chan cluster.View, 1), make(chan uint64, 9)
-	known := cluster.View{Leader: 1}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		follow(ctx, nil, ticks, events{
-			view: func() (cluster.View, <-chan struct{}) {
-				select {
-				case known = <-views:
-				default:
-				}
-				return known, changed
-			},
-			changed: func(v *cluster.View) { leader <- v.Leader },
-			tick:    func(time.Time) {},
-			look:    func(now time.Time) { looks <- now; <-busy },
-		})
-	}()
-	if first := <-leader; first != 1 {
-		t.Errorf("server %d is reported, want 1", first)
-	}
-	ticks <- time.Unix(1, 0)
-	<-looks // which waits
-	ticks <- time.Unix(2, 0)
-	views <- cluster.View{Leader: 2}
-	changed <- struct{}{}
-	if next := <-leader; next != 2 {
-		t.Errorf("server %d is reported, want 2", next)
-	}
-	close(busy)
-	cancel()
-	<-ended
-	if len(looks) > 0 {
-		t.Error("two looks overlap")
-	}
-}
 
 // The warning comes once a day in the three weeks before the expiry, and once after it. With another
 // certificate it starts over.

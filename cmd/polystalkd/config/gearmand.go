@@ -233,8 +233,8 @@ func (g *gearmandFlags) take(fs *pflag.FlagSet, ours, name, short string) {
 	fs.AddFlag(&f)
 }
 
-// ownFlags adds polystalkd's flags, under names that gearmand does not use: all flags that
-// gearmand has not under another name, except those of the protocol that is not gearmand's.
+// ownFlags adds polystalkd's flags, under names that gearmand does not use. The group has every
+// flag of polystalkd's own command line that is neither renamed nor about that command line.
 func (g *gearmandFlags) ownFlags() {
 	fs, c := g.own, g.c
 	fs.StringArrayVar(&c.Listen, "beanstalk-listen", nil, "speak beanstalkd's protocol on `ADDR`, HOST:PORT or unix:PATH, as in\n127.0.0.1:11300; may be given several times (default: not at all)")

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"slices"
@@ -190,4 +195,209 @@ func (r *run) flushOneByOne(c *client.Beanstalk, f *flush) error {
 		return err
 	}
 	return r.done(doneDocument("flush", deleted, 0), "flush: %s of tube %s", jobs(deleted), admin.ShownName(f.tube))
+}
+
+func (a *App) exportVerb() verb {
+	var (
+		picked selection
+		file   string
+	)
+	return verb{
+		use: "export [TUBE]", short: "write jobs with their bodies for import, each as JSON on a line",
+		long: `Writes the jobs of a tube, or with --all-tubes of all tubes, as the API shows them, each on a
+line. A job that exists during the whole export is written once. beanstalkd's protocol has no
+list of jobs: give --id A-B, and each of these ids is tried.`,
+		examples: "polystalk export mail --file mail.jsonl\npolystalk export --all-tubes | gzip > all.gz",
+		reads:    true,
+		flags: func(fs *pflag.FlagSet) {
+			a.pathFlag(fs)
+			picked.flags(fs, 0)
+			fs.StringVar(&file, "file", "", "write to this new file, not to standard output")
+		},
+		do: func(r *run) error {
+			if picked.allTubes == (len(r.args) > 0) {
+				return client.Errorf(client.Usage, "export: give either TUBE or --all-tubes")
+			}
+			q, err := picked.list(r, "full")
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				return r.export(&picked, q, &sink{w: bufio.NewWriterSize(r.out, 1<<16)})
+			}
+			var n uint64
+			err = r.saveTo(file, func(s *sink) error {
+				err := r.export(&picked, q, s)
+				n = s.n
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return r.done(doneDocument("export", n, 0), "export: %s", jobs(n))
+		},
+	}
+}
+
+// export writes the selected jobs.
+func (r *run) export(picked *selection, q client.Request, s *sink) error {
+	p := r.progress("export")
+	defer p.end()
+	var err error
+	if c, ok := r.server.(*client.Beanstalk); ok {
+		switch {
+		case picked.contains != "" || picked.olderThan != 0:
+			return client.Unsupported("search jobs")
+		case picked.maxID == 0:
+			return client.Errorf(client.Usage, "export: beanstalkd's protocol has no list of jobs: give --id A-B")
+		}
+		err = c.Walk(r.ctx, q, s.add, p.at)
+	} else {
+		var of uint64 // approximate number of jobs; 0: unknown
+		if !client.Narrows(q.Query) && len(picked.states) == 0 {
+			counts, err := r.counts(q.Tube)
+			if err != nil {
+				return err
+			}
+			of = counts.Ready + counts.Delayed + counts.Reserved + counts.Buried
+			if q.Limit > 0 {
+				of = min(of, uint64(q.Limit))
+			}
+		}
+		s.body = r.body
+		err = r.server.List(r.ctx, q, func(document []byte) error {
+			defer func() { p.at(s.n, of) }()
+			return s.page(document)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.w.Flush(); err != nil {
+		return err
+	}
+	if s.n == 0 {
+		return client.Errorf(client.Nothing, "there are no such jobs: polystalk tubes shows how many there are")
+	}
+	return nil
+}
+
+// A sink writes jobs, each as JSON on a line.
+type sink struct {
+	w *bufio.Writer // nil: the sink drops the jobs
+	n uint64        // jobs so far
+	// body writes the complete body of a job. Lists have only the first 64 kB.
+	body func(id uint64, w io.Writer) error
+}
+
+// body writes the body of a job to w.
+func (r *run) body(id uint64, w io.Writer) error { return r.server.Body(r.ctx, id, w) }
+
+// page writes the jobs of one part of a list.
+func (s *sink) page(document []byte) error {
+	var part struct {
+		Jobs []json.RawMessage `json:"jobs"`
+	}
+	if err := client.Read(document, &part); err != nil {
+		return err
+	}
+	for _, job := range part.Jobs {
+		if err := s.listed(job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed writes a job of a list. The body may be truncated.
+func (s *sink) listed(job []byte) error {
+	var v struct {
+		ID        uint64          `json:"id,string"`
+		Size      float64         `json:"body_bytes"`
+		Text      json.RawMessage `json:"body"`
+		Base64    json.RawMessage `json:"body_base64"`
+		Truncated bool            `json:"body_truncated"`
+	}
+	if err := client.Read(job, &v); err != nil {
+		return err
+	}
+	if !v.Truncated && (v.Size == 0 || v.Text != nil || v.Base64 != nil) {
+		return s.add(job)
+	}
+	var members map[string]any
+	if err := client.Read(job, &members); err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	switch err := s.body(v.ID, &body); {
+	case client.ExitCode(err) == client.Nothing:
+		return nil // the job was deleted meanwhile
+	case err != nil:
+		return err
+	}
+	for _, name := range []string{"body", "body_base64", "body_truncated"} {
+		delete(members, name)
+	}
+	// The body may have been edited since the list was made, so its size is the new one.
+	members["body_bytes"], members["body_base64"] = body.Len(), body.Bytes()
+	line, err := json.Marshal(members)
+	if err != nil {
+		return err
+	}
+	return s.add(line)
+}
+
+// add writes a job.
+func (s *sink) add(job []byte) error {
+	if s.w == nil {
+		return nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, job); err != nil {
+		return err
+	}
+	line.WriteByte('\n')
+	s.n++
+	_, err := s.w.Write(line.Bytes())
+	return err
+}
+
+// keep writes a job durably before the job is deleted: afterwards neither the end of the program
+// nor a full disk can lose it.
+func (s *sink) keep(job []byte) error {
+	if s.w == nil {
+		return nil
+	}
+	if err := s.add(job); err != nil {
+		return err
+	}
+	return s.w.Flush()
+}
+
+// saveTo creates a file, calls write to fill it, and makes it durable. After a failure the file
+// stays, because jobs in it may already be deleted on the server.
+func (a *App) saveTo(name string, write func(*sink) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return client.Errorf(client.Usage, "%s is there already: give the name of a new file", name)
+	}
+	if err != nil {
+		return client.Errorf(client.System, "the file cannot be made: %v", err)
+	}
+	defer f.Close()
+	s := &sink{w: bufio.NewWriterSize(f, 1<<18)}
+	err = write(s)
+	if flushed := s.w.Flush(); err == nil {
+		err = flushed
+	}
+	if synced := f.Sync(); err == nil && synced != nil && !errors.Is(synced, fs.ErrInvalid) {
+		err = synced
+	}
+	if err != nil {
+		if _, ok := errors.AsType[*client.Error](err); ok || errors.Is(err, context.Canceled) {
+			return err
+		}
+		return client.Errorf(client.System, "%s cannot be written: %v", name, err)
+	}
+	return nil
 }

@@ -1,8 +1,18 @@
 package client
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"polystalk/codec/admin"
 )
 
 // Exit codes. Where polystalkd has a code for the same cause, the number is the same.
@@ -60,4 +70,144 @@ func ExitCode(err error) int {
 		return e.Code
 	}
 	return System
+}
+
+// problem returns the error for an answer with a failure status.
+func (c *httpServer) problem(ctx context.Context, r *Request, res *http.Response, body io.Reader) error {
+	p := new(admin.Problem)
+	b, err := io.ReadAll(io.LimitReader(body, 1<<20))
+	if err != nil || mediaType(res) != "application/problem+json" || json.Unmarshal(b, p) != nil || p.Title == "" {
+		return c.foreign(res)
+	}
+	if (p.Status == http.StatusNotFound || p.Status == http.StatusMethodNotAllowed) && !r.Probe && !c.knows(ctx, r) {
+		return Errorf(Usage, "the server at %s is older than this program, and has no %s %s: upgrade it, or use the polystalk of its version", c.target.Name, r.Method, r.address())
+	}
+	if remedy := c.remedy(r, p); remedy != "" {
+		p.Remedy = remedy
+	}
+	return ProblemError(p)
+}
+
+const contractPath = "/openapi.json"
+
+// knows reports whether the server's description of its API has the request. It returns true for a
+// server without a description.
+func (c *httpServer) knows(ctx context.Context, r *Request) bool {
+	var contract struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if r.Path == contractPath {
+		return true
+	}
+	a, err := c.Ask(ctx, Request{Method: "GET", Path: contractPath})
+	if err != nil || a.Read(&contract) != nil || len(contract.Paths) == 0 {
+		return true
+	}
+	_, ok := contract.Paths[r.Path][strings.ToLower(r.Method)]
+	return ok
+}
+
+// remedy returns the remedy for a problem in the words of the command line. If it is empty, the
+// server's own remedy is right.
+func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
+	switch p.Type {
+	case admin.ProblemPath + admin.ReadOnly.Slug:
+		if c.options.Token == "" {
+			return "give a token with --token-file; the server's tokens are in the file of its --http-tokens-file"
+		}
+		return "give another one by --token-file"
+	case admin.ProblemPath + admin.NotChanged.Slug:
+		if p.Remedy != admin.NotChanged.Problem("").Remedy {
+			return ""
+		}
+		return "polystalk cluster status shows the servers"
+	case admin.ProblemPath + admin.NotFound.Slug:
+	default:
+		return ""
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
+	switch {
+	case first == "tubes", r.Method == "POST" && first == "operations":
+		return "polystalk tubes lists the tubes"
+	case first == "jobs":
+		return "polystalk jobs lists the jobs of a tube"
+	case first == "connections":
+		return "polystalk conns lists the connections"
+	case first == "cluster" && p.Field == "node":
+		return "polystalk cluster status lists the servers"
+	case first == "cluster":
+		return "polystalkd belongs to one if it is started with --cluster-listen"
+	case first == "operations":
+		return "polystalk ops lists the operations that the server remembers"
+	}
+	return ""
+}
+
+// ProblemError returns a problem as an error.
+func ProblemError(p *admin.Problem) error {
+	what, remedy := p.Detail, p.Remedy
+	if what == "" {
+		what = p.Title
+	}
+	code := NotDone
+	switch slug := strings.TrimPrefix(p.Type, admin.ProblemPath); {
+	case slug == admin.NoToken.Slug:
+		code, remedy = Refused, "give one by --token-file or POLYSTALK_TOKEN_FILE"
+	case slug == admin.Draining.Slug:
+		what, remedy = "the server is draining, and accepts no new jobs", "use another server, or end the drain with polystalk drain off"
+	case p.Status == http.StatusForbidden || p.Status == http.StatusMisdirectedRequest:
+		code = Refused
+	case p.Status == http.StatusNotFound:
+		code = Nothing
+	case slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Following.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
+		code = System
+	case p.Status/100 == 4 && p.Status != http.StatusConflict && p.Status != http.StatusGone && p.Status != http.StatusPreconditionFailed:
+		code = Usage
+	}
+	e := Errorf(code, "%s: %s", what, remedy)
+	if code == System {
+		e.Request = p.RequestID
+	}
+	return e
+}
+
+// foreign returns the error for an answer that does not come from a polystalkd.
+func (c *httpServer) foreign(res *http.Response) error {
+	what := "it answers " + res.Status
+	if t := mediaType(res); t != "" {
+		what += ", " + t
+	}
+	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
+		what += ", and points to " + to
+	}
+	return Errorf(System, "%s is not polystalkd's --http: %s: give the address of its --http by %s", c.target.Name, what, serverFlag)
+}
+
+// unreachable returns the error for a server that does not answer, or does not speak HTTP.
+func (c *httpServer) unreachable(err error) error {
+	if _, ok := errors.AsType[*Error](err); ok || errors.Is(err, context.Canceled) {
+		return err
+	}
+	remedy := "is polystalkd running, with --http?"
+	text := err.Error()
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		text = u.Err.Error()
+	}
+	switch {
+	case errors.Is(err, errSlow):
+		remedy = "try again, or raise --timeout"
+	case strings.Contains(text, "malformed HTTP"):
+		remedy = "write a server of beanstalkd's protocol as beanstalk://HOST:PORT"
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		remedy = "is that the address of polystalkd's --http? If so, try again"
+	case strings.Contains(text, "HTTP response to HTTPS"):
+		remedy = "write it as http://HOST:PORT"
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "ask as root, or as the account that the server runs as"
+	case c.target.Network == "unix":
+		remedy = "is polystalkd running, with that socket? A server of a cluster that restarts opens it again in a moment"
+	case strings.Contains(text, "x509:"):
+		remedy = "give the name that its certificate has, and its authority by SSL_CERT_FILE"
+	}
+	return Errorf(System, "%s cannot be reached: %s: %s", c.target.Name, text, remedy)
 }

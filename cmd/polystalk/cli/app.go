@@ -16,6 +16,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ import (
 
 	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/admin"
 )
 
 // An App is one run of the program.
@@ -263,30 +265,25 @@ func readSeconds(flag, text string) (uint32, error) {
 // jobStates are the states of jobs.
 var jobStates = []string{"ready", "delayed", "reserved", "buried"}
 
-// A selection selects jobs.
+// A selection holds the flags that select jobs.
 type selection struct {
-	states        []string
-	contains, ids string
-	older         string
-	limit         int // 0: all
-	allTubes      bool
-
-	minID, maxID uint64 // of ids; 0: no bound
-	olderThan    uint32 // seconds
+	admin.Selection
+	ids, older string // --id and --older before read
+	limit      int    // 0: all
 }
 
 func (s *selection) flags(fs *pflag.FlagSet, limit int) {
-	fs.StringSliceVar(&s.states, "state", nil, "ready, delayed, reserved or buried; several with commas between them")
-	fs.StringVar(&s.contains, "contains", "", "jobs with this text in the body")
+	fs.StringSliceVar(&s.States, "state", nil, "ready, delayed, reserved or buried; several with commas between them")
+	fs.StringVar(&s.Contains, "contains", "", "jobs with this text in the body")
 	fs.StringVar(&s.ids, "id", "", "jobs with ids A-B, A- or -B")
 	fs.StringVar(&s.older, "older", "", "jobs that were put at least this long ago, such as 90s, 5m, 12h or 7d")
 	fs.IntVar(&s.limit, "limit", limit, "stop after this number of jobs; 0: all")
-	fs.BoolVar(&s.allTubes, "all-tubes", false, "the jobs of all tubes")
+	fs.BoolVar(&s.AllTubes, "all-tubes", false, "the jobs of all tubes")
 }
 
 // read checks and reads the flags.
 func (s *selection) read() (err error) {
-	for _, state := range s.states {
+	for _, state := range s.States {
 		if !slices.Contains(jobStates, state) {
 			return client.Errorf(client.Usage, "--state %q is not a state: give ready, delayed, reserved or buried", state)
 		}
@@ -300,16 +297,16 @@ func (s *selection) read() (err error) {
 			to = from
 		}
 		if from != "" {
-			s.minID, err = readID(from)
+			s.MinID, err = readID(from)
 		}
 		if to != "" && err == nil {
-			s.maxID, err = readID(to)
+			s.MaxID, err = readID(to)
 		}
-		if err != nil || s.ids == "-" || s.maxID != 0 && s.minID > s.maxID {
+		if err != nil || s.ids == "-" || s.MaxID != 0 && s.MinID > s.MaxID {
 			return client.Errorf(client.Usage, "--id %q is not a range: give A-B, A- or -B", s.ids)
 		}
 	}
-	s.olderThan, err = readSeconds("--older", s.older)
+	s.OlderThanSeconds, err = readSeconds("--older", s.older)
 	return err
 }
 
@@ -317,7 +314,7 @@ func (s *selection) read() (err error) {
 // or of all tubes.
 func (s *selection) list(r *run, body string) (client.Request, error) {
 	tube, err := "", s.read()
-	if err == nil && !s.allTubes {
+	if err == nil && !s.AllTubes {
 		tube, err = r.tubeName(r.args[0])
 	}
 	return s.request(tube, body), err
@@ -329,14 +326,11 @@ func (s *selection) request(tube, body string) client.Request {
 	if tube == "" {
 		q.Path = "/jobs"
 	}
-	for name, value := range map[string]string{"state": strings.Join(s.states, ","), "contains": s.contains, "body": body} {
-		if value != "" {
-			q.Query.Set(name, value)
-		}
-	}
-	for name, n := range map[string]uint64{"id_min": s.minID, "id_max": s.maxID, "older_than": uint64(s.olderThan)} {
-		if n != 0 {
-			q.Query.Set(name, strconv.FormatUint(n, 10))
+	for name, value := range map[string]any{
+		"state": strings.Join(s.States, ","), "contains": s.Contains, "body": body, "id_min": s.MinID, "id_max": s.MaxID, "older_than": s.OlderThanSeconds,
+	} {
+		if !reflect.ValueOf(value).IsZero() {
+			q.Query.Set(name, fmt.Sprint(value))
 		}
 	}
 	return q

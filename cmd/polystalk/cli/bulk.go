@@ -37,11 +37,11 @@ func (b *bulk) flags(fs *pflag.FlagSet, a *App) {
 func (b *bulk) selects(r *run) (bool, error) {
 	byTube := r.changed("tube")
 	switch {
-	case byTube && b.picked.allTubes:
+	case byTube && b.picked.AllTubes:
 		return false, r.usagef("--tube and --all-tubes exclude each other: give one of them")
-	case (byTube || b.picked.allTubes) && len(r.args) > 0:
+	case (byTube || b.picked.AllTubes) && len(r.args) > 0:
 		return false, r.usagef("ids and a tube exclude each other: give one of them")
-	case byTube || b.picked.allTubes:
+	case byTube || b.picked.AllTubes:
 		return true, b.picked.read()
 	case len(r.args) == 0:
 		return false, r.usagef("the jobs are missing: give ids, or --tube TUBE")
@@ -56,17 +56,11 @@ func (b *bulk) selects(r *run) (bool, error) {
 
 // operation returns the operation to request.
 func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
-	if len(b.picked.states) == 0 {
-		b.picked.states = b.states
+	if len(b.picked.States) == 0 {
+		b.picked.States = b.states
 	}
-	o = admin.NewOperation{
-		Action: b.action.name, Force: b.force, Limit: uint64(b.picked.limit),
-		Select: admin.Selection{
-			AllTubes: b.picked.allTubes, States: b.picked.states, Contains: b.picked.contains,
-			MinID: b.picked.minID, MaxID: b.picked.maxID, OlderThanSeconds: b.picked.olderThan,
-		},
-	}
-	if !b.picked.allTubes {
+	o = admin.NewOperation{Action: b.action.name, Force: b.force, Limit: uint64(b.picked.limit), Select: b.picked.Selection}
+	if !b.picked.AllTubes {
 		if b.tubeName, err = r.tubeName(b.tube); err != nil {
 			return o, err
 		}
@@ -78,7 +72,7 @@ func (b *bulk) operation(r *run) (o admin.NewOperation, err error) {
 
 // where returns the selection as a part of a question.
 func (b *bulk) where() string {
-	if b.picked.allTubes {
+	if b.picked.AllTubes {
 		return "in all tubes"
 	}
 	return "in tube " + admin.ShownName(b.tubeName)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -62,67 +63,56 @@ func readAge(flag, text string) (float64, error) {
 	return float64(n), err
 }
 
-// A threshold has the values from which a figure is a warning or critical. If few is set, figures
-// below the values are.
-type threshold struct {
-	warn, crit *float64 // nil: none
-	few        bool
-}
+// A threshold has the values from which a figure is a warning, and critical. NaN means none: no
+// figure reaches it.
+type threshold [2]float64
+
+var noThreshold = threshold{math.NaN(), math.NaN()}
 
 // threshold reads WARN:CRIT; either number may be missing.
 func (f figure) threshold(text string) (t threshold, err error) {
-	t.few = f.few
-	flag := "--" + f.flag
 	warn, crit, _ := strings.Cut(text, ":")
 	if warn == "" && crit == "" {
-		return t, client.Errorf(client.Usage, "%s %q has no number: give WARN:CRIT, WARN or :CRIT", flag, text)
+		return t, client.Errorf(client.Usage, "--%s %q has no number: give WARN:CRIT, WARN or :CRIT", f.flag, text)
 	}
-	for _, v := range []struct {
-		text string
-		to   **float64
-	}{{warn, &t.warn}, {crit, &t.crit}} {
-		if v.text == "" {
-			continue
+	t = noThreshold
+	for i, number := range []string{warn, crit} {
+		if number != "" {
+			if t[i], err = f.read("--"+f.flag, number); err != nil {
+				return t, err
+			}
 		}
-		n, err := f.read(flag, v.text)
-		if err != nil {
-			return t, err
-		}
-		*v.to = &n
 	}
-	if t.warn != nil && t.crit != nil && (t.few && *t.warn < *t.crit || !t.few && *t.warn > *t.crit) {
-		return t, client.Errorf(client.Usage, "%s %q is critical before it is a warning: swap the numbers", flag, text)
+	if f.few && t[0] < t[1] || !f.few && t[0] > t[1] {
+		return t, client.Errorf(client.Usage, "--%s %q is critical before it is a warning: swap the numbers", f.flag, text)
 	}
 	return t, nil
 }
 
 // level returns the level of a value.
-func (t threshold) level(v float64) level {
-	reached := func(limit *float64) bool {
-		return limit != nil && (t.few && v < *limit || !t.few && v >= *limit)
-	}
-	switch {
-	case reached(t.crit):
-		return levelCritical
-	case reached(t.warn):
-		return levelWarning
+func (f figure) level(v float64, t threshold) level {
+	for i, l := range []level{levelCritical, levelWarning} {
+		if limit := t[1-i]; f.few && v < limit || !f.few && v >= limit {
+			return l
+		}
 	}
 	return levelOK
 }
 
-// ranges returns both values as the ranges that performance data has. Source: Monitoring Plugins
-// Development Guidelines, "Threshold and Ranges": "10:" alerts below 10, and "@10:" from 10 on.
-func (t threshold) ranges() string {
-	one := func(limit *float64) string {
-		switch {
-		case limit == nil:
-			return ""
-		case t.few:
-			return plainNumber(*limit) + ":"
+// ranges returns a threshold as the two ranges that performance data has. Source: Monitoring
+// Plugins Development Guidelines, "Threshold and Ranges": "10:" alerts below 10, and "@10:" from
+// 10 on.
+func (f figure) ranges(t threshold) string {
+	var both [2]string
+	for i, limit := range t {
+		if !math.IsNaN(limit) {
+			both[i] = plainNumber(limit) + ":"
+			if !f.few {
+				both[i] = "@" + both[i]
+			}
 		}
-		return "@" + plainNumber(*limit) + ":"
 	}
-	return one(t.warn) + ";" + one(t.crit)
+	return both[0] + ";" + both[1]
 }
 
 func plainNumber(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
@@ -210,10 +200,13 @@ func (r *run) checkFigures(v *verdict, tube string, set map[string]threshold) er
 	}
 	for _, f := range figures {
 		t, wanted := set[f.flag]
+		if !wanted {
+			t = noThreshold
+		}
 		n, told := values[f.flag]
 		switch {
 		case told:
-			v.data = append(v.data, fmt.Sprintf("%s=%s%s;%s;0;", f.flag, plainNumber(n), f.unit, t.ranges()))
+			v.data = append(v.data, fmt.Sprintf("%s=%s%s;%s;0;", f.flag, plainNumber(n), f.unit, f.ranges(t)))
 		case wanted && f.flag == "connections":
 			return client.Errorf(client.Usage, "--connections belongs to the server: leave --tube out")
 		case wanted && tube == "":
@@ -226,7 +219,7 @@ func (r *run) checkFigures(v *verdict, tube string, set map[string]threshold) er
 			if f.unit == "s" {
 				shown = client.FormatAge(n)
 			}
-			v.add(t.level(n), shown+" "+f.flag)
+			v.add(f.level(n, t), shown+" "+f.flag)
 		}
 	}
 	if len(set) == 0 {

@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -50,20 +53,21 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 			if err != nil {
 				return err
 			}
+			force := forced(b.force)
 			switch byFile := r.changed("body"); {
 			case (e.editor || byFile) && (selects || len(r.args) != 1 || r.args[0] == "-"):
 				return client.Errorf(client.Usage, "edit: --body and --editor change one job at a time: give one ID")
 			case e.editor && byFile:
 				return client.Errorf(client.Usage, "edit: --body and --editor exclude each other: give one of them")
 			case selects:
-				if change["delay_seconds"] != nil {
+				if change.DelaySeconds != nil {
 					b.states = []string{"ready", "delayed"} // other jobs have no delay
 				}
 				o, err := b.operation(r)
 				if err != nil {
 					return err
 				}
-				o.Set = admin.SetJobs{Pri: change.number("pri"), DelaySeconds: change.number("delay_seconds"), TTRSeconds: change.number("ttr_seconds")}
+				o.Set = change
 				return r.bulk(b, o)
 			case byFile:
 				in, err := r.open(e.body, "give the file that holds the body, or - for standard input")
@@ -75,73 +79,54 @@ gets the body. The job is changed only if no one else has changed it meanwhile.`
 				if err != nil {
 					return err
 				}
-				change.setBody(body)
+				setBody(&change, body)
 			case e.editor:
-				return r.editInEditor(r.args[0], change, b.force)
+				return r.editInEditor(r.args[0], change, force)
 			}
-			return r.each("edit", func(ctx context.Context, id uint64) error {
-				return r.edit(ctx, id, change, "", b.force)
-			})
+			return r.each("job", "edit", client.Request{Method: "PATCH", Path: "/jobs/{id}", Query: force, JSON: change})
 		},
 	}
 }
 
-// A change has the members of a job that get a new value.
-type change map[string]any
-
-func (c change) number(member string) *uint32 {
-	if n, ok := c[member].(uint32); ok {
-		return &n
-	}
-	return nil
-}
-
-func (c change) setBody(body []byte) {
+func setBody(c *admin.SetJobs, body []byte) {
 	if utf8.Valid(body) {
-		c["body"] = string(body)
+		c.Body, _ = json.Marshal(string(body)) // a text cannot fail
 	} else {
-		c["body_base64"] = body
+		c.BodyBase64, _ = json.Marshal(body)
 	}
 }
 
 // read reads all flags except the body.
-func (e *edit) read(r *run) (change, error) {
-	c := change{}
+func (e *edit) read(r *run) (c admin.SetJobs, err error) {
 	if r.changed("pri") {
-		c["pri"] = e.pri
+		c.Pri = &e.pri
 	}
-	for _, f := range []struct{ flag, text, member string }{{"delay", e.delay, "delay_seconds"}, {"ttr", e.ttr, "ttr_seconds"}} {
-		if !r.changed(f.flag) {
-			continue
+	for _, f := range []struct {
+		flag, text string
+		to         **uint32
+	}{{"delay", e.delay, &c.DelaySeconds}, {"ttr", e.ttr, &c.TTRSeconds}} {
+		if r.changed(f.flag) {
+			seconds, err := readSeconds("--"+f.flag, f.text)
+			if err != nil {
+				return c, err
+			}
+			*f.to = &seconds
 		}
-		seconds, err := readSeconds("--"+f.flag, f.text)
-		if err != nil {
-			return nil, err
-		}
-		c[f.member] = seconds
 	}
-	if len(c) == 0 && !e.editor && !r.changed("body") {
-		return nil, client.Errorf(client.Usage, "edit: the change is missing: give --pri, --delay, --ttr, --body or --editor")
+	if c.Pri == nil && c.DelaySeconds == nil && c.TTRSeconds == nil && !e.editor && !r.changed("body") {
+		err = client.Errorf(client.Usage, "edit: the change is missing: give --pri, --delay, --ttr, --body or --editor")
 	}
-	return c, nil
+	return c, err
 }
 
-// edit changes a job if it still has the tag; an empty tag matches any.
-func (r *run) edit(ctx context.Context, id uint64, c change, tag string, force bool) error {
-	_, err := r.server.Ask(ctx, client.Request{Method: "PATCH", Path: "/jobs/{id}", ID: id, Query: forced(force), JSON: c, IfMatch: tag})
-	return err
-}
-
-// editInEditor lets the operator change a body in an editor.
-func (r *run) editInEditor(arg string, c change, force bool) error {
+// editInEditor lets the operator change a body in an editor. The job changes only if it is still
+// the one that the operator saw.
+func (r *run) editInEditor(arg string, c admin.SetJobs, force url.Values) error {
 	id, err := readID(arg)
 	if err != nil {
 		return err
 	}
-	editor := r.Getenv("VISUAL")
-	if editor == "" {
-		editor = r.Getenv("EDITOR")
-	}
+	editor := cmp.Or(r.Getenv("VISUAL"), r.Getenv("EDITOR"))
 	if editor == "" {
 		return client.Errorf(client.Usage, "edit: there is no editor: name one by EDITOR, or give --body FILE")
 	}
@@ -177,12 +162,14 @@ func (r *run) editInEditor(arg string, c change, force bool) error {
 	if err != nil {
 		return fmt.Errorf("the file of the body: %w", err)
 	}
-	if bytes.Equal(after, before.Bytes()) && len(c) == 0 {
+	if bytes.Equal(after, before.Bytes()) && c.Pri == nil && c.DelaySeconds == nil && c.TTRSeconds == nil {
 		return client.Errorf(client.Unconfirmed, "nothing was changed: the body is the same")
 	}
-	c.setBody(after)
+	setBody(&c, after)
 	// The operator interrupted only the editor, which has ended.
-	if err := r.edit(context.WithoutCancel(r.ctx), id, c, was.Tag, force); err != nil {
+	ctx := context.WithoutCancel(r.ctx)
+	_, err = r.server.Ask(ctx, client.Request{Method: "PATCH", Path: "/jobs/{id}", ID: id, Query: force, JSON: c, IfMatch: was.Tag})
+	if err != nil {
 		keep = true
 		return client.Errorf(client.ExitCode(err), "%v; the body that you have written is in %s", err, file)
 	}

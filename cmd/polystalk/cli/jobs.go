@@ -125,10 +125,7 @@ func (a *App) actionVerb(act action) verb {
 				if !r.server.HasAPI() && act.cannot != "" {
 					return client.Unsupported(act.cannot)
 				}
-				return r.each(act.name, func(ctx context.Context, id uint64) error {
-					_, err := r.server.Ask(ctx, client.Request{Method: act.method, Path: act.path, ID: id, Query: forced(b.force)})
-					return err
-				})
+				return r.each("job", act.name, client.Request{Method: act.method, Path: act.path, Query: forced(b.force)})
 			}
 			o, err := b.operation(r)
 			if err != nil {
@@ -168,13 +165,8 @@ func (r *run) target(to string) (string, error) {
 // transfer moves or copies jobs one by one, and shows each new job.
 func (r *run) transfer(act action, to string) error {
 	l := r.printer.List(client.TransfersView)
-	return r.eachID("job", func(ctx context.Context, id uint64) error {
-		a, err := r.server.Ask(ctx, client.Request{Method: act.method, Path: act.path, ID: id, JSON: admin.NewTransfer{To: &to}})
-		if err != nil {
-			return err
-		}
-		return l.Page(fmt.Appendf(nil, `{"jobs":[%s]}`, a.Document))
-	}, func(int, int) error { return l.Close() })
+	show := func(job []byte) error { return l.Page(fmt.Appendf(nil, `{"jobs":[%s]}`, job)) }
+	return r.eachID("job", client.Request{Method: act.method, Path: act.path, JSON: admin.NewTransfer{To: &to}}, show, func(int, int) error { return l.Close() })
 }
 
 // tubeOrServer returns the path of a tube; an empty name means the server.
@@ -205,21 +197,17 @@ func doneDocument(action string, done, not uint64) []byte {
 	return document
 }
 
-// each calls do for each job of the arguments, and shows the number of successes.
-func (r *run) each(action string, do func(context.Context, uint64) error) error {
-	return r.eachOf("job", action, do)
-}
-
-// eachOf is like each for things other than jobs.
-func (r *run) eachOf(noun, action string, do func(context.Context, uint64) error) error {
-	return r.eachID(noun, do, func(done, all int) error {
+// each sends a request for each id of the arguments, and shows the number of successes.
+func (r *run) each(noun, action string, q client.Request) error {
+	return r.eachID(noun, q, func([]byte) error { return nil }, func(done, all int) error {
 		return r.done(doneDocument(action, uint64(done), uint64(all-done)), "%s: %d of %s", action, done, counted(uint64(all), noun))
 	})
 }
 
-// eachID calls do for each id of the arguments. It continues after a failure unless the server
-// cannot be asked. Then it calls show, unless the only id has failed.
-func (r *run) eachID(noun string, do func(context.Context, uint64) error, show func(done, all int) error) error {
+// eachID sends a request for each id of the arguments, and passes the answer to take. It continues
+// after a failure unless the server cannot be asked. Then it calls show, unless the only id has
+// failed.
+func (r *run) eachID(noun string, q client.Request, take func(document []byte) error, show func(done, all int) error) error {
 	ids, err := r.readIDs(r.args)
 	if err != nil {
 		return err
@@ -229,8 +217,11 @@ func (r *run) eachID(noun string, do func(context.Context, uint64) error, show f
 	}
 	var done, gone int
 	var first error
-	for _, id := range ids {
-		err := do(r.ctx, id)
+	for _, q.ID = range ids {
+		a, err := r.server.Ask(r.ctx, q)
+		if err == nil {
+			err = take(a.Document)
+		}
 		if err == nil {
 			done++
 			continue

@@ -56,8 +56,8 @@ func (a *App) lookVerbs() []verb {
 					glob = r.args[0]
 					q.Query.Set("match", glob)
 				}
-				n, err := r.list(q, client.TubesView)
-				if err == nil && n == 0 {
+				l, err := r.list(q, client.TubesView)
+				if err == nil && l.N == 0 {
 					err = client.Errorf(client.Nothing, "no tube matches %q: polystalk tubes lists all", glob)
 				}
 				return err
@@ -96,7 +96,18 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				if all {
 					q.Limit = 0
 				}
-				return r.listJobs(q)
+				l, err := r.list(q, client.JobsView)
+				switch {
+				case err != nil:
+					return err
+				case !r.server.HasAPI():
+					r.note("beanstalkd's protocol shows the first job of each state, and no reserved ones; polystalkd's --http shows all")
+				case l.More && q.Limit != 0:
+					r.note("there are more: --all shows all of them, --limit N the first N")
+				case l.N == 0:
+					return client.Errorf(client.Nothing, "there are no such jobs: polystalk tube shows how many jobs there are in each state")
+				}
+				return nil
 			},
 		},
 		{use: "job ID", short: "show one job without its body", path: "/jobs/{id}", view: client.JobView},
@@ -133,39 +144,6 @@ come and go. beanstalkd's protocol shows the first job of each state.
 		list[i].reads = true
 	}
 	return list
-}
-
-// listJobs shows a list of jobs.
-func (r *run) listJobs(q client.Request) error {
-	l := r.printer.List(client.JobsView)
-	var last struct {
-		Next string `json:"next"`
-	}
-	err := r.server.List(r.ctx, q, func(document []byte) error {
-		last.Next = ""
-		if err := client.Read(document, &last); err != nil {
-			return err
-		}
-		if err := l.Page(document); err != nil {
-			return err
-		}
-		return r.out.Flush() // the next part may take long
-	})
-	if err != nil {
-		return err
-	}
-	if err := l.Close(); err != nil {
-		return err
-	}
-	switch {
-	case !r.server.HasAPI():
-		r.note("beanstalkd's protocol shows the first job of each state, and no reserved ones; polystalkd's --http shows all")
-	case last.Next != "" && q.Limit != 0:
-		r.note("there are more: --all shows all of them, --limit N the first N")
-	case l.N == 0:
-		return client.Errorf(client.Nothing, "there are no such jobs: polystalk tube shows how many jobs there are in each state")
-	}
-	return nil
 }
 
 // seriesDefault shows a backlog, its causes, and the waiting time of jobs.

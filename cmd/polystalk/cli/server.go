@@ -83,10 +83,7 @@ like a supervisor that would restart the server.`,
 		{
 			use: "kill ID...", short: "close connections; their jobs become ready", long: idsHelp, cannot: "close connections",
 			do: func(r *run) error {
-				return r.eachOf("connection", "kill", func(ctx context.Context, id uint64) error {
-					_, err := r.server.Ask(ctx, client.Request{Method: "DELETE", Path: "/connections/{id}", ID: id})
-					return err
-				})
+				return r.each("connection", "kill", client.Request{Method: "DELETE", Path: "/connections/{id}"})
 			},
 		},
 		{

@@ -127,7 +127,7 @@ func (r *run) flushAtOnce(f *flush) error {
 	}
 	if f.save != "" {
 		// A job that the flush deletes stays in these states until then, so the list has it.
-		list := selection{states: f.states}
+		list := selection{Selection: admin.Selection{States: f.states}}
 		err := r.saveTo(f.save, func(s *sink) error {
 			s.body = r.body
 			return r.server.List(r.ctx, list.request(f.tube, "full"), s.page)
@@ -215,7 +215,7 @@ list of jobs: give --id A-B, and each of these ids is tried.`,
 			fs.StringVar(&file, "file", "", "write to this new file, not to standard output")
 		},
 		do: func(r *run) error {
-			if picked.allTubes == (len(r.args) > 0) {
+			if picked.AllTubes == (len(r.args) > 0) {
 				return client.Errorf(client.Usage, "export: give either TUBE or --all-tubes")
 			}
 			q, err := picked.list(r, "full")
@@ -246,15 +246,15 @@ func (r *run) export(picked *selection, q client.Request, s *sink) error {
 	var err error
 	if c, ok := r.server.(*client.Beanstalk); ok {
 		switch {
-		case picked.contains != "" || picked.olderThan != 0:
+		case picked.Contains != "" || picked.OlderThanSeconds != 0:
 			return client.Unsupported("search jobs")
-		case picked.maxID == 0:
+		case picked.MaxID == 0:
 			return client.Errorf(client.Usage, "export: beanstalkd's protocol has no list of jobs: give --id A-B")
 		}
 		err = c.Walk(r.ctx, q, s.add, p.at)
 	} else {
 		var of uint64 // approximate number of jobs; 0: unknown
-		if !client.Narrows(q.Query) && len(picked.states) == 0 {
+		if !client.Narrows(q.Query) && len(picked.States) == 0 {
 			counts, err := r.counts(q.Tube)
 			if err != nil {
 				return err

@@ -70,16 +70,22 @@ func (r *run) read(path, tube string, v any) (client.Answer, error) {
 	return a, err
 }
 
-// list shows a list, and returns the number of its rows.
-func (r *run) list(q client.Request, v client.View) (int, error) {
-	if q.Limit < 0 {
-		return 0, client.Errorf(client.Usage, "--limit is %d: give a number, or 0 for all", q.Limit)
-	}
+// list shows a list, each part as it arrives.
+func (r *run) list(q client.Request, v client.View) (*client.List, error) {
 	l := r.printer.List(v)
-	if err := r.server.List(r.ctx, q, l.Page); err != nil {
-		return 0, err
+	if q.Limit < 0 {
+		return l, client.Errorf(client.Usage, "--limit is %d: give a number, or 0 for all", q.Limit)
 	}
-	return l.N, l.Close()
+	err := r.server.List(r.ctx, q, func(document []byte) error {
+		if err := l.Page(document); err != nil {
+			return err
+		}
+		return r.out.Flush() // the next part may take long
+	})
+	if err == nil {
+		err = l.Close()
+	}
+	return l, err
 }
 
 // carryOut runs a verb.

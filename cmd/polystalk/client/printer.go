@@ -110,6 +110,7 @@ type List struct {
 	first   map[string]json.RawMessage // members of the first part, without the rows
 	rows    []json.RawMessage          // rows that wait for the end
 	N       int                        // rows so far
+	More    bool                       // the server has more rows after the last part
 }
 
 // List starts a list.
@@ -129,6 +130,9 @@ func (l *List) Page(document []byte) error {
 		if json.Unmarshal(document, &members) != nil || json.Unmarshal(members[l.v.Rows], &rows) != nil {
 			return Errorf(System, "the server answers without %q: use the polystalk of its version", l.v.Rows)
 		}
+		var next string
+		_ = json.Unmarshal(members["next"], &next) // the last part has none
+		l.More = next != ""
 		// These two describe only this part.
 		delete(members, l.v.Rows)
 		if delete(members, "next"); l.first == nil {

@@ -68,17 +68,12 @@ func (c *Beanstalk) greet() error {
 		return err
 	}
 	const want = "USING default\r\n"
-	got := make([]byte, 0, len(want))
-	for len(got) < len(want) {
-		n, err := c.conn.Read(got[len(got):len(want)])
-		if got = got[:len(got)+n]; string(got) != want[:len(got)] {
-			return Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: write polystalkd's --http as http://HOST:PORT", c.target.Name, got)
-		}
-		if err != nil {
-			return err
-		}
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(c.conn, got)
+	if !strings.HasPrefix(want, string(got[:n])) {
+		err = Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: write polystalkd's --http as http://HOST:PORT", c.target.Name, got[:n])
 	}
-	return nil
+	return err
 }
 
 // A replyError is the first word of an unexpected reply.
@@ -253,7 +248,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 		return Errorf(Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return Errorf(System, "%s does not answer in time: try again, or raise --timeout", c.target.Name)
-	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return Errorf(System, "%s has closed the connection: try again", c.target.Name)
 	}
 	return Errorf(System, "%s: %v: try again", c.target.Name, err)
@@ -274,10 +269,9 @@ var commands = map[string]command{
 	"POST /jobs/{id}/kick":       (*Beanstalk).kick,
 	"POST /jobs/{id}/bury":       (*Beanstalk).bury,
 	"DELETE /jobs/{id}":          (*Beanstalk).delete,
+	"GET /tubes":                 (*Beanstalk).tubes,
+	"GET /tubes/{tube}/jobs":     (*Beanstalk).jobs,
 }
-
-// lists are the lists that the protocol can express.
-var lists = map[string]command{"/tubes": (*Beanstalk).tubes, "/tubes/{tube}/jobs": (*Beanstalk).jobs}
 
 // Ask implements Server.
 func (c *Beanstalk) Ask(ctx context.Context, r Request) (Answer, error) {
@@ -294,7 +288,7 @@ func (c *Beanstalk) Ask(ctx context.Context, r Request) (Answer, error) {
 
 // List implements Server. Lists of tubes are complete; lists of jobs have one job of each state.
 func (c *Beanstalk) List(ctx context.Context, r Request, page func(document []byte) error) error {
-	list := lists[r.Path]
+	list := commands["GET "+r.Path]
 	if list == nil {
 		return Unsupported("list " + r.rows() + " of all tubes")
 	}

@@ -127,20 +127,21 @@ func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
 	switch {
-	case first == "tubes", r.Method == "POST" && first == "operations":
-		return "polystalk tubes lists the tubes"
-	case first == "jobs":
-		return "polystalk jobs lists the jobs of a tube"
-	case first == "connections":
-		return "polystalk conns lists the connections"
+	case r.Method == "POST" && first == "operations":
+		first = "tubes" // the operation names a tube
 	case first == "cluster" && p.Field == "node":
 		return "polystalk cluster status lists the servers"
-	case first == "cluster":
-		return "polystalkd belongs to one if it is started with --cluster-listen"
-	case first == "operations":
-		return "polystalk ops lists the operations that the server remembers"
 	}
-	return ""
+	return listers[first]
+}
+
+// listers say what lists the things below the first component of a path.
+var listers = map[string]string{
+	"tubes":       "polystalk tubes lists the tubes",
+	"jobs":        "polystalk jobs lists the jobs of a tube",
+	"connections": "polystalk conns lists the connections",
+	"cluster":     "polystalkd belongs to one if it is started with --cluster-listen",
+	"operations":  "polystalk ops lists the operations that the server remembers",
 }
 
 // ProblemError returns a problem as an error.

@@ -77,7 +77,7 @@ func (c *httpServer) Ask(ctx context.Context, r Request) (a Answer, err error) {
 		b, err := io.ReadAll(io.LimitReader(body, int64(most)+1))
 		switch {
 		case err != nil:
-			return c.unreachable(err)
+			return err
 		case len(b) > most || mediaType(res) != "application/json" || !json.Valid(b):
 			return c.foreign(res)
 		}
@@ -146,27 +146,9 @@ func (c *httpServer) Body(ctx context.Context, job uint64, w io.Writer) error {
 		if mediaType(res) != "application/octet-stream" || res.ContentLength < 0 || res.ContentLength > bodyMax {
 			return c.foreign(res)
 		}
-		out := &writer{w: w}
-		_, err := io.Copy(out, body)
-		switch {
-		case out.err != nil:
-			return out.err
-		case err != nil:
-			return c.unreachable(err)
-		}
-		return nil
+		_, err := io.Copy(w, body)
+		return err
 	})
-}
-
-// A writer separates errors of w from errors of the reader in io.Copy.
-type writer struct {
-	w   io.Writer
-	err error
-}
-
-func (w *writer) Write(b []byte) (n int, err error) {
-	n, w.err = w.w.Write(b)
-	return n, w.err
 }
 
 // ask sends a request, and calls take to read the answer unless it is a failure. It retries only
@@ -218,6 +200,7 @@ func (c *httpServer) once(ctx context.Context, r *Request, take func(*http.Respo
 		c.options.AnsweredBy(by)
 	}
 	answer := patience.Reader(res.Body, r.Path == "/jobs/{id}/body")
+	answer.fault = c.unreachable
 	if res.StatusCode/100 == 2 || r.Probe && res.StatusCode == http.StatusServiceUnavailable {
 		return 0, take(res, answer)
 	}
@@ -301,15 +284,16 @@ func (p *Patience) Cause(err error) error {
 }
 
 // Reader returns a reader of r. With bulk, r holds bodies, and their progress restarts the timeout.
-func (p *Patience) Reader(r io.Reader, bulk bool) io.Reader {
-	return &patientReader{p: p, r: r, bulk: bulk}
+func (p *Patience) Reader(r io.Reader, bulk bool) *patientReader {
+	return &patientReader{p: p, r: r, bulk: bulk, fault: func(err error) error { return err }}
 }
 
 type patientReader struct {
-	p    *Patience
-	r    io.Reader
-	bulk bool
-	n    int // bytes since the timeout was restarted
+	p     *Patience
+	r     io.Reader
+	bulk  bool
+	n     int                   // bytes since the timeout was restarted
+	fault func(err error) error // makes the error of a Read
 }
 
 func (r *patientReader) Read(b []byte) (int, error) {
@@ -319,7 +303,7 @@ func (r *patientReader) Read(b []byte) (int, error) {
 		r.p.timer.Reset(r.p.wait)
 	}
 	if err != nil && err != io.EOF {
-		err = r.p.Cause(err)
+		err = r.fault(r.p.Cause(err))
 	}
 	return n, err
 }

@@ -257,19 +257,9 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 	}
 	for _, row := range cells {
 		for i, cell := range row {
-			space := strings.Repeat(" ", l.widths[i]-ansi.StringWidthWc(cell))
-			switch {
-			case l.columns[i].As.Right():
-				cell = space + cell
-			case i < len(row)-1:
-				cell += space
-			}
-			if i > 0 {
-				b.WriteString("  ")
-			}
-			b.WriteString(cell)
+			row[i] = l.columns[i].Pad(cell, l.widths[i])
 		}
-		b.WriteByte('\n')
+		b.WriteString(strings.TrimRight(strings.Join(row, "  "), " ") + "\n")
 	}
 	_, err := io.WriteString(l.p.Out, b.String())
 	return err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"polystalk/cmd/internal/program"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // A View describes how to show a document.
@@ -47,8 +49,15 @@ const (
 	free               // Bytes, and whether the disk is full
 )
 
-// Right reports whether the column is aligned to the right.
-func (k kind) Right() bool { return k != Text && k != Moment && k != body && k != role && k != free }
+// Pad fills a cell of a column with spaces: numbers are on the right.
+func (c Column) Pad(cell string, width int) string {
+	space := strings.Repeat(" ", max(0, width-ansi.StringWidthWc(cell)))
+	switch c.As {
+	case Text, Moment, body, role, free:
+		return cell + space
+	}
+	return space + cell
+}
 
 // Missing stands for a value that the server does not report.
 const Missing = "-"

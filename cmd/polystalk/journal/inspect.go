@@ -109,56 +109,35 @@ func (i *inspection) segments() {
 	fmt.Fprintln(i.out)
 }
 
-// A census holds the number of jobs by state, and the bytes of their bodies.
-type census struct{ jobs, ready, delayed, buried, bytes int64 }
-
-// count adds a job in a state.
-func (c *census) count(j *record.Job, state string) {
-	c.jobs++
-	c.bytes += int64(len(j.Body))
-	switch state {
-	case "ready":
-		c.ready++
-	case "delayed":
-		c.delayed++
-	case "buried":
-		c.buried++
-	}
-}
-
-// censuses counts all jobs, and the jobs of each tube. It includes paused tubes without jobs.
-func (i *inspection) censuses() (total census, tubes map[string]*census, err error) {
-	tubes = make(map[string]*census)
-	for name := range i.r.paused {
-		tubes[name] = new(census)
-	}
-	for _, id := range i.r.ids() {
-		j, err := i.r.job(id)
-		if err != nil {
-			return total, nil, err
-		}
-		c := tubes[string(j.Tube)]
-		if c == nil {
-			c = new(census)
-			tubes[string(j.Tube)] = c
-		}
-		c.count(j, i.r.stateOf(j))
-		total.count(j, i.r.stateOf(j))
-	}
-	return total, tubes, nil
-}
+// A census holds numbers of jobs by their state, and the bytes of their bodies by "bytes".
+type census map[string]int
 
 // sums shows the counts of all jobs and of each tube.
 func (i *inspection) sums() error {
-	total, tubes, err := i.censuses()
-	if err != nil {
-		return err
+	total, tubes := census{}, make(map[string]census)
+	for name := range i.r.paused {
+		tubes[name] = census{} // a paused tube may have no jobs
+	}
+	ids := i.r.ids()
+	for _, id := range ids {
+		j, err := i.r.job(id)
+		if err != nil {
+			return err
+		}
+		tube := string(j.Tube)
+		if tubes[tube] == nil {
+			tubes[tube] = census{}
+		}
+		for _, c := range []census{total, tubes[tube]} {
+			c[i.r.stateOf(j)]++
+			c["bytes"] += len(j.Body)
+		}
 	}
 	size := int64(0)
 	for _, s := range i.v.Segments {
 		size += s.Size
 	}
-	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", total.jobs, total.ready, total.delayed, total.buried, total.bytes)
+	fmt.Fprintf(i.out, "jobs: %d (%d ready, %d delayed, %d buried), %d bytes of bodies\n", len(ids), total["ready"], total["delayed"], total["buried"], total["bytes"])
 	fmt.Fprintf(i.out, "bytes: %d in segments, %d for live jobs\n", size, i.r.view.Live)
 	fmt.Fprintf(i.out, "highest id: %d\n", i.v.Globals.HighID)
 	if n := i.v.Globals.Imported; n > 0 {
@@ -177,7 +156,7 @@ func (i *inspection) sums() error {
 	fmt.Fprintln(t, "tube\tready\tdelayed\tburied\tbytes\tpaused until")
 	for _, name := range slices.Sorted(maps.Keys(tubes)) {
 		c := tubes[name]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", shown(name), c.ready, c.delayed, c.buried, c.bytes, nano(i.r.paused[name].until))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\n", shown(name), c["ready"], c["delayed"], c["buried"], c["bytes"], nano(i.r.paused[name].until))
 	}
 	return t.Flush()
 }

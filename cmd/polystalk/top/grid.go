@@ -140,13 +140,7 @@ func layout(columns []column, rows []any, width int, sort string) (head string, 
 			if lines[n] != "" {
 				lines[n] += gap
 			}
-			cell := cut(cells[i][n], widths[i])
-			space := strings.Repeat(" ", widths[i]-wide(cell))
-			if c.As.Right() {
-				lines[n] += space + cell
-			} else {
-				lines[n] += cell + space
-			}
+			lines[n] += c.Pad(cut(cells[i][n], widths[i]), widths[i])
 		}
 	}
 	for n := range lines {

@@ -433,7 +433,7 @@ func (w *eventWorld) left() {
 	for _, c := range w.conns {
 		w.over(c)
 		if !c.s.Gone() {
-			w.t.Errorf("a session hangs: %+v, half-closed %v, aborted %v, script sent %v", c.s.Session.View(), c.half, c.broken, c.sent == len(c.script))
+			w.t.Errorf("a session hangs: %+v, half-closed %v, aborted %v, script sent %v", c.s.Snapshot(0), c.half, c.broken, c.sent == len(c.script))
 		}
 	}
 	w.check()

@@ -217,4 +217,4 @@ func (f *fixture) check() {
 func (f *fixture) later() int { return int(f.d.Server.Host().Sums().Counters[session.CountDeferred]) }
 
 // stoppedBy reports whether r stops the client's commands.
-func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.Session.View().Stops&r != 0 }
+func (c *testConn) stoppedBy(r session.Stops) bool { return c.s.Snapshot(0).Stops&r != 0 }

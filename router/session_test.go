@@ -156,12 +156,12 @@ func TestBodyMemoryFollowsArrival(t *testing.T) {
 	c := f.open()
 	c.send("put 0 0 60 1000000000\r\n")
 	c.send("only this much")
-	if p := c.s.Session.View().Pieces; len(p) != 1 || cap(p[0]) > pieceMin {
-		t.Errorf("%d pieces allocated for 14 bytes", len(p))
+	if n := f.counted(); n > pieceMin {
+		t.Errorf("%d bytes allocated for 14", n)
 	}
 	c.s.Abort()
 	f.check()
-	if !c.s.Gone() || c.s.Session.View().Pieces != nil {
+	if !c.s.Gone() || f.counted() != 0 {
 		t.Error("the body outlives its session")
 	}
 }

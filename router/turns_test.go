@@ -171,8 +171,8 @@ func TestInputOfAQueuedSessionIsBounded(t *testing.T) {
 	for range 100 {
 		for !c.paused {
 			c.send(chunk)
-			if sent++; c.s.Session.View().Held > behindMax+reading {
-				t.Fatalf("%d bytes are held", c.s.Session.View().Held)
+			if sent++; c.s.Snapshot(0).Held > behindMax+reading {
+				t.Fatalf("%d bytes are held", c.s.Snapshot(0).Held)
 			}
 			if !f.asked {
 				t.Fatal("it is not behind")
@@ -180,8 +180,8 @@ func TestInputOfAQueuedSessionIsBounded(t *testing.T) {
 		}
 		for c.paused && f.round() {
 		}
-		if c.paused || c.s.Session.View().Held > 0 {
-			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.Session.View().Held)
+		if c.paused || c.s.Snapshot(0).Held > 0 {
+			t.Fatalf("paused %v with %d bytes held", c.paused, c.s.Snapshot(0).Held)
 		}
 	}
 	if got, want := strings.Count(c.take(), "\n"), sent*(reading/len(line)); got != want {

@@ -175,3 +175,7 @@ func (c *conn) writeShared(body []byte, large core.Large) {
 		account.Release(p)
 	}
 }
+
+// HasMail reports whether a report or a NOOP is on its way to the connection. The simulator
+// finds it through an interface.
+func (c *conn) HasMail() bool { return c.mail.UnderWay() }

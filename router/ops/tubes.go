@@ -133,39 +133,6 @@ func (t *Tubes) Names() (names *nameList, foreign bool) {
 // Len returns the number of tubes.
 func (t *Tubes) Len() int { return int(t.n.Load()) }
 
-// Check returns an error if the names contradict each other. It walks all names with the lock
-// held.
-func (t *Tubes) Check() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	foreign, shown, folded := 0, 0, 0
-	for i := range t.names.n {
-		name := t.names.At(i)
-		if at, ok := t.at[name]; !ok || at != i {
-			return fmt.Errorf("tube %q is number %d, and is looked for at %d (%t)", name, i, at, ok)
-		}
-		n, isForeign := t.naming.Shown(name)
-		if shown += n; isForeign {
-			foreign++
-		}
-		if f := t.naming.Fold(name); f != name {
-			if folded++; !slices.Contains(t.folded[f], name) {
-				return fmt.Errorf("tube %q is not found by %q", name, f)
-			}
-		}
-	}
-	for f, same := range t.folded {
-		if folded -= len(same); len(same) == 0 {
-			return fmt.Errorf("nothing is folded to %q", f)
-		}
-	}
-	if n := t.names.n; len(t.at) != n || t.Len() != n || t.foreign != foreign || t.names.shown != shown || folded != 0 {
-		return fmt.Errorf("%d tubes, of which %d are foreign, shown in %d bytes: %d places, counted %d, %d and %d; %d folded names too few",
-			n, foreign, shown, len(t.at), t.Len(), t.foreign, t.names.shown, folded)
-	}
-	return nil
-}
-
 // A nameList has the names of tubes in the order of list-tubes, in blocks. A snapshot copies only
 // the addresses of the blocks, and a block is copied before it changes. So snapshots and changes are
 // quick in a list of any length. A snapshot never changes, and any goroutine may read it.

@@ -65,7 +65,7 @@ func TestTubesAreAsANaiveList(t *testing.T) {
 		if l.ShownBytes() != shown || foreign != isForeign || d.Len() != len(model) || l.Len() != len(model) {
 			t.Fatalf("%d (%d) names of %d bytes, foreign %v; want %d of %d, %v", d.Len(), l.Len(), l.ShownBytes(), foreign, len(model), shown, isForeign)
 		}
-		if err := d.Check(); err != nil {
+		if err := d.check(); err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range []int{i, i - 40} {
@@ -126,10 +126,43 @@ func TestTubesOfManyShards(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := d.Check(); err != nil {
+	if err := d.check(); err != nil {
 		t.Error(err)
 	}
 	if got := all(d); !slices.Equal(slices.Sorted(slices.Values(got)), want) || d.Len() != len(want) {
 		t.Errorf("%d tubes: %q, want %q", d.Len(), got, want)
 	}
+}
+
+// check returns an error if the names contradict each other. It walks all names with the lock
+// held.
+func (t *Tubes) check() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	foreign, shown, folded := 0, 0, 0
+	for i := range t.names.n {
+		name := t.names.At(i)
+		if at, ok := t.at[name]; !ok || at != i {
+			return fmt.Errorf("tube %q is number %d, and is looked for at %d (%t)", name, i, at, ok)
+		}
+		n, isForeign := t.naming.Shown(name)
+		if shown += n; isForeign {
+			foreign++
+		}
+		if f := t.naming.Fold(name); f != name {
+			if folded++; !slices.Contains(t.folded[f], name) {
+				return fmt.Errorf("tube %q is not found by %q", name, f)
+			}
+		}
+	}
+	for f, same := range t.folded {
+		if folded -= len(same); len(same) == 0 {
+			return fmt.Errorf("nothing is folded to %q", f)
+		}
+	}
+	if n := t.names.n; len(t.at) != n || t.Len() != n || t.foreign != foreign || t.names.shown != shown || folded != 0 {
+		return fmt.Errorf("%d tubes, of which %d are foreign, shown in %d bytes: %d places, counted %d, %d and %d; %d folded names too few",
+			n, foreign, shown, len(t.at), t.Len(), t.foreign, t.names.shown, folded)
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"hash/maphash"
 
 	"polystalk/shard/core"
@@ -128,27 +127,4 @@ func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
 	w.faces = listindex.Shrink(w.faces[:n])
 	k.Watching--
 	return shard
-}
-
-// Check returns an error if the list is inconsistent.
-func (w *WatchList) Check(m *Map) error {
-	for i, f := range w.faces {
-		if at := w.Find([]byte(f.Name())); at != i {
-			return fmt.Errorf("%q is entry %d of a watch list, and is found at %d", f.Name(), i, at)
-		}
-		if !w.Spread && m.ofFace(f) != m.ofFace(w.faces[0]) {
-			return fmt.Errorf("a watch list spans several shards and is not marked as spread: tube %q", f.Name())
-		}
-	}
-	return nil
-}
-
-// Check returns an error if the handles are inconsistent.
-func (h *Handles) Check() error {
-	for i := range h.list {
-		if k := &h.list[i]; h.In(k.Shard()) != k {
-			return fmt.Errorf("handle %d is not the one in shard %d", i, k.Shard())
-		}
-	}
-	return nil
 }

@@ -3,43 +3,18 @@ package routertest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
-	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
-
-// An inspected shows a connection's data about shards. Connections of both protocols implement it.
-type inspected interface {
-	// Handles returns the client's handles.
-	Handles() *ops.Handles
-	// Used returns the tube that it uses, if any.
-	Used() (ops.Tube, bool)
-	// Watched returns the tubes that it watches.
-	Watched() []ops.Tube
-	// Numbered returns the job that it is about to put, and its shard; zero: none.
-	Numbered() (core.JobID, int)
-	// CheckAtRest returns an error if the state of the idle connection is inconsistent.
-	CheckAtRest() error
-}
-
-// CheckOutboxes returns an error if a message is in an outbox twice. Call it between any two calls
-// to a Driven.
-func (d *Driven) CheckOutboxes() error {
-	for i, l := range d.Server.Host().Loops() {
-		if err := l.CheckOutbox(); err != nil {
-			return fmt.Errorf("loop %d: %w", i, err)
-		}
-	}
-	return nil
-}
 
 // Check compares the data of sessions, shards, the list of tubes and ids with each other, and reports
 // every inconsistency. Call it for a Driven at rest: no shard is owned or due, and every message
 // was delivered.
 func (d *Driven) Check() error {
-	k := &drivenChecker{d: d, owners: make(map[place]*session.Session)}
+	k := &drivenChecker{d: d, sessions: make(map[*session.Session]*session.Snapshot), owners: make(map[place]*session.Session)}
 	for ds := range d.sessions {
 		k.session(ds.Session)
 	}
@@ -57,9 +32,10 @@ type place struct {
 }
 
 type drivenChecker struct {
-	d      *Driven
-	errs   []error
-	owners map[place]*session.Session
+	d        *Driven
+	errs     []error
+	sessions map[*session.Session]*session.Snapshot
+	owners   map[place]*session.Session
 }
 
 func (k *drivenChecker) fail(format string, args ...any) {
@@ -68,24 +44,26 @@ func (k *drivenChecker) fail(format string, args ...any) {
 	}
 }
 
-// Inspect returns a session's data about shards.
-func Inspect(s *session.Session) inspected { return s.Protocol().(inspected) }
-
 // session checks a session without the shards.
 func (k *drivenChecker) session(s *session.Session) {
-	c := Inspect(s)
-	if err := errors.Join(s.CheckAtRest(), c.CheckAtRest(), c.Handles().Check()); err != nil {
-		k.fail("session %p: %w", s, err)
+	v := s.Snapshot(math.MaxInt)
+	k.sessions[s] = &v
+	if v.Life != session.Ready && v.Life != session.Waiting {
+		k.fail("session %p is %s at rest", s, v.Life)
 	}
-	for i := range c.Handles().Len() {
-		h := c.Handles().At(i)
-		p := place{h.Shard(), h.Client}
+	for _, name := range v.Client.Watched {
+		if !s.Teller().Knows([]byte(name)) {
+			k.fail("session %p watches %q, and does not find it", s, name)
+		}
+	}
+	for _, h := range v.Client.Places {
+		p := place{h.Shard, h.Client}
 		if k.owners[p] != nil {
-			k.fail("session %p: client %d of shard %d is also another's", s, h.Client, h.Shard())
+			k.fail("session %p: client %d of shard %d is also another's", s, h.Client, h.Shard)
 		}
 		k.owners[p] = s
 		if h.Waiting && !s.Waiting() {
-			k.fail("session %p: registered in shard %d but does not wait", s, h.Shard())
+			k.fail("session %p: registered in shard %d but does not wait", s, h.Shard)
 		}
 	}
 }
@@ -111,25 +89,26 @@ func (k *drivenChecker) shards() {
 
 // client compares a client of a shard with its session.
 func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session) {
-	h := Inspect(s).Handles().In(shard)
+	snapshot := k.sessions[s]
+	h := snapshot.Client.Places[slices.IndexFunc(snapshot.Client.Places, func(h session.Place) bool { return h.Shard == shard })]
 	if int(h.Held) < v.Held {
 		k.fail("shard %d: client %d holds %d jobs, its session knows of %d", shard, v.ID, v.Held, h.Held)
 	}
 	if waits := s.Waiting() && (h.Watching > 0 || v.Held > 0); v.Waiting && !s.Waiting() || waits && !v.Waiting {
-		k.fail("shard %d: client %d waits: %v; its session is %v", shard, v.ID, v.Waiting, s.View().Life)
+		k.fail("shard %d: client %d waits: %v; its session is %v", shard, v.ID, v.Waiting, snapshot.Life)
 	}
 	if v.Waiting && !h.Waiting {
 		k.fail("shard %d: client %d waits and its session does not know", shard, v.ID)
 	}
 	var names []string
-	for _, w := range Inspect(s).Watched() {
-		if w.Shard == shard {
-			names = append(names, w.Name)
+	for _, name := range snapshot.Client.Watched {
+		if k.d.ShardOf(name) == shard {
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	slices.Sort(v.Watches)
-	if !slices.Equal(names, v.Watches) || len(names) != int(h.Watching) {
+	if !slices.Equal(names, v.Watches) || len(names) != h.Watching {
 		k.fail("shard %d: client %d watches %q, its session %q (%d)", shard, v.ID, v.Watches, names, h.Watching)
 	}
 }
@@ -138,18 +117,16 @@ func (k *drivenChecker) client(shard int, v *core.ClientView, s *session.Session
 // watch. It reports waits that should have been served.
 func (k *drivenChecker) tubes() {
 	using, watching, waiting := map[string]int{}, map[string]int{}, map[string]int{}
-	for ds := range k.d.sessions {
-		c := Inspect(ds.Session)
-		if t, ok := c.Used(); ok {
-			using[t.Name]++
-		}
-		for _, w := range c.Watched() {
-			watching[w.Name]++
-			if ds.Waiting() {
-				waiting[w.Name]++
+	for s, v := range k.sessions {
+		using[v.Client.Used]++ // empty for Gearman, which uses no tube
+		for _, name := range v.Client.Watched {
+			watching[name]++
+			if s.Waiting() {
+				waiting[name]++
 			}
 		}
 	}
+	delete(using, "")
 	var names []string
 	for _, sh := range k.d.Shards() {
 		for t := range sh.Tubes() {
@@ -177,9 +154,6 @@ func (k *drivenChecker) tubes() {
 	if !slices.Equal(names, listed) || tubes.Len() != len(listed) {
 		k.fail("tubes %q; the directory has %q (%d)", names, listed, tubes.Len())
 	}
-	if err := tubes.Check(); err != nil {
-		k.fail("directory: %w", err)
-	}
 }
 
 // jobs checks that ids lead to exactly the existing jobs, and to puts that wait for a body.
@@ -196,36 +170,65 @@ func (k *drivenChecker) jobs() {
 			}
 		}
 	}
-	for ds := range k.d.sessions {
-		if id, shard := Inspect(ds.Session).Numbered(); id != 0 {
-			live[id] = shard
+	puts := make(map[int]int) // sessions that may wait for the body of a put, by shard
+	for _, v := range k.sessions {
+		if v.Client.Used != "" && v.Roles&session.Producer != 0 {
+			puts[k.d.ShardOf(v.Client.Used)]++
 		}
 	}
 	m := k.d.Server.Host().Map
-	found := 0
 	for id := range m.IDs().Last() + 1 {
 		at, ok := m.OfJob(core.JobID(id))
-		if want, lives := live[core.JobID(id)]; ok != lives || ok && at != want {
+		want, lives := live[core.JobID(id)]
+		if ok && !lives && puts[at] > 0 {
+			puts[at]--
+			continue
+		}
+		if ok != lives || ok && at != want {
 			k.fail("job %d: in shard %d: %v; its id leads to %d: %v", id, want, lives, at, ok)
 		}
-		if ok {
-			found++
-		}
+		delete(live, core.JobID(id))
 	}
-	if found != len(live) {
-		k.fail("%d ids lead to jobs, there are %d", found, len(live))
+	if len(live) > 0 {
+		k.fail("%d jobs have ids that were never allocated", len(live))
 	}
 }
 
-// loops compares the loops' sums with the sessions.
+// loops compares the loops' lists and sums with the sessions.
 func (k *drivenChecker) loops() {
-	all := make(map[*session.Loop][]*session.Session)
-	for ds := range k.d.sessions {
-		all[ds.Loop()] = append(all[ds.Loop()], ds.Session)
-	}
-	for i, l := range k.d.Server.Host().Loops() {
-		if err := l.CheckAtRest(all[l]); err != nil {
-			k.fail("loop %d: %w", i, err)
+	var got, want struct{ connections, producers, workers, sleepers, waiting int64 }
+	count := func(n *int64, is bool) {
+		if is {
+			*n++
 		}
+	}
+	for _, v := range k.sessions {
+		want.connections++
+		count(&want.producers, v.Roles&session.Producer != 0)
+		count(&want.workers, v.Roles&session.Worker != 0)
+		count(&want.sleepers, v.Roles&session.Sleeper != 0)
+		count(&want.waiting, v.Life == session.Waiting)
+	}
+	sums := k.d.Server.Host().Sums()
+	got.connections, got.producers, got.workers, got.sleepers, got.waiting = sums.Connections, sums.Producers, sums.Workers, sums.Sleeping, sums.Waiting
+	if got != want {
+		k.fail("the loops count %+v, their sessions are %+v", got, want)
+	}
+	listed := 0
+	for i, l := range k.d.Server.Host().Loops() {
+		if v := l.View(); v.Unfinished != 0 || v.Queued != 0 {
+			k.fail("loop %d at rest: %+v", i, v)
+		}
+		last := uint64(0)
+		for s := range l.Sessions(0) {
+			if k.sessions[s] == nil || s.Number() <= last || l.Session(s.Number()) != s {
+				k.fail("loop %d lists session %d behind %d, known: %v", i, s.Number(), last, k.sessions[s] != nil)
+			}
+			last = s.Number()
+			listed++
+		}
+	}
+	if listed != len(k.sessions) {
+		k.fail("%d sessions are listed, there are %d", listed, len(k.sessions))
 	}
 }

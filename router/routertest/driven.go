@@ -176,7 +176,7 @@ func (s *Session) Gone() bool { return s.IsGone() }
 
 // HasMail reports whether a report or a NOOP is on its way to a Gearman session.
 func (s *Session) HasMail() bool {
-	m, ok := s.Protocol().(interface{ HasMail() bool })
+	m, ok := s.Teller().(interface{ HasMail() bool })
 	return ok && m.HasMail()
 }
 

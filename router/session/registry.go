@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -104,27 +103,6 @@ func (r *registry) after(number uint64) iter.Seq[*Session] {
 			}
 		}
 	}
-}
-
-// check looks for contradictions in a registry of want sessions.
-func (r *registry) check(want int) error {
-	n, last := 0, uint64(0)
-	for _, b := range r.blocks {
-		if b.n == 0 {
-			return fmt.Errorf("the registry has an empty block")
-		}
-		for _, s := range b.s[:b.n] {
-			if s.activity.number <= last {
-				return fmt.Errorf("session %d is registered behind %d", s.activity.number, last)
-			}
-			last = s.activity.number
-			n++
-		}
-	}
-	if n != want || r.n != want {
-		return fmt.Errorf("%d sessions are registered, counted %d, want %d", n, r.n, want)
-	}
-	return nil
 }
 
 // enroll registers and counts a new session.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -58,6 +59,27 @@ func TestRegistryIsASortedSlice(t *testing.T) {
 			}
 		}
 	}
+}
+
+// check looks for contradictions in a registry of want sessions.
+func (r *registry) check(want int) error {
+	n, last := 0, uint64(0)
+	for _, b := range r.blocks {
+		if b.n == 0 {
+			return fmt.Errorf("the registry has an empty block")
+		}
+		for _, s := range b.s[:b.n] {
+			if s.activity.number <= last {
+				return fmt.Errorf("session %d is registered behind %d", s.activity.number, last)
+			}
+			last = s.activity.number
+			n++
+		}
+	}
+	if n != want || r.n != want {
+		return fmt.Errorf("%d sessions are registered, counted %d, want %d", n, r.n, want)
+	}
+	return nil
 }
 
 // TestNumbersTellTheirLoops: numbers are unique and rising, name their loops, and have few gaps when

@@ -218,21 +218,24 @@ type Client struct {
 	Used     string   // the tube into which it puts
 	Watched  []string // the first tubes that it watches, or functions that it works for
 	Watching int      // the total number of them
-	Places   []place
+	Places   []Place
 }
 
-// A place is a client as one shard knows it.
-type place struct {
+// A Place is a client as one shard knows it.
+type Place struct {
 	Shard  int
 	Client core.ClientID
 	Held   uint32 // jobs that it has reserved there, by the last reply: too high after a timeout
+
+	Watching int  // tubes that it watches there, or functions that it works for
+	Waiting  bool // its reserve waits there
 }
 
 // PlacesOf returns the places of the client with these handles.
-func PlacesOf(h *ops.Handles) (list []place) {
+func PlacesOf(h *ops.Handles) (list []Place) {
 	for i := range h.Len() {
 		k := h.At(i)
-		list = append(list, place{k.Shard(), k.Client, k.Held})
+		list = append(list, Place{k.Shard(), k.Client, k.Held, int(k.Watching), k.Waiting})
 	}
 	return list
 }
@@ -270,4 +273,19 @@ func (s *Session) Snapshot(names int) Snapshot {
 func (s *Session) Teller() teller {
 	t, _ := s.proto.(teller)
 	return t
+}
+
+// A LoopView is a loop's state for tests.
+type LoopView struct {
+	Queued, Corked int // sessions in the queue, and with corked replies
+	Holders        int // sessions with memory in the account
+	Untold         int // bytes not yet added to the account
+	Unfinished     int // operations, turns and output under way, except replies that wait
+}
+
+// View returns the loop's state. The caller must hold it.
+func (l *Loop) View() LoopView {
+	v := LoopView{Queued: l.queue.len(), Corked: len(l.corks.list), Holders: len(l.holders.list), Untold: l.holders.change}
+	v.Unfinished = int(l.unfinished.Load()) - len(l.gate.replies) - min(1, v.Corked) + len(l.batch.Local) + l.answer.len() + len(l.out)
+	return v
 }

@@ -186,9 +186,6 @@ func (c *gearChaos) step() error {
 	case r < 60:
 		for range 1 + c.rng.IntN(10) {
 			c.w.late()
-			if err := c.w.D.CheckOutboxes(); err != nil {
-				return err
-			}
 		}
 	case r < 66:
 		c.ask()

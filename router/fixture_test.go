@@ -51,14 +51,13 @@ func newFixture(t testing.TB, cfg router.Config) *fixture {
 	t.Helper()
 	f := &fixture{t: t, now: 1_700_000_000 * core.Second}
 	f.other.Home = stranger{}
-	d, err := routertest.New(cfg, func() core.Time { return f.now })
+	slept := func() core.Time { return f.slept }
+	d, err := routertest.New(cfg, func() core.Time { return f.now }, func() core.Time { return f.now + f.slept + f.ahead }, slept)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Close)
 	f.d = d
-	d.SetDay(func() core.Time { return f.now + f.slept + f.ahead })
-	d.SetSuspended(func() core.Time { return f.slept })
 	f.l = d.NewLoop(func() { f.asked = true })
 	return f
 }

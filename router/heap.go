@@ -45,15 +45,17 @@ func (f *freedBodies) add(n int) {
 	}
 }
 
-// due reports whether the bodies should be collected now, and resets the count if so. before is
-// the number of bytes freedQuiet ago.
-func (f *freedBodies) due(before int64) bool {
-	n := f.bytes.Load()
-	if n < freedMin || n != before && n < freedMost {
-		return false
+// settle waits until no more bodies were freed for freedQuiet, or freedMost bytes were, and resets
+// the count.
+func (f *freedBodies) settle() {
+	for before := int64(0); ; time.Sleep(freedQuiet) {
+		n := f.bytes.Load()
+		if n == before || n >= freedMost {
+			f.bytes.Add(-n)
+			return
+		}
+		before = n
 	}
-	f.bytes.Add(-n)
-	return true
 }
 
 // A heapWatch decides when the heap should be collected and returned.
@@ -94,33 +96,23 @@ func collectHeap(freed *freedBodies, quit <-chan struct{}) {
 	var w heapWatch
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
-	quiet := time.NewTimer(freedQuiet)
-	defer quiet.Stop()
-	before, armed := int64(0), true
 	for {
-		now := false
 		select {
 		case <-quit:
 			return
 		case <-freed.enough:
-			if armed {
-				continue
+			if freed.bytes.Load() < freedMin {
+				continue // the last collection included them
 			}
-		case <-quiet.C:
-			armed = false
-			now = freed.due(before)
+			freed.settle()
 		case <-tick.C:
 			metrics.Read(heap)
-			now = w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64())
+			if !w.due(heap[0].Value.Uint64(), heap[1].Value.Uint64()) {
+				continue
+			}
 		}
-		if now {
-			debug.FreeOSMemory()
-			metrics.Read(heap)
-			w.collected(heap[0].Value.Uint64())
-		}
-		if before = freed.bytes.Load(); before >= freedMin && !armed {
-			armed = true
-			quiet.Reset(freedQuiet)
-		}
+		debug.FreeOSMemory()
+		metrics.Read(heap)
+		w.collected(heap[0].Value.Uint64())
 	}
 }

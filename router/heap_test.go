@@ -1,36 +1,33 @@
 package router
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 func TestFreedBodiesAreCollectedWhenNoMoreComeOrWhenTheyAreMany(t *testing.T) {
-	f := newFreedBodies()
-	look := func(before int64, want bool) (now int64) {
-		t.Helper()
-		now = f.bytes.Load()
-		if got := f.due(before); got != want {
-			t.Errorf("%d bytes, %d before: due %v", now, before, got)
+	synctest.Test(t, func(t *testing.T) {
+		little := newFreedBodies()
+		if little.add(freedMin - 1); len(little.enough) != 0 {
+			t.Error("little is enough")
 		}
-		return now
-	}
-	f.add(freedMin - 1)
-	look(freedMin-1, false)
-	if len(f.enough) != 0 {
-		t.Error("little is enough")
-	}
-	f.add(100)
-	if len(f.enough) != 1 {
-		t.Error("much is not enough")
-	}
-	before := look(0, false)
-	f.add(freedMin)
-	before = look(before, false) // more were freed
-	look(before, true)
-	look(0, false)
-	f.add(freedMost)
-	look(0, true)
-	if f.bytes.Load() != 0 {
-		t.Error("counted twice")
-	}
+		for _, tt := range []struct{ step, times, want int }{{freedMin, 10, 10}, {freedMost / 4, 10, 3}} {
+			f, start := newFreedBodies(), time.Now()
+			go func() {
+				for range tt.times {
+					f.add(tt.step)
+					time.Sleep(freedQuiet * 3 / 4)
+				}
+			}()
+			<-f.enough
+			f.settle()
+			if took := time.Since(start) / freedQuiet; took < time.Duration(tt.want)*3/4 || took > time.Duration(tt.want)+1 {
+				t.Errorf("%d bytes at a time: settled after %d quiet times", tt.step, took)
+			}
+			time.Sleep(time.Minute) // until all are freed
+		}
+	})
 }
 
 func TestHeapIsCollectedOnceAtRest(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // delays, or prolong them).
 //
 // A server has one Clock. Any goroutine may call its methods at any time, with or without
-// a shard, except Watch and the two setters. None of them blocks.
+// a shard. None of them blocks, except Watch.
 type Clock struct {
 	// awake returns a time that stands still while the machine is suspended. both returns
 	// it together with the time of day. asleep returns the total time of suspends since the
@@ -66,24 +66,10 @@ func SystemClock() *Clock {
 	}
 }
 
-// GivenClock returns a clock that takes both its time and its time of day from awake, which
-// must not step back.
-func GivenClock(awake func() core.Time) *Clock {
-	return &Clock{
-		awake:  awake,
-		both:   func() (core.Time, core.Time) { t := awake(); return t, t },
-		asleep: func() core.Time { return 0 },
-	}
+// NewClock returns a clock with the given sources; see Clock. awake must not step back.
+func NewClock(awake func() core.Time, both func() (awake, day core.Time), asleep func() core.Time) *Clock {
+	return &Clock{awake: awake, both: both, asleep: asleep}
 }
-
-// SetDay sets the source of the time of day, which may step. Call it before the clock is used.
-func (k *Clock) SetDay(day func() core.Time) {
-	k.both = func() (core.Time, core.Time) { return k.awake(), day() }
-}
-
-// SetSuspended sets the source of the total time of suspends for a GivenClock. Call it before
-// the clock is used.
-func (k *Clock) SetSuspended(total func() core.Time) { k.asleep = total }
 
 // Now returns the server's time. It may miss the last suspend.
 func (k *Clock) Now() core.Time { return k.awake() + core.Time(k.slept.Load()) }

@@ -19,14 +19,14 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var slept atomic.Int64
 			start := time.Now()
-			k := GivenClock(func() core.Time { return hour + core.Time(time.Since(start)) })
-			k.SetSuspended(func() core.Time { return core.Time(slept.Load()) })
-			k.SetDay(func() core.Time {
+			awake := func() core.Time { return hour + core.Time(time.Since(start)) }
+			asleep := func() core.Time { return core.Time(slept.Load()) }
+			k := NewClock(awake, func() (core.Time, core.Time) {
 				if dayStoodStill {
-					return k.Awake()
+					return awake(), awake()
 				}
-				return k.Awake() + core.Time(slept.Load())
-			})
+				return awake(), awake() + asleep()
+			}, asleep)
 			machine := core.New(nil)
 			defer machine.Close()
 			machine.Pin("default")
@@ -70,8 +70,7 @@ func TestIdleServerAfterSuspend(t *testing.T) {
 // their order.
 func TestDriftingClock(t *testing.T) {
 	now, day := core.Time(1000), core.Time(1000)
-	k := GivenClock(func() core.Time { return now })
-	k.SetDay(func() core.Time { return day })
+	k := NewClock(func() core.Time { return now }, func() (core.Time, core.Time) { return now, day }, func() core.Time { return 0 })
 	var last, b shard.Batch
 	for range 100_000 {
 		k.Stamp(&b)

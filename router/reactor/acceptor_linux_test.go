@@ -269,7 +269,8 @@ func TestHelpLeavesNoTaskBehind(t *testing.T) {
 	done := false
 	helping := false
 	wakes := 0
-	host := newHost(t, ops.GivenClock(func() core.Time {
+	still := core.Time(time.Hour)
+	host := newHost(t, ops.NewClock(func() core.Time {
 		if helping { // the helper has taken the wake-up, and checks whether the loop is idle
 			helping = false
 			l.do(func() { done = true })
@@ -277,8 +278,8 @@ func TestHelpLeavesNoTaskBehind(t *testing.T) {
 				t.Error("woken though a call is under way")
 			}
 		}
-		return core.Time(time.Hour)
-	}), slog.New(slog.DiscardHandler))
+		return still
+	}, func() (core.Time, core.Time) { return still, still }, func() core.Time { return 0 }), slog.New(slog.DiscardHandler))
 	l.Loop = session.NewLoop(host, func() { wakes++ })
 	l.BeHelped(l.hasTasks)
 	s := l.Open(new(echoFront), new(nowhere))

@@ -50,7 +50,8 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	cfg := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
 	// The digests must not depend on changes of the time of day.
 	began := time.Now()
-	k := ops.GivenClock(func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) })
+	now := func() core.Time { return core.Time(began.UnixNano()) + core.Time(time.Since(began)) }
+	k := ops.NewClock(now, func() (core.Time, core.Time) { t := now(); return t, t }, func() core.Time { return 0 })
 	first := newTargetAt(t, 4, k)
 	j, _ := open(t, first, cfg)
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -25,9 +25,11 @@ type Driven struct {
 	sessions map[*Session]struct{} // not gone yet
 }
 
-// New makes a server with the clock now, which must not step back. It ignores cfg.Clock.
-func New(cfg router.Config, now func() core.Time) (*Driven, error) {
-	cfg.Clock = ops.GivenClock(now)
+// New makes a server with the clock now, which must not step back, and the time of day, which may
+// step. slept is the total time of suspends, which now does not include; a server notices a suspend
+// by the time of day. New ignores cfg.Clock.
+func New(cfg router.Config, now, day, slept func() core.Time) (*Driven, error) {
+	cfg.Clock = ops.NewClock(now, func() (core.Time, core.Time) { return now(), day() }, slept)
 	srv, err := router.NewUnconnected(cfg)
 	if err != nil {
 		return nil, err
@@ -57,13 +59,6 @@ func (d *Driven) Keep(now func() time.Time) (ByHand, error) {
 	}
 	return f.Journal(), nil
 }
-
-// SetDay gives the server a time of day that may step.
-func (d *Driven) SetDay(day func() core.Time) { d.Server.Host().Clock.SetDay(day) }
-
-// SetSuspended sets the source of the total time of suspends, which the clock of New does not
-// include. A server notices a suspend by the time of day.
-func (d *Driven) SetSuspended(total func() core.Time) { d.Server.Host().Clock.SetSuspended(total) }
 
 // Stamp sets the times of b to now, for a caller that owns or Ticks shards.
 func (d *Driven) Stamp(b *shard.Batch) { d.Server.Host().Clock.Stamp(b) }

@@ -17,7 +17,7 @@ func newTestHost(now *core.Time) *Host {
 		Fold:  func(name string) string { return name },
 		Shown: func(name string) (int, bool) { return len(name), false },
 	}})
-	h.Clock = ops.GivenClock(func() core.Time { return *now })
+	h.Clock = ops.NewClock(func() core.Time { return *now }, func() (core.Time, core.Time) { return *now, *now }, func() core.Time { return 0 })
 	h.Log = slog.New(slog.DiscardHandler)
 	h.HeldMost = HeldMax
 	return h

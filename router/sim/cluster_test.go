@@ -124,10 +124,9 @@ func (m *member) start() (err error) {
 	m.props, m.fetch, m.received, m.led, m.busy, m.tight = cluster.NewProposals(), nil, nil, false, false, m.disk.Limit > 0
 	cfg := m.c.w.cfg
 	cfg.Journal = &router.Journal{Disk: m.disk, SegmentSize: wal.SegmentMin, Proposer: m.proposer(), Node: m.id}
-	if m.d, err = routertest.New(cfg, m.c.w.Now); err != nil {
+	if m.d, err = m.c.w.newServer(cfg); err != nil {
 		return err
 	}
-	m.d.SetDay(m.c.w.day)
 	if m.state, err = cluster.OpenState(m.disk); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"polystalk/router"
 	"polystalk/router/routertest"
 	"polystalk/shard/core"
 )
@@ -37,7 +38,7 @@ func (w *world) boot() error {
 func (w *world) serve() (err error) {
 	if w.lead != nil {
 		w.D, w.journal, err = w.lead()
-	} else if w.D, err = w.newServer(); err == nil && w.cfg.Journal != nil {
+	} else if w.D, err = w.newServer(w.cfg); err == nil && w.cfg.Journal != nil {
 		w.journal, err = w.D.Keep(w.noted)
 		if err != nil {
 			w.stopped(err)
@@ -48,12 +49,8 @@ func (w *world) serve() (err error) {
 }
 
 // newServer makes a server with the world's time.
-func (w *world) newServer() (*routertest.Driven, error) {
-	d, err := routertest.New(w.cfg, w.Now)
-	if err == nil {
-		d.SetDay(w.day)
-	}
-	return d, err
+func (w *world) newServer(cfg router.Config) (*routertest.Driven, error) {
+	return routertest.New(cfg, w.Now, w.day, func() core.Time { return 0 })
 }
 
 // noted returns the time for journals.

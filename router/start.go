@@ -5,7 +5,7 @@ import (
 
 	"polystalk/router/restore"
 	"polystalk/shard/commit"
-	"polystalk/shard/record"
+	"polystalk/shard/wal"
 )
 
 // A JournalError means that the journal could not be read, or has failed. Changes that were
@@ -55,8 +55,8 @@ func (s *Server) serve() error {
 //
 // One goroutine uses it. It has no clients: Serve works once Lead has returned.
 type Follower struct {
-	srv      *Server
-	recovery *restore.Recovery
+	*restore.Recovery
+	srv *Server
 }
 
 // Follow reads the configured journal, which may take long, and opens it. Shutdown ends the
@@ -64,16 +64,16 @@ type Follower struct {
 func (s *Server) Follow() (*Follower, error) {
 	t := s.target()
 	t.Progress = s.life.Read
-	return s.follow(t.Recover(s.cfg.Journal, func() {
+	return s.follow(t.Recover(s.cfg.Journal, commit.Options{Options: wal.Options{Now: time.Now}, Notify: func() {
 		s.host.Wake()
 		s.gate.Wake()
-	}))
+	}}))
 }
 
-// FollowByHand is Follow for a journal without goroutines, with the clock now: see
-// restore.Target.RecoverByHand. Call it before any session is opened.
+// FollowByHand is Follow for a journal without goroutines, with the clock now: the caller calls its
+// Commit and Tend. Call it before any session is opened.
 func (s *Server) FollowByHand(now func() time.Time) (*Follower, error) {
-	return s.follow(s.target().RecoverByHand(s.cfg.Journal, now, s.host.Wake))
+	return s.follow(s.target().Recover(s.cfg.Journal, commit.Options{Options: wal.Options{Now: now, Manual: true}, Notify: s.host.Wake}))
 }
 
 // target returns the restore.Target for the journal's jobs.
@@ -91,19 +91,8 @@ func (s *Server) follow(r *restore.Recovery, err error) (*Follower, error) {
 	r.Follow()
 	s.journal, s.failed = r.Journal(), r.Failed()
 	s.life.Follow()
-	return &Follower{srv: s, recovery: r}, nil
+	return &Follower{r, s}, nil
 }
-
-// Journal returns the server's journal.
-func (f *Follower) Journal() *commit.Journal { return f.recovery.Journal() }
-
-// Apply applies a record that another server has written. Records come in the order in which
-// they were written.
-func (f *Follower) Apply(rec *record.Record) error { return f.recovery.Apply(rec) }
-
-// Settle sorts the applied records. Call it periodically: its cost, and the cost of Lead, is linear
-// in the number of records since the last call.
-func (f *Follower) Settle() { f.recovery.Settle() }
 
 // Lead makes the server serve: the journal commits changes of the shards, and the goroutines of
 // shards and event loops start. For a server without event loops, the caller Ticks the shards
@@ -114,7 +103,7 @@ func (f *Follower) Settle() { f.recovery.Settle() }
 // commands that change nothing; see session.Host.
 func (f *Follower) Lead(fence func() uint64) error {
 	s := f.srv
-	if err := f.recovery.Lead(); err != nil {
+	if err := f.Recovery.Lead(); err != nil {
 		return &JournalError{err}
 	}
 	s.leading.Lock()

@@ -70,7 +70,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 	}
 	const shards = 2
 	start := newTargetAt(t, shards, k)
-	read, err := start.Recover(cfg, func() {})
+	read, err := start.Recover(cfg, alone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestFollowerIsAsAStart(t *testing.T) {
 
 	follower := newTargetAt(t, shards, k)
 	own := &Config{Dir: t.TempDir(), SegmentSize: 1 << 20, Sync: wal.SyncNever}
-	r, err := follower.Recover(own, func() {})
+	r, err := follower.Recover(own, alone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,13 @@ func TestFollowerIsAsAStart(t *testing.T) {
 // TestFailureBeforeItLeads: an error of the journal before Lead is reported, and Lead fails.
 func TestFailureBeforeItLeads(t *testing.T) {
 	broken := errors.New("broken")
+	byHand := alone
+	byHand.Manual = true
 	disk := &failing{Disk: wal.Dir(t.TempDir())}
 	target := newTarget(t, 1)
 	var told error
 	target.Failed, target.Log = func(f *commit.Failure) { told = f }, slog.New(slog.DiscardHandler)
-	r, err := target.RecoverByHand(&Config{Disk: disk, SegmentSize: 1 << 20}, time.Now, func() {})
+	r, err := target.Recover(&Config{Disk: disk, SegmentSize: 1 << 20}, byHand)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,37 +54,10 @@ type Target struct {
 	Failed func(*commit.Failure)
 }
 
-// Recover reads the journal of a directory, which may take long. notify is Notify of
-// commit.Options. After an error the shards must not be used, and the directory is unchanged.
-func (t *Target) Recover(cfg *Config, notify func()) (*Recovery, error) {
-	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: time.Now}, Notify: notify})
-	if err == nil && cfg.Dir != "" {
-		r.importing, err = t.findImport(cfg.Dir, r.j)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r, r.read()
-}
-
-// RecoverByHand is Recover for a journal without goroutines: the caller calls its Commit and Tend,
-// and now is its time. It imports no beanstalkd files.
-func (t *Target) RecoverByHand(cfg *Config, now func() time.Time, notify func()) (*Recovery, error) {
-	r, err := t.newRecovery(cfg, commit.Options{Options: wal.Options{Now: now, Manual: true}, Notify: notify})
-	if err != nil {
-		return nil, err
-	}
-	return r, r.read()
-}
-
-// RecoverFrom is Recover for a journal that the caller has made and tends.
-func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
-	r := &Recovery{t: t, j: j}
-	return r, r.read()
-}
-
-// newRecovery makes a recovery for a journal with the options o and the settings of cfg.
-func (t *Target) newRecovery(cfg *Config, o commit.Options) (*Recovery, error) {
+// Recover reads the journal of cfg, which may take long. The caller sets Now and Notify of o, and
+// Manual for a journal without goroutines, and Recover the rest. Files of beanstalkd are imported
+// only from cfg.Dir. After an error the shards must not be used, and the directory is unchanged.
+func (t *Target) Recover(cfg *Config, o commit.Options) (*Recovery, error) {
 	if o.Disk = cfg.Disk; o.Disk == nil {
 		o.Disk = wal.Dir(cfg.Dir)
 	}
@@ -103,7 +76,19 @@ func (t *Target) newRecovery(cfg *Config, o commit.Options) (*Recovery, error) {
 	}
 	o.Shards, o.Proposer, o.Node = len(t.Places.Shards()), cfg.Proposer, cfg.Node
 	r.j = commit.New(o)
-	return r, nil
+	if cfg.Dir != "" {
+		var err error
+		if r.importing, err = t.findImport(cfg.Dir, r.j); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.read()
+}
+
+// RecoverFrom is Recover for a journal that the caller has made and tends.
+func (t *Target) RecoverFrom(j *commit.Journal) (*Recovery, error) {
+	r := &Recovery{t: t, j: j}
+	return r, r.read()
 }
 
 // resumeExchange finishes an interrupted exchange of the journal for the leader's, or removes a

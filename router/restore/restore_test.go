@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"polystalk/router/ops"
 	"polystalk/shard"
@@ -71,10 +72,13 @@ func put(t *testing.T, target *Target, tube, body string) core.JobID {
 	return id
 }
 
+// alone are the options of a server that is alone.
+var alone = commit.Options{Options: wal.Options{Now: time.Now}, Notify: func() {}}
+
 // open runs all stages in sequence.
 func open(t *testing.T, target *Target, cfg *Config) (*commit.Journal, <-chan *commit.Failure) {
 	t.Helper()
-	r, err := target.Recover(cfg, func() {})
+	r, err := target.Recover(cfg, alone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +96,7 @@ func TestMarkWithoutFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, importMark), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := newTarget(t, 1).Recover(&Config{Dir: dir, SegmentSize: 1 << 20}, func() {})
+	_, err := newTarget(t, 1).Recover(&Config{Dir: dir, SegmentSize: 1 << 20}, alone)
 	if err == nil || !strings.Contains(err.Error(), "put them back") {
 		t.Errorf("the error is %v", err)
 	}

@@ -210,7 +210,7 @@ func TestKickThatWaits(t *testing.T) {
 				}
 			}
 			b.send("kick 5000\r\nlist-tube-used\r\n")
-			if !b.s.Session.Deferred() {
+			if !b.s.Session.Busy() {
 				t.Fatal("it is done at once")
 			}
 			f.exhaust(j)

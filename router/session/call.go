@@ -101,9 +101,6 @@ func (s *Session) Later(units int, until Stops) {
 	s.loop.later(s)
 }
 
-// Deferred reports whether Next will be called in a later turn.
-func (s *Session) Deferred() bool { return s.call.state == callDeferred }
-
 // deferredAgain queues another turn for a deferred call, which checks then whether it may
 // continue.
 func (s *Session) deferredAgain() {

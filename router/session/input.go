@@ -275,9 +275,6 @@ func (s *Session) Collected() (small []byte, large core.Large, tail []byte) {
 	return nil, b.pieces, b.behind[:b.tail]
 }
 
-// HasBody reports whether the session keeps a part of a body.
-func (s *Session) HasBody() bool { return s.body.pooled != nil || s.body.pieces != nil }
-
 // EndBody releases the collected body, its place and its claim on the log, after the body was
 // handed over, refused or abandoned.
 func (s *Session) EndBody() {

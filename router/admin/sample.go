@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/stats"
 )
 
 // A Sample has the server's figures at about one time. It is immutable, so all callers within
@@ -218,4 +221,230 @@ func journalValue(s *commit.Stats, p commit.Pressure) *wire.Journal {
 		Bytes: s.Bytes, LiveBytes: s.Live, PendingBytes: s.Pending, PromisedBytes: s.Promised, RoomBytes: s.Room,
 		Batches: s.Batches, Records: s.Records, Migrated: s.Migrated, Commits: s.Commits,
 	}
+}
+
+// A TubeSample has all tubes, each at the time of a visit to its shard. It is immutable, so all
+// callers within tubesFor share it.
+type TubeSample struct {
+	Number uint64 // increases when rows change, except changes that time alone causes
+	At     time.Time
+	Rows   []core.TubeRow // shard by shard, each in the order of its table
+	Rates  []Rates        // for each row
+	// Changed has, for each row, the Number of the sample in which it last changed, without
+	// changes that time alone causes.
+	Changed []uint64
+
+	ends []int // index after the last row of each shard
+}
+
+// Rates are the events of a tube per second, as averages with exponential decay over ratesOver.
+// They are zero in the first sample of a tube.
+type Rates struct {
+	Put, Reserve, Delete, Timeout float32
+}
+
+const (
+	// tubesFor is how long a TubeSample is reused.
+	tubesFor = 2 * time.Second
+	// ratesOver is the decay time of the averages.
+	ratesOver = time.Minute
+	// ratesForgotten is the longest time between two samples from which rates are made. After a
+	// longer time, the events say little about the last minute, and the rates restart at zero.
+	ratesForgotten = 2 * time.Minute
+)
+
+// Tubes returns all tubes, at most two seconds old. Shards are only visited on request.
+func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
+	return o.TubesWithin(ctx, tubesFor)
+}
+
+// TubesWithin returns a sample younger than age, for callers that sample regularly.
+func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
+	v, err := o.tubes.get(age, func(last *TubeSample) (v *TubeSample, err error) {
+		err = o.run(ctx, func(c *direct.Caller) error {
+			if v = o.sampleTubes(ctx, c); v == nil {
+				return wire.Busy.Problem("reading all tubes takes too long")
+			}
+			v.follow(last)
+			return nil
+		})
+		return v, err
+	})
+	if err == nil {
+		err = o.Confirm(ctx) // without the lock, since Confirm may wait
+	}
+	return v, err
+}
+
+// tubesMore is the number of tubes that can be created during a sample without a larger list.
+const tubesMore = 64
+
+// inVisit returns the largest number of rows in a visit. They are allocated before the visit, so
+// that 50,000 rows are not copied while a shard is owned.
+func inVisit(tubes int) int { return min(core.TubesMost, tubes+tubesMore) }
+
+// sampleTubes lists all tubes in bounded visits; nil: ctx has ended.
+func (o *Operator) sampleTubes(ctx context.Context, c *direct.Caller) *TubeSample {
+	tubes := o.opts.Host.Map.Tubes()
+	x := core.OperatorOp{Tubes: make([]core.TubeRow, 0, tubes.Len()+tubesMore+inVisit(tubes.Len()))}
+	v := &TubeSample{At: time.Now()}
+	var start time.Time // of a visit
+	c.Each(func(op *core.Op, first bool) {
+		if first {
+			x.Cursor = core.Cursor{}
+		}
+		x.Tubes = slices.Grow(x.Tubes, inVisit(tubes.Len()))
+		start = time.Now()
+		op.ListTubes(&x)
+	}, func(r *core.Reply) bool {
+		if r.Status != core.StatusMore {
+			v.ends = append(v.ends, len(x.Tubes))
+			runtime.Gosched() // event loops come first
+		} else {
+			o.rest(start)
+		}
+		return ctx.Err() == nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	v.Rows = x.Tubes
+	return v
+}
+
+// follow sets Number, Rates and Changed. old is the last sample; it may be nil. A shard's rows are
+// sorted by id, so one pass over both samples is enough. The same id with another name is another
+// tube.
+func (v *TubeSample) follow(old *TubeSample) {
+	next := uint64(1)
+	if old != nil {
+		next = old.Number + 1
+	}
+	v.Number = next
+	v.Rates = make([]Rates, len(v.Rows))
+	v.Changed = make([]uint64, len(v.Rows))
+	for i := range v.Changed {
+		v.Changed[i] = next
+	}
+	if old == nil || v.At.Sub(old.At) > ratesForgotten || len(old.ends) != len(v.ends) {
+		return
+	}
+	took := v.At.Sub(old.At).Seconds()
+	keep := math.Exp(-took / ratesOver.Seconds())
+	i, k, same := 0, 0, 0
+	for shard, end := range v.ends {
+		for ; i < end; i++ {
+			row := &v.Rows[i]
+			for k < old.ends[shard] && old.Rows[k].ID < row.ID {
+				k++
+			}
+			if k < old.ends[shard] && old.Rows[k].ID == row.ID && old.Rows[k].Name == row.Name {
+				v.Rates[i] = old.Rates[k].next(&old.Rows[k], row, took, keep)
+				if v.Rates[i] == old.Rates[k] && timeless(row) == timeless(&old.Rows[k]) {
+					v.Changed[i] = old.Changed[k]
+					same++
+				}
+			}
+		}
+		k = old.ends[shard]
+	}
+	if same == len(v.Rows) && same == len(old.Rows) {
+		v.Number = old.Number
+	}
+}
+
+// timeless returns a row without the values that time alone changes.
+func timeless(row *core.TubeRow) core.TubeRow {
+	r := *row
+	r.Oldest, r.PauseLeft = 0, min(r.PauseLeft, 1)
+	return r
+}
+
+// next returns the rates after took seconds, during which a tube has changed from old to now.
+func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
+	mean := func(was float32, from, to uint64) float32 {
+		if to < from { // a new tube of the same name
+			return 0
+		}
+		rate := float64(was)*keep + float64(to-from)/took*(1-keep)
+		if rate < 1e-4 { // an event in hours: the rates of an idle tube become zero
+			return 0
+		}
+		return float32(rate)
+	}
+	return Rates{
+		mean(r.Put, old.Total, now.Total),
+		mean(r.Reserve, old.Events[stats.Reserve], now.Events[stats.Reserve]),
+		mean(r.Delete, old.Deletes, now.Deletes),
+		mean(r.Timeout, old.Events[stats.Timeout], now.Events[stats.Timeout]),
+	}
+}
+
+// A TubeView is a tube with its histograms.
+type TubeView struct {
+	core.TubeRow
+	Rates
+	Flow core.Flow
+}
+
+// View returns row i of a sample with the current histograms of its tube, which it reads in a
+// visit to the shard. They are empty if the tube does not exist any more.
+func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, err error) {
+	var f [1]core.Flow
+	if v.Rows[i].Events != ([stats.Events]uint64{}) { // something was reserved
+		err = o.Flows(ctx, v, []int{i}, f[:])
+	}
+	return TubeView{v.Rows[i], v.Rates[i], f[0]}, err
+}
+
+// flowOf returns the flow of a tube; false: the tube does not exist. It uses x, which can be reused.
+func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok bool) {
+	x.Flow = core.Flow{}
+	c.Op().AskFlow([]byte(name), x)
+	ok = c.DoTube(name).Status == core.StatusOK
+	return x.Flow, ok
+}
+
+// Tube returns the current state of a tube. Its rates may be two seconds old.
+func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
+	err = o.read(ctx, func(c *direct.Caller) error {
+		var ok bool
+		if t.TubeStats, ok = tubeStats(c, name); ok {
+			t.Flow, ok = flowOf(c, new(core.OperatorOp), name)
+		}
+		if !ok {
+			return noTube(name)
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	t.Bytes, t.Oldest, t.Events = t.Flow.Bytes, t.Flow.Oldest, t.Flow.Events
+	all, err := o.Tubes(ctx)
+	if err != nil {
+		return t, err
+	}
+	for i := range all.Rows {
+		if all.Rows[i].Name == name {
+			t.Rates = all.Rates[i]
+		}
+	}
+	return t, nil
+}
+
+// Flows reads the current histograms of some rows of a sample into out, which must be as long as
+// rows. Each takes a visit to a shard. They are empty if the tube does not exist any more.
+func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
+	return o.read(ctx, func(c *direct.Caller) error {
+		var x core.OperatorOp
+		for k, i := range rows {
+			out[k] = core.Flow{}
+			if row := &v.Rows[i]; row.Events != ([stats.Events]uint64{}) { // something was reserved
+				out[k], _ = flowOf(c, &x, row.Name)
+			}
+		}
+		runtime.Gosched()
+		return ctx.Err()
+	})
 }

@@ -1,17 +1,26 @@
 package http
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
 	"net/http"
 	"net/url"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/shard/core"
 )
 
 // A call is one request of an identified client.
@@ -141,4 +150,246 @@ func (c *call) tagged(tag string, weak bool) (had bool) {
 		}
 	}
 	return false
+}
+
+// number reads a numeric parameter; without is its value if it is absent.
+func number(q url.Values, name string, without, least, most uint64) (uint64, error) {
+	if !q.Has(name) {
+		return without, nil
+	}
+	n, err := strconv.ParseUint(q.Get(name), 10, 64)
+	if err != nil || n < least || n > most {
+		remedy := fmt.Sprintf("give a whole number from %d on", least)
+		if most < math.MaxUint64 {
+			remedy = fmt.Sprintf("give a whole number from %d to %d", least, most)
+		}
+		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not a number in this range", q.Get(name)), remedy)
+	}
+	return n, nil
+}
+
+// one reads a parameter that must be one of words; the first word is the default.
+func one(q url.Values, name string, words ...string) (string, error) {
+	if !q.Has(name) {
+		return words[0], nil
+	}
+	for _, w := range words {
+		if q.Get(name) == w {
+			return w, nil
+		}
+	}
+	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
+}
+
+// isTrue reads a parameter that is false or true; the default is false.
+func isTrue(q url.Values, name string) (bool, error) {
+	word, err := one(q, name, "false", "true")
+	return word == "true", err
+}
+
+// withBody adapts a handler that takes a JSON body.
+func withBody[T any](handler func(c *call, in *T) error) func(c *call) error {
+	return func(c *call) error {
+		in := new(T)
+		if err := c.decode(in); err != nil {
+			return err
+		}
+		return handler(c, in)
+	}
+}
+
+// withJob adapts a handler that takes the id of the job in the path.
+func withJob(handler func(c *call, id core.JobID) error) func(c *call) error {
+	return func(c *call) error {
+		id, err := idOf(c, "a job", "give a whole number from 1 on")
+		if err != nil {
+			return err
+		}
+		return handler(c, core.JobID(id))
+	}
+}
+
+// nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve
+// the segments . and .. of a path, and http.ServeMux ends the path at the segment %2F.
+func nameTube(c *call) {
+	q, err := url.ParseQuery(c.R.URL.RawQuery)
+	if c.R.PathValue("tube") != "-" || err != nil || len(q["tube"]) != 1 {
+		return
+	}
+	name := q.Get("tube")
+	c.R.SetPathValue("tube", name)
+	// The audit shows the path, and must name the tube.
+	const tubes = "/api/v1/tubes/"
+	below := strings.TrimPrefix(c.R.URL.Path, tubes+"-")
+	c.R.URL.Path, c.R.URL.RawPath = tubes+name+below, tubes+wire.PathName(name)+below
+	q.Del("tube")
+	c.R.URL.RawQuery = q.Encode()
+}
+
+// tubeOf returns the name of the tube in the path, byte for byte.
+func tubeOf(c *call) string { return c.R.PathValue("tube") }
+
+// idOf returns the id in the path. of is what the id belongs to, such as "a job", for problems.
+func idOf(c *call, of, remedy string) (uint64, error) {
+	text := c.R.PathValue("id")
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n == 0 {
+		return 0, wire.BadRequest.With("id", fmt.Sprintf("%q is not the id of %s", text, of), remedy)
+	}
+	return n, nil
+}
+
+// newGlob returns a function that matches tube names, as they are shown, with a pattern: *
+// matches any characters, ? one, and [a-z] one of a range. An empty pattern matches all names.
+func newGlob(pattern string) (func(name string) bool, error) {
+	if pattern == "" || pattern == "*" {
+		return func(string) bool { return true }, nil
+	}
+	// In path.Match, * matches no slash, so slashes are replaced.
+	pattern = strings.ReplaceAll(pattern, "/", "\x00")
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, wire.BadRequest.With("match", "the pattern cannot be read", `write \[ for a bracket; *, ? and [a-z] stand for characters`)
+	}
+	return func(name string) bool {
+		ok, _ := path.Match(pattern, strings.ReplaceAll(wire.ShownName(name), "/", "\x00"))
+		return ok
+	}, nil
+}
+
+// anyGlob returns a function that matches the names that at least one pattern matches.
+func anyGlob(patterns []string) (func(name string) bool, error) {
+	match := func(string) bool { return false }
+	for _, p := range patterns {
+		glob, err := newGlob(p)
+		if err != nil {
+			return nil, err
+		}
+		before := match
+		match = func(name string) bool { return before(name) || glob(name) }
+	}
+	return match, nil
+}
+
+const (
+	// jsonMax is the largest JSON body except a job, and the largest body that is read without
+	// a slot, in bytes.
+	jsonMax = 1 << 20
+	// unsizedMax is the largest body without a length that is read without a slot, in bytes.
+	unsizedMax = 64 << 10
+	// loginMax is the largest body of a request that needs no role, in bytes: it has a token.
+	loginMax = 4 << 10
+	// leftWithin is the timeout for the rest of a body that is not read.
+	leftWithin = 500 * time.Millisecond
+)
+
+// bodyMax returns the largest body of a request, in bytes: the largest job, in base64.
+func (s *server) bodyMax() int64 {
+	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
+}
+
+// leaveBody lets the server close the connection after the answer; readBody undoes this once it
+// has read the whole body. Without it, net/http would wait for the rest of an unread body before
+// it answers, and clients without a role could hold connections.
+func leaveBody(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
+}
+
+// readBody reads the body of a request. A large body takes a slot, which bounds the memory of
+// all bodies. The caller must call leave, also after an error. On a route that needs no role,
+// the body must be small and arrive soon, because anybody may send it.
+func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
+	leave = func() {}
+	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it without an encoding")
+	}
+	most, within := s.bodyMax(), bodyWithin
+	if rt.need == access.Nobody {
+		most, within = loginMax, headerWithin
+	}
+	if c.R.ContentLength > most {
+		return leave, tooLarge(most)
+	}
+	control := http.NewResponseController(c.W)
+	control.SetReadDeadline(time.Now().Add(within))
+	first := int64(jsonMax) // that much is read without a slot
+	switch n := c.R.ContentLength; {
+	case n > jsonMax:
+		first = 0
+	case n < 0:
+		first = unsizedMax
+	}
+	var b bytes.Buffer
+	body := http.MaxBytesReader(unwrapped(c.W), c.R.Body, most)
+	if first > 0 {
+		b.Grow(int(max(c.R.ContentLength, 0)) + bytes.MinRead)
+		_, err = io.CopyN(&b, body, first+1)
+	}
+	if err == nil { // it is large
+		free, busy := s.uploads.take(c.Ctx)
+		if busy != nil {
+			control.SetReadDeadline(time.Now()) // nothing more is read
+			return leave, busy
+		}
+		leave = free
+		_, err = io.Copy(&b, body)
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return leave, tooLarge(most)
+	}
+	if err != nil && err != io.EOF {
+		control.SetReadDeadline(time.Now())
+		return leave, wire.BadRequest.With("", "the body is incomplete: "+err.Error(), "send it again")
+	}
+	control.SetReadDeadline(time.Now().Add(bodyWithin)) // the body's deadline would cancel the call
+	c.W.Header().Del("Connection")
+	c.Body = b.Bytes()
+	return leave, nil
+}
+
+// unwrapped returns net/http's own writer, which MaxBytesReader needs to close the connection.
+func unwrapped(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = inner.Unwrap()
+	}
+}
+
+func tooLarge(most int64) error {
+	return wire.TooLarge.Problem(fmt.Sprintf("the limit is %d bytes", most))
+}
+
+// mediaType returns the media type of the body, without parameters. It is empty unless the
+// request names exactly one.
+func (c *call) mediaType() string {
+	types := c.R.Header.Values("Content-Type")
+	if len(types) != 1 {
+		return ""
+	}
+	t, _, err := mime.ParseMediaType(types[0])
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// decode reads the body into v, as strictly as wire.Decode. No member may be null.
+func (c *call) decode(v any) error {
+	if t := c.mediaType(); t != "application/json" {
+		detail := "the header Content-Type is missing"
+		if is := c.R.Header.Values("Content-Type"); len(is) > 0 {
+			detail = fmt.Sprintf("it is %q", strings.Join(is, ", "))
+		}
+		return wire.NotJSON.With("Content-Type", detail, wire.NotJSON.Remedy)
+	}
+	if len(bytes.TrimSpace(c.Body)) == 0 {
+		return wire.BadRequest.With("", "the body is empty", "send one JSON object; /api/v1/openapi.json describes it")
+	}
+	if err := wire.Decode(c.Body, v); err != nil {
+		return err
+	}
+	return wire.RefuseNull(c.Body)
 }

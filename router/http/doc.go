@@ -2,9 +2,9 @@
 // the guide for operators.
 //
 //	listener ─► connections (at most 128) ─► net/http ─► server.ServeHTTP
-//	            accept.go                                   │ token, role, Host, origin   serve.go, auth.go, host.go
+//	            limits.go                                   │ token, role, Host, origin   serve.go, auth.go
 //	                                                        │ route                       routes.go
-//	                                                        │ slot, body, key             slots.go, body.go, idempotency.go
+//	                                                        │ slot, body, key             limits.go, call.go, idempotency.go
 //	                                                        ▼
 //	                                       handler ─► admin.Operator ─► shards
 //	                                          └─► trend.Watch: history and events

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ type call struct {
 	ID       string          // of the request
 	Grant    access.Grant    // what the client may do
 	Sees     access.Bodies   // how much of job bodies the client may see
-	Query    url.Values      // checked against the route's parameters
+	Query    query           // checked against the route's parameters
 	Body     []byte          // of a route with the flag takesBody
 	Affected uint64          // number of jobs or other things that the handler changed, for the audit
 	Detail   string          // what the handler did, for the audit; the path is there already
@@ -41,15 +42,11 @@ type call struct {
 	client string  // address
 	secure bool    // the client speaks TLS, to the server or to a proxy
 
-	uncertain bool      // the request may have changed something
-	begun     time.Time // start of a stream; zero: it has not started
-	still     func() bool
+	uncertain bool                                             // the request may have changed something
+	begun     time.Time                                        // start of a stream; zero: it has not started
+	mayStill  func() bool                                      // of a stream, see server.mayStill
 	later     func(status int, affected uint64, detail string) // see server.auditor
 }
-
-// mayStill reads the client's grant again, and reports whether it still allows the request. A
-// token may be removed while its stream is open.
-func (c *call) mayStill() bool { return c.still() }
 
 // encoding is a lock: one value at a time is encoded as JSON, which can take milliseconds. The
 // event loops leave about one processor free.
@@ -60,6 +57,14 @@ func encoded(v any) ([]byte, error) {
 	encoding <- struct{}{}
 	defer func() { <-encoding }()
 	return json.Marshal(v)
+}
+
+// result sends a value as JSON, or returns err.
+func (c *call) result(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, v)
 }
 
 // answer sends a value as JSON.
@@ -100,13 +105,13 @@ const anyQuery = "*"
 // readQuery reads the parameters of the request. Each must be in known, and given once.
 func (c *call) readQuery(known string) (err error) {
 	if known == anyQuery {
-		c.Query = c.R.URL.Query()
+		c.Query.Values = c.R.URL.Query()
 		return nil
 	}
-	if c.Query, err = url.ParseQuery(c.R.URL.RawQuery); err != nil {
+	if c.Query.Values, err = url.ParseQuery(c.R.URL.RawQuery); err != nil {
 		return wire.BadRequest.With("", "the query cannot be read: "+err.Error(), "percent-encode everything except letters and digits")
 	}
-	for name, values := range c.Query {
+	for name, values := range c.Query.Values {
 		switch {
 		case known == "":
 			return wire.BadRequest.With(name, "the parameter is unknown", "omit it: this path has no parameters")
@@ -152,10 +157,24 @@ func (c *call) tagged(tag string, weak bool) (had bool) {
 	return false
 }
 
-// number reads a numeric parameter; without is its value if it is absent.
-func number(q url.Values, name string, without, least, most uint64) (uint64, error) {
+// A query is the parameters of a request. Its methods read one each, and return the default if it
+// is absent. err is the first problem: the caller must check it before it uses the values.
+type query struct {
+	url.Values
+	err error
+}
+
+// refuse sets err, unless it is set already.
+func (q *query) refuse(name, detail, remedy string) {
+	if q.err == nil {
+		q.err = wire.BadRequest.With(name, detail, remedy)
+	}
+}
+
+// number reads a number from least to most.
+func (q *query) number(name string, without, least, most uint64) uint64 {
 	if !q.Has(name) {
-		return without, nil
+		return without
 	}
 	n, err := strconv.ParseUint(q.Get(name), 10, 64)
 	if err != nil || n < least || n > most {
@@ -163,29 +182,24 @@ func number(q url.Values, name string, without, least, most uint64) (uint64, err
 		if most < math.MaxUint64 {
 			remedy = fmt.Sprintf("give a whole number from %d to %d", least, most)
 		}
-		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not a number in this range", q.Get(name)), remedy)
+		q.refuse(name, fmt.Sprintf("%q is not a number in this range", q.Get(name)), remedy)
 	}
-	return n, nil
+	return n
 }
 
-// one reads a parameter that must be one of words; the first word is the default.
-func one(q url.Values, name string, words ...string) (string, error) {
+// one reads one of words; the first is the default.
+func (q *query) one(name string, words ...string) string {
 	if !q.Has(name) {
-		return words[0], nil
+		return words[0]
 	}
-	for _, w := range words {
-		if q.Get(name) == w {
-			return w, nil
-		}
+	if !slices.Contains(words, q.Get(name)) {
+		q.refuse(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
 	}
-	return "", wire.BadRequest.With(name, fmt.Sprintf("%q is unknown", q.Get(name)), fmt.Sprintf("give one of %q", words))
+	return q.Get(name)
 }
 
-// isTrue reads a parameter that is false or true; the default is false.
-func isTrue(q url.Values, name string) (bool, error) {
-	word, err := one(q, name, "false", "true")
-	return word == "true", err
-}
+// isTrue reads false or true; the default is false.
+func (q *query) isTrue(name string) bool { return q.one(name, "false", "true") == "true" }
 
 // withBody adapts a handler that takes a JSON body.
 func withBody[T any](handler func(c *call, in *T) error) func(c *call) error {

@@ -12,27 +12,18 @@ import (
 
 // getConnections lists connections in the order in which they were opened.
 func (a *API) getConnections(c *call) error {
-	q := c.Query
-	var want admin.ConnectionQuery
-	var err error
-	if want.Protocol, err = one(q, "protocol", append([]string{""}, a.op.Protocols()...)...); err != nil {
-		return err
-	}
-	if want.Holding, err = isTrue(q, "holding"); err != nil {
-		return err
+	q := &c.Query
+	want := admin.ConnectionQuery{
+		Protocol: q.one("protocol", append([]string{""}, a.op.Protocols()...)...), Holding: q.isTrue("holding"),
+		Limit: int(q.number("limit", listDefault, 1, listMost)),
 	}
 	if q.Has("tube") {
 		want.Tube = []byte(q.Get("tube"))
 	}
-	limit, err := number(q, "limit", listDefault, 1, listMost)
-	if err != nil {
-		return err
+	above := q.number("after", 0, 1, math.MaxUint64)
+	if q.err != nil {
+		return q.err
 	}
-	above, err := number(q, "after", 0, 1, math.MaxUint64)
-	if err != nil {
-		return err
-	}
-	want.Limit = int(limit)
 	if want.Protocol != "" || want.Tube != nil || want.Holding { // it reads more than it shows
 		leave, err := a.heavy.take(c.Ctx)
 		if err != nil {

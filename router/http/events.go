@@ -123,7 +123,7 @@ func (u *update) event(name string, v any) error {
 
 // topicsOf reads the topics of a stream; tubes reports whether they need samples of tubes.
 func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
-	q := c.Query
+	q := &c.Query
 	const some = "give some of server, tubes, tube:NAME, operation:ID and journal, separated by commas"
 	words := strings.Split(q.Get("topics"), ",")
 	if q.Get("topics") == "" {
@@ -183,7 +183,7 @@ func journalTopic() topic {
 }
 
 // tubesTopic shows the changes in a list of tubes.
-func (a *API) tubesTopic(q url.Values) (topic, error) {
+func (a *API) tubesTopic(q *query) (topic, error) {
 	l, err := tubeListOf(q)
 	if err != nil {
 		return nil, err

@@ -3,18 +3,15 @@ package http
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -299,35 +296,6 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 		require(t, err == nil && res.StatusCode == 204, "%v %v", res, err)
 		res.Body.Close()
 		stays <- struct{}{}
-	}
-}
-
-// TestASlowBodyTakesNoTimeFromTheAnswer: the request and the begin of its answer have a timeout
-// each. The rest of the answer has none.
-func TestASlowBodyTakesNoTimeFromTheAnswer(t *testing.T) {
-	for _, tt := range []struct {
-		name         string
-		sent, begins time.Duration // from the beginning, and from then on
-		late         bool
-	}{
-		{"both take long", askedWithin - time.Second, elsewhereWithin - time.Second, false},
-		{"it is not sent", askedWithin + time.Second, 0, true},
-		{"it is not answered", askedWithin - time.Second, elsewhereWithin + time.Second, true},
-		{"it is sent at once", 0, elsewhereWithin + time.Second, true},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			ctx, answered := impatient(ctx, cancel)
-			wrote := httptrace.ContextClientTrace(ctx).WroteRequest
-			time.Sleep(tt.sent)
-			wrote(httptrace.WroteRequestInfo{})
-			time.Sleep(tt.begins)
-			answered()
-			wrote(httptrace.WroteRequestInfo{}) // the end of a body may follow the answer
-			time.Sleep(2 * (askedWithin + elsewhereWithin))
-			expect(t, errors.Is(context.Cause(ctx), context.DeadlineExceeded) == tt.late, "%s: it ends by %v", tt.name, context.Cause(ctx))
-		})
 	}
 }
 

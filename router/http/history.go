@@ -3,7 +3,6 @@ package http
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ const (
 
 // getHistory shows the history of the server, or of one tube.
 func (a *API) getHistory(c *call) error {
-	q, h := c.Query, a.watch.History()
+	q, h := &c.Query, a.watch.History()
 	if h.Most() == 0 {
 		return wire.NotFound.With("", "no history is kept", "start the server with --http-history-tubes and a number of tubes")
 	}
@@ -66,7 +65,7 @@ func (a *API) getHistory(c *call) error {
 }
 
 // seriesOf reads the parameter series. It returns names, and their indexes in the layout.
-func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err error) {
+func seriesOf(q *query, l *trend.Layout) (names []string, places []int, err error) {
 	all := l.Series()
 	if names = all; q.Has("series") {
 		names = strings.Split(q.Get("series"), ",")
@@ -85,18 +84,12 @@ func seriesOf(q url.Values, l *trend.Layout) (names []string, places []int, err 
 }
 
 // spanOf reads from, to and step. By default, to is now, and from is an hour before to.
-func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
-	to, err := moment(q, "to", now.Unix())
-	if err != nil {
-		return s, err
-	}
-	from, err := moment(q, "from", max(0, to-historyDefault))
-	if err != nil {
-		return s, err
-	}
-	step, err := number(q, "step", 0, trend.FineStep, stepMost)
-	if err != nil {
-		return s, err
+func spanOf(q *query, now time.Time) (s trend.Span, err error) {
+	to := q.moment("to", now.Unix())
+	from := q.moment("from", max(0, to-historyDefault))
+	step := q.number("step", 0, trend.FineStep, stepMost)
+	if q.err != nil {
+		return s, q.err
 	}
 	if from > to {
 		return s, wire.BadRequest.With("from", "it is later than to", "give a time before to, which is now by default")
@@ -110,10 +103,10 @@ func spanOf(q url.Values, now time.Time) (s trend.Span, err error) {
 	return s, nil
 }
 
-// moment reads a time from a parameter, as Unix time; without is its value if it is absent.
-func moment(q url.Values, name string, without int64) (int64, error) {
+// moment reads a time, as Unix time.
+func (q *query) moment(name string, without int64) int64 {
 	if !q.Has(name) {
-		return without, nil
+		return without
 	}
 	text := q.Get(name)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -123,7 +116,7 @@ func moment(q url.Values, name string, without int64) (int64, error) {
 		n = t.Unix()
 	}
 	if err != nil || n < 0 || n > momentMost {
-		return 0, wire.BadRequest.With(name, fmt.Sprintf("%q is not a time", text), "give seconds since 1970, or a time such as 2026-01-02T15:04:05Z")
+		q.refuse(name, fmt.Sprintf("%q is not a time", text), "give seconds since 1970, or a time such as 2026-01-02T15:04:05Z")
 	}
-	return n, nil
+	return n
 }

@@ -90,10 +90,7 @@ func (a *API) serverValue(v *admin.Sample) *wire.Server {
 
 func (a *API) getJournal(c *call) error {
 	v, err := a.op.Journal()
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, v)
+	return c.result(v, err)
 }
 
 func (a *API) getConfig(c *call) error {
@@ -111,13 +108,9 @@ func (a *API) reload(c *call) error {
 
 // getAudit lists the newest entries, or the newest ones below a number.
 func (a *API) getAudit(c *call) error {
-	limit, err := number(c.Query, "limit", 100, 1, auditMax)
-	if err != nil {
-		return err
-	}
-	before, err := number(c.Query, "before", math.MaxUint64, 0, math.MaxUint64)
-	if err != nil {
-		return err
+	limit, before := c.Query.number("limit", 100, 1, auditMax), c.Query.number("before", math.MaxUint64, 0, math.MaxUint64)
+	if c.Query.err != nil {
+		return c.Query.err
 	}
 	return c.answer(http.StatusOK, wire.Audit{Entries: a.audit.newest(int(limit), before), Kept: auditMax})
 }
@@ -175,8 +168,8 @@ const profileMost = 60
 
 // showProfile serves a profile of Go's runtime. It stops when the client or the server does.
 func (a *API) showProfile(c *call) error {
-	if _, err := number(c.Query, "seconds", 0, 0, profileMost); err != nil {
-		return err
+	if c.Query.number("seconds", 0, 0, profileMost); c.Query.err != nil {
+		return c.Query.err
 	}
 	c.begun = time.Now()
 	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // the deadline would end the profile
@@ -213,10 +206,7 @@ func (a *API) showLeader(c *call) error {
 
 func (a *API) getCluster(c *call) error {
 	s, err := a.op.ClusterStatus()
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, s)
+	return c.result(s, err)
 }
 
 func (a *API) removeMember(c *call) error {

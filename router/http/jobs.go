@@ -10,7 +10,6 @@ import (
 	"iter"
 	"math"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,19 +44,12 @@ func (a *API) putJob(c *call) error {
 }
 
 func rawJob(c *call) (j admin.NewJob, err error) {
-	for _, p := range []struct {
-		name    string
-		without uint64
-		to      *uint32
-	}{{"pri", 0, &j.Pri}, {"delay", 0, &j.Delay}, {"ttr", wire.DefaultTTR, &j.TTR}} {
-		n, err := number(c.Query, p.name, p.without, 0, math.MaxUint32)
-		if err != nil {
-			return j, err
-		}
-		*p.to = uint32(n)
-	}
+	q := &c.Query
+	j.Pri = uint32(q.number("pri", 0, 0, math.MaxUint32))
+	j.Delay = uint32(q.number("delay", 0, 0, math.MaxUint32))
+	j.TTR = uint32(q.number("ttr", wire.DefaultTTR, 0, math.MaxUint32))
 	j.Body = c.Body
-	return j, nil
+	return j, q.err
 }
 
 func jsonJob(c *call) (j admin.NewJob, err error) {
@@ -107,9 +99,9 @@ func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
 // readShown reads the parameter body. It returns how much of bodies to show, as a word and in
 // bytes, or a problem if the client may not see that much.
-func readShown(c *call, q url.Values) (how string, most uint32, err error) {
-	if how, err = one(q, "body", "none", "preview", "full"); err != nil {
-		return how, 0, err
+func readShown(c *call) (how string, most uint32, err error) {
+	if how = c.Query.one("body", "none", "preview", "full"); c.Query.err != nil {
+		return how, 0, c.Query.err
 	}
 	wanted, err := access.ParseBodies(how)
 	if err != nil {
@@ -132,7 +124,7 @@ func maySee(c *call, wanted access.Bodies) error {
 }
 
 func (a *API) getJob(c *call, id core.JobID) error {
-	show, most, err := readShown(c, c.Query)
+	show, most, err := readShown(c)
 	if err != nil {
 		return err
 	}
@@ -166,43 +158,36 @@ func (a *API) getWholeJob(c *call, id core.JobID) error {
 	if c.R.Method == http.MethodHead {
 		return nil
 	}
-	if _, err := c.W.Write(head[:len(head)-1]); err != nil { // without the brace at its end
+	out := &longAnswer{to: c.W, buf: head[:len(head)-1]} // without the brace at its end
+	if err := addContent(out, body); err != nil {
 		return err
 	}
-	if err := writeContent(c.W, body); err != nil {
-		return err
-	}
-	_, err = io.WriteString(c.W, "\"}\n")
-	return err
+	out.buf = append(out.buf, "\"}\n"...)
+	out.end()
+	return out.err
 }
 
-// writeContent writes the member of a wire.Content that has the body, without the last quote.
-func writeContent(w io.Writer, body core.Large) error {
+// addContent adds the member of a wire.Content that has the body, without the last quote.
+func addContent(out *longAnswer, body core.Large) error {
 	text := true
 	for part := range parts(body) {
 		text = text && wire.IsText(part)
 	}
 	if !text {
-		if _, err := io.WriteString(w, `,"body_base64":"`); err != nil {
-			return err
-		}
-		coded := base64.NewEncoder(base64.StdEncoding, w)
+		out.buf = append(out.buf, `,"body_base64":"`...)
+		coded := base64.NewEncoder(base64.StdEncoding, out)
 		for part := range parts(body) {
-			if _, err := coded.Write(part); err != nil {
-				return err
-			}
+			coded.Write(part)
 		}
 		return coded.Close()
 	}
-	if _, err := io.WriteString(w, `,"body":"`); err != nil {
-		return err
-	}
+	out.buf = append(out.buf, `,"body":"`...)
 	for part := range parts(body) {
 		quoted, err := encoded(string(part))
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(quoted[1 : len(quoted)-1]); err != nil {
+		if _, err := out.Write(quoted[1 : len(quoted)-1]); err != nil {
 			return err
 		}
 	}
@@ -275,7 +260,7 @@ func (a *API) bodyTag(body core.Large) string {
 // changeJob returns a handler that changes the job in the path, with force also a reserved one.
 func (a *API) changeJob(verb core.Verb) func(c *call) error {
 	return withJob(func(c *call, id core.JobID) error {
-		force, err := isTrue(c.Query, "force")
+		force, err := c.Query.isTrue("force"), c.Query.err
 		if err == nil {
 			err = a.op.Act(c.Ctx, id, verb, force)
 		}
@@ -326,11 +311,11 @@ func (a *API) transferJob(copies bool) func(c *call) error {
 // editJob changes a job. With If-Match, the job must have the version that the client has seen.
 func (a *API) editJob(c *call, id core.JobID) error {
 	var e admin.Edit
-	var err error
-	if e.Force, err = isTrue(c.Query, "force"); err != nil {
-		return err
+	if e.Force = c.Query.isTrue("force"); c.Query.err != nil {
+		return c.Query.err
 	}
-	if err := decodeEdit(c, &e); err != nil {
+	err := decodeEdit(c, &e)
+	if err != nil {
 		return err
 	}
 	if e.Expect, err = a.expected(c); err != nil {

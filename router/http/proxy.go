@@ -6,9 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/http/httputil"
-	"sync/atomic"
 	"time"
 
 	wire "polystalk/codec/admin"
@@ -26,12 +24,12 @@ type Elsewhere interface {
 }
 
 const (
-	// askedWithin is the timeout for sending the leader a request: somewhat longer than the
-	// leader waits for a body.
+	// askedWithin is the time for sending the leader a large body: somewhat longer than the leader
+	// waits for it.
 	askedWithin = bodyWithin + 3*time.Second
-	// elsewhereWithin is the timeout for the first byte of the answer: somewhat longer than an
-	// operation of the leader, so that the leader itself reports a timeout. The sum of both is
-	// less than answerWithin.
+	// elsewhereWithin is the timeout for the answer to begin, without the time for a body. It is
+	// somewhat longer than an operation of the leader, so that the leader itself reports a
+	// timeout. The sum of both is less than answerWithin.
 	elsewhereWithin = operationWithin + 5*time.Second
 	// guardEvery is how often a stream's client is checked.
 	guardEvery = time.Second
@@ -69,13 +67,17 @@ func (s *server) proxy(rt *route, c *call) error {
 			return err
 		}
 	}
+	within := elsewhereWithin
+	if len(c.Body) > jsonMax {
+		within += askedWithin
+	}
 	if len(c.Body) > 0 { // reading the body took a part of the time
 		control := http.NewResponseController(c.W)
 		control.SetReadDeadline(time.Now().Add(answerWithin))
 		control.SetWriteDeadline(time.Now().Add(answerWithin))
 	}
-	timed, answered := impatient(ctx, cancel)
-	defer answered()
+	late := time.AfterFunc(within, func() { cancel(context.DeadlineExceeded) })
+	defer late.Stop()
 	var failed error
 	w := newPacedWriter(c.W)
 	leader := httputil.ReverseProxy{
@@ -90,7 +92,7 @@ func (s *server) proxy(rt *route, c *call) error {
 				ask = s.opts.Elsewhere.AskStream
 			}
 			res, by, err := ask(r)
-			answered()
+			late.Stop()
 			if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
 				c.Detail = "forwarded to server " + by
 			}
@@ -122,7 +124,7 @@ func (s *server) proxy(rt *route, c *call) error {
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 		ErrorLog:     s.http.ErrorLog,
 	}
-	in := c.R.Clone(timed)
+	in := c.R.Clone(ctx)
 	for _, name := range private {
 		in.Header.Del(name)
 	}
@@ -138,37 +140,18 @@ func (s *server) proxy(rt *route, c *call) error {
 	return failed
 }
 
-// impatient calls end if a request with the returned context is not sent within askedWithin, or
-// if answered is not called within elsewhereWithin after that.
-func impatient(ctx context.Context, end context.CancelCauseFunc) (_ context.Context, answered func()) {
-	var over atomic.Bool // the end of a body may be sent after the answer has come
-	late := time.AfterFunc(askedWithin, func() {
-		if !over.Load() {
-			end(context.DeadlineExceeded)
-		}
-	})
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(httptrace.WroteRequestInfo) { late.Reset(elsewhereWithin) },
-	})
-	return ctx, func() {
-		over.Store(true)
-		late.Stop()
-	}
-}
-
 // guard ends the stream when the client's permissions change, until ctx ends.
 func (s *server) guard(ctx context.Context, end func(), rt *route, r *http.Request, was access.Grant, saw access.Bodies) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	now := &call{R: r}
-	s.watch(rt, now)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !now.mayStill() || now.Grant != was || now.Sees != saw {
+		if !s.mayStill(rt, now) || now.Grant != was || now.Sees != saw {
 			end()
 			return
 		}

@@ -2,6 +2,7 @@ package http
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -223,10 +224,7 @@ var orders = map[string]admin.Order{"scan": admin.Scan, "next": admin.Next, "old
 
 // getTubeJobs lists jobs of a tube.
 func (a *API) getTubeJobs(c *call) error {
-	order, err := one(c.Query, "order", "scan", "next", "oldest", "newest")
-	if err != nil {
-		return err
-	}
+	order := c.Query.one("order", "scan", "next", "oldest", "newest")
 	return a.listJobs(c, &admin.JobQuery{Tube: tubeOf(c), Order: orders[order]})
 }
 
@@ -236,12 +234,12 @@ func (a *API) getJobs(c *call) error {
 }
 
 func (a *API) listJobs(c *call, jobs *admin.JobQuery) error {
-	q := c.Query
-	how, err := readJobQuery(c, q, jobs)
+	q := &c.Query
+	how, err := readJobQuery(c, jobs)
 	if err != nil {
 		return err
 	}
-	list := a.jobListOf(c, q)
+	list := a.jobListOf(c)
 	var from *admin.Place
 	if q.Has("after") {
 		if jobs.Order == admin.Next {
@@ -283,26 +281,16 @@ func (a *API) jobPart(c *call, jobs *admin.JobQuery, from *admin.Place) (*admin.
 }
 
 // readJobQuery reads the parameters except order and after. It returns how bodies are shown.
-func readJobQuery(c *call, q url.Values, jobs *admin.JobQuery) (how string, err error) {
-	if err := readStates(q, jobs); err != nil {
-		return "", err
+func readJobQuery(c *call, jobs *admin.JobQuery) (how string, err error) {
+	q, f := &c.Query, &jobs.Filter
+	readStates(q, jobs)
+	jobs.Limit = int(q.number("limit", listDefault, 1, listMost))
+	jobs.OlderThan = core.Time(q.number("older_than", 0, 0, olderMost)) * core.Second
+	f.MinID = core.JobID(q.number("id_min", 0, 0, math.MaxUint64))
+	f.MaxID = core.JobID(q.number("id_max", 0, 1, math.MaxUint64))
+	if q.err != nil {
+		return "", q.err
 	}
-	f := &jobs.Filter
-	var limit, older, least, most uint64
-	for _, p := range []struct {
-		name                string
-		to                  *uint64
-		without, from, upTo uint64
-	}{
-		{"limit", &limit, listDefault, 1, listMost}, {"older_than", &older, 0, 0, olderMost},
-		{"id_min", &least, 0, 0, math.MaxUint64}, {"id_max", &most, 0, 1, math.MaxUint64},
-	} {
-		if *p.to, err = number(q, p.name, p.without, p.from, p.upTo); err != nil {
-			return "", err
-		}
-	}
-	jobs.Limit, jobs.OlderThan = int(limit), core.Time(older)*core.Second
-	f.MinID, f.MaxID = core.JobID(least), core.JobID(most)
 	if q.Has("contains") {
 		f.Contains = []byte(q.Get("contains"))
 		if n := len(f.Contains); n == 0 || n > containsMost {
@@ -319,29 +307,27 @@ func readJobQuery(c *call, q url.Values, jobs *admin.JobQuery) (how string, err 
 			}
 		}
 	}
-	how, jobs.Body, err = readShown(c, q)
+	how, jobs.Body, err = readShown(c)
 	return how, err
 }
 
 // readStates reads the parameter state. Only the order scan accepts several states.
-func readStates(q url.Values, jobs *admin.JobQuery) error {
+func readStates(q *query, jobs *admin.JobQuery) {
+	jobs.State = core.Ready
 	if !q.Has("state") {
-		jobs.State = core.Ready
-		return nil
+		return
 	}
 	list, err := statesOf(strings.Split(q.Get("state"), ","))
-	if err != nil {
-		return err
-	}
-	if jobs.Order == admin.Scan {
+	switch {
+	case err != nil:
+		q.err = cmp.Or(q.err, err)
+	case jobs.Order == admin.Scan:
 		jobs.Filter.States = core.StatesOf(list...)
-		return nil
+	case len(list) != 1 || list[0] == core.Reserved:
+		q.refuse("state", "this order needs one of ready, delayed and buried", "give one of them, or order=scan")
+	default:
+		jobs.State = list[0]
 	}
-	if len(list) != 1 || list[0] == core.Reserved {
-		return wire.BadRequest.With("state", "this order needs one of ready, delayed and buried", "give one of them, or order=scan")
-	}
-	jobs.State = list[0]
-	return nil
 }
 
 // statesOf finds states by their names.
@@ -365,10 +351,10 @@ type jobList struct {
 	list string // hash of all parameters that the list depends on
 }
 
-func (a *API) jobListOf(c *call, q url.Values) jobList {
+func (a *API) jobListOf(c *call) jobList {
 	parts := []string{a.boot, tubeOf(c)}
 	for _, name := range []string{"order", "state", "contains", "id_min", "id_max", "older_than"} {
-		parts = append(parts, name+"="+q.Get(name))
+		parts = append(parts, name+"="+c.Query.Get(name))
 	}
 	return jobList{a.boot, hashed(parts...)}
 }

@@ -52,13 +52,6 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find what it needs.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// discarded is an http.ResponseWriter that keeps only the header.
-type discarded struct{ header http.Header }
-
-func (d *discarded) Header() http.Header         { return d.header }
-func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discarded) WriteHeader(int)             {}
-
 // callKey is the context key of a request's call.
 type callKey struct{}
 
@@ -116,19 +109,18 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		p = err.(*wire.Problem)
 	} else {
-		p = unrouted(handler, h, r)
+		p = unrouted(handler, w, r)
 	}
 	sendProblem(w, r, c.ID, p)
 	s.metrics.served("other", r.Method, p.Status, 0)
 }
 
 // unrouted returns the problem of a request without a route. It takes the header Allow from the
-// mux's handler, and drops the handler's text.
-func unrouted(handler http.Handler, h http.Header, r *http.Request) *wire.Problem {
-	unknown := &discarded{header: make(http.Header)}
-	handler.ServeHTTP(unknown, r)
-	if allow := unknown.header.Get("Allow"); allow != "" {
-		h.Set("Allow", allow)
+// mux's handler, and drops the rest of the handler's answer.
+func unrouted(handler http.Handler, w http.ResponseWriter, r *http.Request) *wire.Problem {
+	handler.ServeHTTP(&held{ResponseWriter: w}, r)
+	w.Header().Del("Location")
+	if allow := w.Header().Get("Allow"); allow != "" {
 		return wire.MethodNotAllowed.Problem(fmt.Sprintf("the method %s is not one of %s", r.Method, allow))
 	}
 	remedy := "see /api/v1/openapi.json for all paths"
@@ -246,7 +238,7 @@ func (s *server) check(rt *route, c *call) error {
 		defer cancel()
 		defer context.AfterFunc(s.leaving, cancel)()
 		c.Ctx = ctx
-		s.watch(rt, c)
+		c.mayStill = func() bool { return s.mayStill(rt, c) }
 		return rt.run(c)
 	}
 	ctx, cancel := s.operation(rt, c.R)
@@ -303,14 +295,13 @@ func (s *server) keep(rt *route, c *call) {
 	}
 }
 
-// watch sets up c.mayStill.
-func (s *server) watch(rt *route, c *call) {
-	c.still = func() bool {
-		now := &call{R: c.R, caller: c.caller}
-		if s.identify(now) != nil || !now.Grant.May(rt.need) {
-			return false
-		}
-		c.Grant, c.Sees = now.Grant, s.sees(now)
-		return true
+// mayStill reads the client's grant again, and reports whether it still allows the request. A
+// token may be removed while its stream is open.
+func (s *server) mayStill(rt *route, c *call) bool {
+	now := &call{R: c.R, caller: c.caller}
+	if s.identify(now) != nil || !now.Grant.May(rt.need) {
+		return false
 	}
+	c.Grant, c.Sees = now.Grant, s.sees(now)
+	return true
 }

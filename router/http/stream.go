@@ -71,6 +71,13 @@ func (s *longAnswer) flush() bool {
 	return s.err == nil
 }
 
+// Write implements io.Writer.
+func (s *longAnswer) Write(p []byte) (int, error) {
+	s.buf = append(s.buf, p...)
+	s.flush()
+	return len(p), s.err
+}
+
 // end sends the rest.
 func (s *longAnswer) end() {
 	if s.err == nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +59,7 @@ type tubeList struct {
 }
 
 // tubeListOf reads match, sort and limit.
-func tubeListOf(q url.Values) (l tubeList, err error) {
+func tubeListOf(q *query) (l tubeList, err error) {
 	if l.match, err = newGlob(q.Get("match")); err != nil {
 		return l, err
 	}
@@ -70,14 +69,13 @@ func tubeListOf(q url.Values) (l tubeList, err error) {
 	if l.order.key == nil || l.by == "-name" {
 		return l, wire.BadRequest.With("sort", fmt.Sprintf("%q is unknown", l.by), "give name, ready, urgent, delayed, reserved, buried, total, using, watching, waiting, bytes or oldest; a - before it sorts the largest first, except for name")
 	}
-	limit, err := number(q, "limit", listDefault, 1, listMost)
-	l.limit = int(limit)
-	return l, err
+	l.limit = int(q.number("limit", listDefault, 1, listMost))
+	return l, q.err
 }
 
 // getTubes lists tubes. A cursor is a place in the order, so it never expires.
 func (a *API) getTubes(c *call) error {
-	q := c.Query
+	q := &c.Query
 	wanted, err := tubeListOf(q)
 	if err != nil {
 		return err
@@ -178,10 +176,7 @@ func quantiles(t *stats.Times) wire.Quantiles {
 
 func (a *API) getTube(c *call) error {
 	t, err := a.op.Tube(c.Ctx, tubeOf(c))
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, tubeValue(&t))
+	return c.result(tubeValue(&t), err)
 }
 
 func (a *API) putPause(c *call, in *wire.Pause) error {
@@ -203,16 +198,13 @@ func (a *API) kickTube(c *call, in *wire.Kick) error {
 	}
 	n, err := a.op.Kick(c.Ctx, tubeOf(c), in.Count)
 	c.Affected = uint64(n)
-	if err != nil {
-		return err
-	}
-	return c.answer(http.StatusOK, wire.Kicked{Kicked: n})
+	return c.result(wire.Kicked{Kicked: n}, err)
 }
 
 // flushTube deletes all jobs of a tube in some states. The client must name the states:
 // deleted jobs cannot be restored.
 func (a *API) flushTube(c *call) error {
-	q := c.Query
+	q := &c.Query
 	const which = "give some of ready, delayed and buried, separated by commas"
 	if !q.Has("state") {
 		return wire.BadRequest.With("state", "it is missing", which)
@@ -225,8 +217,8 @@ func (a *API) flushTube(c *call) error {
 	if f.States.Has(core.Reserved) {
 		return wire.BadRequest.With("state", "reserved jobs belong to their workers", which+"; POST /api/v1/operations deletes reserved jobs with force")
 	}
-	if f.DryRun, err = isTrue(q, "dry_run"); err != nil {
-		return err
+	if f.DryRun = q.isTrue("dry_run"); q.err != nil {
+		return q.err
 	}
 	if q.Has("as_of") {
 		if f.DryRun {

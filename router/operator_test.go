@@ -82,12 +82,12 @@ func TestActionsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	operations, jobs := op.ActionCounts()
-	check := func(what string, got []admin.ActionCount, want map[string]uint64) {
+	check := func(what string, got admin.ActionCount, want map[string]uint64) {
 		t.Helper()
-		for _, d := range got {
-			key := d.Action + " " + d.Result
-			if d.Count != want[key] {
-				t.Errorf("%s: %s is %d, want %d", what, key, d.Count, want[key])
+		for of, n := range got {
+			key := of[0] + " " + of[1]
+			if n != want[key] {
+				t.Errorf("%s: %s is %d, want %d", what, key, n, want[key])
 			}
 			delete(want, key)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -113,15 +112,15 @@ func (o *Operator) countBulk(b *Bulk, p *Progress, err error) {
 
 // A bulkRun is a running Bulk.
 type bulkRun struct {
-	o         *Operator
-	b         *Bulk
-	p         *Progress
-	asOf      core.Time
-	unsettled []unsettled // oldest first
-}
+	o    *Operator
+	b    *Bulk
+	p    *Progress
+	asOf core.Time
 
-// An unsettled value is a step that has changed jobs and waits for its commit.
-type unsettled struct{ commit, jobs uint64 }
+	// The steps that wait for the journal: their number, the last commit, and the changed jobs.
+	steps        int
+	commit, jobs uint64
+}
 
 // why returns the problem of an operation that has ended with err. After the end of ctx, it is
 // the problem of a cancelled operation.
@@ -247,46 +246,36 @@ func (r *bulkRun) act(ctx context.Context, step *Step) error {
 		}
 		t.Unconfirmed += n
 	})
-	r.unsettled = append(r.unsettled, unsettled{step.Commit, n})
+	r.steps, r.commit, r.jobs = r.steps+1, max(r.commit, step.Commit), r.jobs+n
 	r.settle()
-	if err == nil && len(r.unsettled) >= unsettledMost {
-		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.unsettled[0].commit)
+	if err == nil && r.steps >= unsettledMost {
+		err = r.o.opts.Gate.Committed(ctx, r.o.journal(), r.commit)
 		r.settle()
 	}
 	return err
 }
 
-// settle counts the durable changes as done.
+// settle counts the changes as done if all are durable.
 func (r *bulkRun) settle() {
-	acked := uint64(math.MaxUint64)
 	if j := r.o.journal(); j != nil {
-		j.CommitHere()
-		acked = j.Acked()
-	}
-	var n uint64
-	r.unsettled = slices.DeleteFunc(r.unsettled, func(u unsettled) bool {
-		if u.commit <= acked {
-			n += u.jobs
+		if j.CommitHere(); j.Acked() < r.commit {
+			return
 		}
-		return u.commit <= acked
-	})
+	}
 	r.p.change(func(t *Tally) {
-		t.Done += n
-		t.Unconfirmed -= n
+		t.Done += r.jobs
+		t.Unconfirmed -= r.jobs
 	})
+	r.steps, r.jobs = 0, 0
 }
 
 // settleAll waits until all changes are durable. It returns err, or a problem if the journal has
 // not acknowledged the changes in time.
 func (r *bulkRun) settleAll(ctx context.Context, err error) error {
-	if len(r.unsettled) == 0 {
+	if r.steps == 0 {
 		return err
 	}
-	var last uint64
-	for _, u := range r.unsettled {
-		last = max(last, u.commit)
-	}
-	late := r.o.lastCommit(ctx, last)
+	late := r.o.lastCommit(ctx, r.commit)
 	r.settle()
 	if err == nil {
 		err = late

@@ -1,32 +1,23 @@
 package admin
 
 import (
-	"cmp"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 
 	wire "polystalk/codec/admin"
 )
 
-// An ActionCount counts operators' operations, or their jobs, by action and result. The result of
-// an operation is "done" or the slug of a problem. The result of a job is "done" or "skipped".
-type ActionCount struct {
-	Action, Result string
-	Count          uint64
-}
-
 const (
 	done    = "done"
 	skipped = "skipped"
 )
 
-// counts counts operations that are changes, not reads. A key is an action and a result.
+// counts counts operations that are changes, not reads.
 type counts struct {
 	mu               sync.Mutex
-	operations, jobs map[[2]string]uint64
+	operations, jobs ActionCount
 }
 
 // The actions on jobs, and the other actions. Each is shown from the start with the count zero,
@@ -37,7 +28,7 @@ var (
 )
 
 func (d *counts) init() {
-	d.operations, d.jobs = make(map[[2]string]uint64), make(map[[2]string]uint64)
+	d.operations, d.jobs = make(ActionCount), make(ActionCount)
 	for _, a := range jobActions {
 		d.operations[[2]string{a, done}] = 0
 		d.jobs[[2]string{a, done}], d.jobs[[2]string{a, skipped}] = 0, 0
@@ -76,18 +67,13 @@ func (o *Operator) did(action string, err *error) {
 	o.counts.add(action, changed, 0, *err)
 }
 
-// ActionCounts returns the counts of operations and of jobs, sorted by action and result.
-func (o *Operator) ActionCounts() (operations, jobs []ActionCount) {
+// An ActionCount counts operators' operations, or their jobs, by action and result. The result of
+// an operation is "done" or the slug of a problem. The result of a job is "done" or "skipped".
+type ActionCount map[[2]string]uint64
+
+// ActionCounts returns the counts of operations and of jobs.
+func (o *Operator) ActionCounts() (operations, jobs ActionCount) {
 	o.counts.mu.Lock()
 	defer o.counts.mu.Unlock()
-	return sorted(o.counts.operations), sorted(o.counts.jobs)
-}
-
-func sorted(m map[[2]string]uint64) (list []ActionCount) {
-	for _, k := range slices.SortedFunc(maps.Keys(m), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
-	}) {
-		list = append(list, ActionCount{k[0], k[1], m[k]})
-	}
-	return list
+	return maps.Clone(o.counts.operations), maps.Clone(o.counts.jobs)
 }

@@ -43,34 +43,6 @@ type Operation struct {
 	err     error
 	ended   time.Time
 	crash   string // see Crash
-
-	last  sync.Mutex // guards atEnd
-	atEnd []func()   // called at the end
-}
-
-// AtEnd calls f after the operation has ended, and before the server can stop. If the operation
-// has already ended, AtEnd calls f now.
-func (op *Operation) AtEnd(f func()) {
-	op.last.Lock()
-	defer op.last.Unlock()
-	if isClosed(op.done) {
-		f()
-		return
-	}
-	op.atEnd = append(op.atEnd, f)
-}
-
-// end ends the operation.
-func (op *Operation) end(err error) {
-	op.last.Lock()
-	defer op.last.Unlock()
-	op.err, op.ended = err, time.Now()
-	op.Bulk.IDs = nil // free the memory: the operation stays in the list
-	close(op.done)
-	for _, f := range op.atEnd {
-		f()
-	}
-	op.atEnd = nil
 }
 
 // Done returns a channel that is closed when the operation has ended.
@@ -124,10 +96,10 @@ func NewOperations(o *Operator) *Operations {
 	return &Operations{o: o, turn: make(chan struct{}, 1)}
 }
 
-// Begin begins an operation, and calls ended after its end. The end of ctx cancels the operation.
-// The error is Busy if too many operations wait. If the role has too many operations, the oldest
+// Begin begins an operation: spawn calls a function in a goroutine, which ends with the operation.
+// The end of ctx cancels the operation. The error is Busy if too many operations wait. If the role has too many operations, the oldest
 // ended one of this role is removed: a role must not hide the operations of another role.
-func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Operation, error) {
+func (l *Operations) Begin(ctx context.Context, asked Asked, spawn func(func())) (*Operation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	under, ofRole, oldest := 0, 0, -1
@@ -152,11 +124,13 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, ended func()) (*Ope
 	op := &Operation{ID: l.last, Asked: asked, Began: time.Now(), started: make(chan struct{}), done: make(chan struct{})}
 	ctx, op.cancel = context.WithCancelCause(ctx)
 	l.list = append(l.list, op)
-	go func() {
-		defer ended()
+	spawn(func() {
 		defer op.cancel(nil)
-		op.end(l.run(ctx, op))
-	}()
+		op.err = l.run(ctx, op)
+		op.ended = time.Now()
+		op.Bulk.IDs = nil // free the memory: the operation stays in the list
+		close(op.done)
+	})
 	return op, nil
 }
 

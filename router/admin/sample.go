@@ -19,7 +19,7 @@ import (
 )
 
 // A Sample has the server's figures at about one time. It is immutable, so all callers within
-// sampleFor share it.
+// SampleFor share it.
 type Sample struct {
 	Number   uint64 // increases with each sample
 	At       time.Time
@@ -65,9 +65,9 @@ func counted(names []string, n []uint64) (list []Count, rest []uint64) {
 	return list, n[len(names):]
 }
 
-// sampleFor is how long a sample is reused. So callers cause at most one sum over all shards per
+// SampleFor is how long a sample is reused. So callers cause at most one sum over all shards per
 // second.
-const sampleFor = time.Second
+const SampleFor = time.Second
 
 // A cached value is replaced when it is too old.
 type cached[T any] struct {
@@ -90,13 +90,8 @@ func (c *cached[T]) get(age time.Duration, fresh func(last *T) (*T, error)) (*T,
 	return c.v, nil
 }
 
-// Sample returns the figures of the last second.
-func (o *Operator) Sample(ctx context.Context) (*Sample, error) {
-	return o.SampleWithin(ctx, sampleFor)
-}
-
-// SampleWithin returns a sample younger than age, for callers that sample regularly.
-func (o *Operator) SampleWithin(ctx context.Context, age time.Duration) (*Sample, error) {
+// Sample returns a sample younger than age. Callers that sample rarely give SampleFor.
+func (o *Operator) Sample(ctx context.Context, age time.Duration) (*Sample, error) {
 	v, err := o.samples.get(age, func(last *Sample) (v *Sample, err error) {
 		err = o.run(ctx, func(c *direct.Caller) error {
 			v = o.sample(c)
@@ -224,7 +219,7 @@ func journalValue(s *commit.Stats, p commit.Pressure) *wire.Journal {
 }
 
 // A TubeSample has all tubes, each at the time of a visit to its shard. It is immutable, so all
-// callers within tubesFor share it.
+// callers within TubesFor share it.
 type TubeSample struct {
 	Number uint64 // increases when rows change, except changes that time alone causes
 	At     time.Time
@@ -244,8 +239,8 @@ type Rates struct {
 }
 
 const (
-	// tubesFor is how long a TubeSample is reused.
-	tubesFor = 2 * time.Second
+	// TubesFor is how long a TubeSample is reused.
+	TubesFor = 2 * time.Second
 	// ratesOver is the decay time of the averages.
 	ratesOver = time.Minute
 	// ratesForgotten is the longest time between two samples from which rates are made. After a
@@ -253,13 +248,8 @@ const (
 	ratesForgotten = 2 * time.Minute
 )
 
-// Tubes returns all tubes, at most two seconds old. Shards are only visited on request.
-func (o *Operator) Tubes(ctx context.Context) (*TubeSample, error) {
-	return o.TubesWithin(ctx, tubesFor)
-}
-
-// TubesWithin returns a sample younger than age, for callers that sample regularly.
-func (o *Operator) TubesWithin(ctx context.Context, age time.Duration) (*TubeSample, error) {
+// Tubes returns a sample younger than age. Callers that sample rarely give TubesFor.
+func (o *Operator) Tubes(ctx context.Context, age time.Duration) (*TubeSample, error) {
 	v, err := o.tubes.get(age, func(last *TubeSample) (v *TubeSample, err error) {
 		err = o.run(ctx, func(c *direct.Caller) error {
 			if v = o.sampleTubes(ctx, c); v == nil {
@@ -421,7 +411,7 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 		return t, err
 	}
 	t.Bytes, t.Oldest, t.Events = t.Flow.Bytes, t.Flow.Oldest, t.Flow.Events
-	all, err := o.Tubes(ctx)
+	all, err := o.Tubes(ctx, TubesFor)
 	if err != nil {
 		return t, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"polystalk/router/access"
+	"polystalk/router/admin"
 )
 
 // tubesOf makes n tubes with a job each.
@@ -116,7 +117,7 @@ func (w *world) used(n int) {
 			noErr(w.t, err)
 		}
 	}
-	if v, err := w.srv.Operator().Sample(context.Background()); err != nil || v.Jobs.Reserved != uint64(n) {
+	if v, err := w.srv.Operator().Sample(context.Background(), admin.SampleFor); err != nil || v.Jobs.Reserved != uint64(n) {
 		w.t.Fatal(v.Jobs, err)
 	}
 }

@@ -69,7 +69,7 @@ func (a *API) explain(c *call) error {
 }
 
 func (a *API) getServer(c *call) error {
-	v, err := a.op.Sample(c.Ctx)
+	v, err := a.op.Sample(c.Ctx, admin.SampleFor)
 	if err != nil {
 		return err
 	}

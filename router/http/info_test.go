@@ -147,8 +147,7 @@ func TestNeitherReadyNorAliveWhenTheJournalHasFailed(t *testing.T) {
 
 func TestNotReadyWhenStopping(t *testing.T) {
 	w := newWorld(t, setup{anonymous: access.Operate})
-	ctx, done, err := w.web.background()
-	noErr(t, err)
+	noErr(t, w.web.begin())
 	stopped := make(chan time.Duration)
 	go func() {
 		start := time.Now()
@@ -156,18 +155,17 @@ func TestNotReadyWhenStopping(t *testing.T) {
 		stopped <- time.Since(start)
 	}()
 	for { // until it stops
-		_, done, err := w.web.background()
-		if err != nil {
+		if w.web.begin() != nil {
 			break
 		}
-		done()
+		w.web.running.Done()
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(30 * time.Millisecond)
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
 	w.do("GET", "/livez", ask{}).wants(t, 200, "")
-	done()
+	w.web.running.Done()
 	took := <-stopped
 	expect(t, took >= 30*time.Millisecond, "it did not wait for what was under way: %v", took)
-	expect(t, ctx.Err() != nil, "what is under way is not told")
+	expect(t, w.web.ended.Err() != nil, "what is under way is not told")
 }

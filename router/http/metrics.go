@@ -74,13 +74,10 @@ func (m *metrics) served(route, method string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// scrapedWithin is the largest age of the tubes in a scrape when no history is kept.
-const scrapedWithin = 2 * time.Second
-
 // recentTubes returns the tubes for a scrape. It uses the last sample of the history, so that a
 // scrape needs no other sample.
 func (a *API) recentTubes(ctx context.Context) (*admin.TubeSample, error) {
-	return a.op.TubesWithin(ctx, max(scrapedWithin, a.watch.Steady()))
+	return a.op.Tubes(ctx, max(admin.TubesFor, a.watch.Steady()))
 }
 
 // showMetrics serves /metrics.
@@ -259,7 +256,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(m.api.ended, metricsWithin)
 	defer cancel()
-	if v, err := op.Sample(ctx); err == nil {
+	if v, err := op.Sample(ctx, admin.SampleFor); err == nil {
 		e.jobs(v)
 		e.clients(v)
 		e.inside(v)
@@ -380,11 +377,11 @@ func (e emitter) operators(op *admin.Operator) {
 	steps := op.Steps()
 	e.histogram("operator_step_seconds", "Time that one step of an operator's operation owned a shard.", steps.N[:], float64(steps.Sum)/1e9, stats.HistogramSeconds, firstStep, lastStep)
 	operations, jobs := op.ActionCounts()
-	for _, d := range operations {
-		e.counter("operator_operations_total", "Operators' operations, by result: done, or the type of the problem.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
+	for of, n := range operations {
+		e.counter("operator_operations_total", "Operators' operations, by result: done, or the type of the problem.", float64(n), label{"action", "result"}, of[:]...)
 	}
-	for _, d := range jobs {
-		e.counter("operator_jobs_total", "Jobs that operators changed or skipped.", float64(d.Count), label{"action", "result"}, d.Action, d.Result)
+	for of, n := range jobs {
+		e.counter("operator_jobs_total", "Jobs that operators changed or skipped.", float64(n), label{"action", "result"}, of[:]...)
 	}
 }
 

@@ -159,6 +159,9 @@ func TestLongOperationIsFollowed(t *testing.T) {
 	v = w.until(at, hangs, over)
 	expect(t, v.State == "done" && v.Done == jobs && v.Unconfirmed == 0 && v.Problem == nil && v.Looked == jobs && v.Matched == jobs, "%+v", v)
 	list := w.audited()
+	for start := time.Now(); len(list) == 0 && time.Since(start) < hangs; list = w.audited() {
+		time.Sleep(time.Millisecond)
+	}
 	if len(list) != 1 || list[0].Affected != jobs || list[0].Status != 200 || list[0].Role != "operate" || !strings.Contains(list[0].Detail, `operation 1 done after `) ||
 		!strings.Contains(list[0].Detail, `bury, tube "mail"`) || list[0].Path != operations {
 		t.Errorf("%+v", list)

@@ -48,13 +48,8 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 	if text, _ := json.Marshal(in); len(text) > askedMost {
 		return wire.Invalid.With("select", fmt.Sprintf("the request has %d bytes without the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
 	}
-	ctx, done, err := a.background()
+	op, err := a.operations.Begin(a.ended, asked, a.running.Go)
 	if err != nil {
-		return err
-	}
-	op, err := a.operations.Begin(ctx, asked, done)
-	if err != nil {
-		done()
 		return err
 	}
 	status := http.StatusOK
@@ -63,7 +58,10 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 		c.Affected = op.Tally().Done
 	case <-time.After(operationSoon):
 		status = http.StatusAccepted
-		op.AtEnd(func() { a.operationEnded(op, c.later) })
+		a.running.Go(func() {
+			<-op.Done()
+			a.operationEnded(op, c.later)
+		})
 	}
 	v := a.operationValue(op, c)
 	if _, _, err := op.State(); err != nil && v.Done+v.Unconfirmed == 0 {

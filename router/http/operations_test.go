@@ -27,12 +27,7 @@ func TestOperationsOfARoleAreForgotten(t *testing.T) {
 	b := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
 	var over sync.WaitGroup
 	begin := func(ctx context.Context, role string) (*admin.Operation, error) {
-		over.Add(1)
-		op, err := l.Begin(ctx, admin.Asked{Bulk: b, Name: "me", Role: role, Request: "r"}, over.Done)
-		if err != nil {
-			over.Done()
-		}
-		return op, err
+		return l.Begin(ctx, admin.Asked{Bulk: b, Name: "me", Role: role, Request: "r"}, over.Go)
 	}
 	op, err := begin(t.Context(), "operate")
 	noErr(t, err)

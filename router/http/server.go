@@ -169,15 +169,6 @@ func (s *server) begin() error {
 	return nil
 }
 
-// background begins an operation that continues after its answer. The operation must call done
-// at its end. ctx ends with the server.
-func (s *server) background() (ctx context.Context, done func(), err error) {
-	if err := s.begin(); err != nil {
-		return nil, nil, err
-	}
-	return s.ended, s.running.Done, nil
-}
-
 // Options configures an API.
 type Options struct {
 	Operator *admin.Operator

@@ -87,7 +87,7 @@ func (a *API) getTubes(c *call) error {
 			return err
 		}
 	}
-	all, err := a.op.Tubes(c.Ctx)
+	all, err := a.op.Tubes(c.Ctx, admin.TubesFor)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 
 // A Source provides the samples: an admin.Operator.
 type Source interface {
-	SampleWithin(ctx context.Context, age time.Duration) (*admin.Sample, error)
-	TubesWithin(ctx context.Context, age time.Duration) (*admin.TubeSample, error)
+	Sample(ctx context.Context, age time.Duration) (*admin.Sample, error)
+	Tubes(ctx context.Context, age time.Duration) (*admin.TubeSample, error)
 	Flows(ctx context.Context, v *admin.TubeSample, rows []int, out []core.Flow) error
 }
 
@@ -136,7 +136,7 @@ func (w *Watch) wanted() bool {
 func (w *Watch) sample(ctx context.Context, last *time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, sampleWithin)
 	defer cancel()
-	server, err := w.source.SampleWithin(ctx, every/2)
+	server, err := w.source.Sample(ctx, every/2)
 	if err != nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (w *Watch) sample(ctx context.Context, last *time.Time) {
 	next.Server = server
 	var tubes *admin.TubeSample // nil: there are no newer ones
 	if now := time.Now(); w.dueTubes(now, *last, subscribed) {
-		if tubes, err = w.source.TubesWithin(ctx, every); err == nil {
+		if tubes, err = w.source.Tubes(ctx, every); err == nil {
 			*last, next.Tubes = now, tubes
 		}
 	}

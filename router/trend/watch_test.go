@@ -28,7 +28,7 @@ type fake struct {
 	walks   []time.Time // over all tubes
 }
 
-func (f *fake) SampleWithin(_ context.Context, age time.Duration) (*admin.Sample, error) {
+func (f *fake) Sample(_ context.Context, age time.Duration) (*admin.Sample, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuses != nil {
@@ -45,7 +45,7 @@ func (f *fake) SampleWithin(_ context.Context, age time.Duration) (*admin.Sample
 	return f.server, nil
 }
 
-func (f *fake) TubesWithin(_ context.Context, age time.Duration) (*admin.TubeSample, error) {
+func (f *fake) Tubes(_ context.Context, age time.Duration) (*admin.TubeSample, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuses != nil {

@@ -1,10 +1,12 @@
 package router_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,14 +16,13 @@ import (
 	"polystalk/router"
 	"polystalk/router/admin"
 	"polystalk/router/session"
-	"polystalk/shard/core"
 )
 
 // of returns a client's connection as operators see it; nil: it is not listed.
-func (w *liveServer) of(k *remote) *admin.Connection {
+func (w *liveServer) of(k *remote) *wire.Connection {
 	w.t.Helper()
 	for _, c := range w.list(&admin.ConnectionQuery{Limit: 1000}) {
-		if session.PeerName(c.Peer) == k.LocalAddr().String() {
+		if c.Peer == k.LocalAddr().String() {
 			return &c
 		}
 	}
@@ -29,24 +30,25 @@ func (w *liveServer) of(k *remote) *admin.Connection {
 }
 
 // list returns all connections that match q.
-func (w *liveServer) list(q *admin.ConnectionQuery) (all []admin.Connection) {
+func (w *liveServer) list(q *admin.ConnectionQuery) (all []wire.Connection) {
 	w.t.Helper()
 	for above := uint64(0); ; {
 		p, err := w.Operator().Connections(w.t.Context(), q, above)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		all = append(all, p.Rows...)
-		if above = p.Next; above == 0 {
+		all = append(all, p.Connections...)
+		if p.Next == "" {
 			return all
 		}
+		above, _ = strconv.ParseUint(p.Next, 10, 64)
 	}
 }
 
 // becomes waits until ok returns true for a client's connection.
-func (w *liveServer) becomes(k *remote, what string, ok func(c *admin.Connection) bool) *admin.Connection {
+func (w *liveServer) becomes(k *remote, what string, ok func(c *wire.Connection) bool) *wire.Connection {
 	w.t.Helper()
-	var c *admin.Connection
+	var c *wire.Connection
 	eventually(w.t, func() bool {
 		c = w.of(k)
 		return c != nil && ok(c)
@@ -60,7 +62,7 @@ func (w *liveServer) becomes(k *remote, what string, ok func(c *admin.Connection
 // unknown fails the test if a connection has the number.
 func (w *liveServer) unknown(number uint64) {
 	w.t.Helper()
-	_, _, err := w.Operator().Connection(w.t.Context(), number)
+	_, err := w.Operator().Connection(w.t.Context(), number)
 	for _, err := range []error{err, w.Operator().KillConnection(w.t.Context(), number)} {
 		if p, ok := err.(*wire.Problem); !ok || p.Status != 404 {
 			w.t.Errorf("connection %d: %v, want it to be unknown", number, err)
@@ -77,9 +79,9 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	said := "USING mail\r\nINSERTED 1\r\nINSERTED 2\r\n"
 	p.hears(said)
 	c := w.of(p)
-	if c.Front.Name() != "beanstalkd" || c.State() != "idle" || c.Command != "put" || c.Client.Used != "mail" || c.Roles != session.Producer ||
-		!slices.Equal(c.Client.Watched, []string{"default"}) || c.Client.Watching != 1 || c.In != uint64(len(put)) || c.Out != uint64(len(said)) ||
-		c.Holds != 0 || c.Open > core.Time(time.Since(start)) || c.Idle > c.Open {
+	if c.Protocol != "beanstalkd" || c.State != "idle" || c.Command != "put" || *c.Used != wire.NameOf("mail") || !c.Producer || c.Worker ||
+		!slices.Equal(c.Watched, []wire.TubeName{wire.NameOf("default")}) || c.Watching != 1 || c.ReceivedBytes != uint64(len(put)) || c.SentBytes != uint64(len(said)) ||
+		c.Holding != 0 || c.OpenSeconds > time.Since(start).Seconds() || c.CommandSeconds > c.OpenSeconds {
 		t.Errorf("a producer is %+v", c)
 	}
 
@@ -88,15 +90,15 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	k.hears("WATCHING 2\r\nRESERVED 1 5\r\nhello\r\n")
 	time.Sleep(30 * time.Millisecond)
 	c = w.of(k)
-	if c.State() != "idle" || c.Command != "reserve" || c.Roles != session.Worker || c.Client.Watching != 2 || c.Holds != 1 ||
-		c.HeldFor < 30e6 || c.HeldFor > core.Time(time.Since(start)) {
+	if c.State != "idle" || c.Command != "reserve" || !c.Worker || c.Producer || c.Watching != 2 || c.Holding != 1 ||
+		c.HoldSeconds < 0.03 || c.HoldSeconds > time.Since(start).Seconds() {
 		t.Errorf("a worker is %+v", c)
 	}
-	one, held, err := w.Operator().Connection(t.Context(), c.Number)
-	if err != nil || one.Number != c.Number || len(held) != 1 || held[0].ID != 1 || held[0].Peer != k.LocalAddr().String() || held[0].Conn != c.Number {
-		t.Errorf("%+v holds %+v, %v", one, held, err)
+	one, err := w.Operator().Connection(t.Context(), c.ID)
+	if err != nil || one.ID != c.ID || len(one.Jobs) != 1 || one.Jobs[0].ID != 1 || *one.Jobs[0].Holder != (wire.Holder{Connection: c.ID, Peer: k.LocalAddr().String()}) {
+		t.Errorf("%+v, %v", one, err)
 	}
-	if j, _, err := w.Operator().Job(t.Context(), 1, 0); err != nil || j.Conn != c.Number || j.Peer != k.LocalAddr().String() {
+	if j, _, err := w.Operator().Job(t.Context(), 1, 0); err != nil || j.Conn != c.ID || j.Peer != k.LocalAddr().String() {
 		t.Errorf("job 1 is held by %d at %q, %v", j.Conn, j.Peer, err)
 	}
 	if j, _, err := w.Operator().Job(t.Context(), 2, 0); err != nil || j.Conn != 0 || j.Peer != "" {
@@ -104,15 +106,15 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 	}
 	k.say("reserve-job 2\r\nwatch idle\r\nignore mail\r\nignore default\r\nreserve\r\n")
 	k.hears("RESERVED 2 5\r\nhello\r\nWATCHING 3\r\nWATCHING 2\r\nWATCHING 1\r\n")
-	c = w.becomes(k, "waiting", func(c *admin.Connection) bool { return c.State() == "waiting" })
-	if !c.Waits() || c.Holds != 2 {
+	c = w.becomes(k, "waiting", func(c *wire.Connection) bool { return c.State == "waiting" })
+	if c.Holding != 2 {
 		t.Errorf("who waits is %+v", c)
 	}
 
 	g := w.dial(w.gears)
 	g.say(packet(gearman.SetClientID, "worker-7") + packet(gearman.CanDo, "mail") + packet(gearman.CanDo, "other") + packet(gearman.PreSleep))
-	c = w.becomes(g, "asleep", func(c *admin.Connection) bool { return c.State() == "sleeping" })
-	if c.Front.Name() != "Gearman" || c.Client.ID != "worker-7" || c.Client.Watching != 2 || c.Client.Used != "" || c.Command != "pre-sleep" || !c.Waits() {
+	c = w.becomes(g, "asleep", func(c *wire.Connection) bool { return c.State == "sleeping" })
+	if c.Protocol != "Gearman" || c.ClientID != "worker-7" || c.Watching != 2 || c.Used != nil || c.Command != "pre-sleep" {
 		t.Errorf("who sleeps is %+v", c)
 	}
 	h := w.dial(w.beans) // holds jobs in several shards
@@ -123,18 +125,18 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 			time.Sleep(30 * time.Millisecond)
 		}
 	}
-	if c = w.of(h); c.Holds != 8 || c.HeldFor < 30e6 || len(c.Client.Places) < 2 {
+	if c = w.of(h); c.Holding != 8 || c.HoldSeconds < 0.03 {
 		t.Errorf("who holds jobs in several shards is %+v", c)
 	}
-	if _, held, err := w.Operator().Connection(t.Context(), c.Number); err != nil || len(held) != 8 || held[0].ID != 3 ||
-		!slices.IsSortedFunc(held, func(a, b admin.JobRow) int { return int(b.InState - a.InState) }) {
-		t.Errorf("%d jobs are held, %v, the first is %+v", len(held), err, held)
+	if one, err := w.Operator().Connection(t.Context(), c.ID); err != nil || len(one.Jobs) != 8 || one.Jobs[0].ID != 3 ||
+		!slices.IsSortedFunc(one.Jobs, func(a, b wire.Job) int { return cmp.Compare(b.StateSeconds, a.StateSeconds) }) {
+		t.Errorf("%v, it holds %+v", err, one.Jobs)
 	}
 
 	f := w.dial(w.gears)
 	f.say(packet(gearman.SubmitJob, "nobody", "", "x"))
-	c = w.becomes(f, "awaiting", func(c *admin.Connection) bool { return c.Follows })
-	if c.Roles != session.Producer || c.State() != "idle" || c.Client.ID != "" || c.Command != "submit-job" {
+	c = w.becomes(f, "awaiting", func(c *wire.Connection) bool { return c.Awaits })
+	if !c.Producer || c.Worker || c.State != "idle" || c.ClientID != "" || c.Command != "submit-job" {
 		t.Errorf("who awaits is %+v", c)
 	}
 
@@ -154,7 +156,7 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 		for _, tt.q.Limit = range []int{1, 3, 100} {
 			var got, want []string
 			for _, c := range w.list(&tt.q) {
-				got = append(got, session.PeerName(c.Peer))
+				got = append(got, c.Peer)
 			}
 			for _, r := range tt.want {
 				want = append(want, r.LocalAddr().String())
@@ -164,8 +166,8 @@ func TestConnectionsTellWhatTheyAre(t *testing.T) {
 			}
 		}
 	}
-	if p, err := w.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 5}, 0); err != nil || p.Next != 0 || p.Looked != 5 {
-		t.Errorf("a part with all that there are goes on above %d, of %d, %v", p.Next, p.Looked, err)
+	if p, err := w.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 5}, 0); err != nil || p.Next != "" || p.Looked != 5 {
+		t.Errorf("a part with all that there are goes on above %q, of %d, %v", p.Next, p.Looked, err)
 	}
 }
 
@@ -228,11 +230,11 @@ func TestTakenClientsAreServed(t *testing.T) {
 		c.hears(says.want)
 	}
 	list, err := s.Operator().Connections(t.Context(), &admin.ConnectionQuery{Limit: 5}, 0)
-	if err != nil || len(list.Rows) != 2 {
+	if err != nil || len(list.Connections) != 2 {
 		t.Fatalf("%+v, %v, want two connections", list, err)
 	}
-	for _, row := range list.Rows {
-		if got := row.PeerName(); got != there.String() {
+	for _, row := range list.Connections {
+		if got := row.Peer; got != there.String() {
 			t.Errorf("operators are told that it comes from %s, want %s", got, there)
 		}
 	}

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +16,12 @@ import (
 	"polystalk/shard/core"
 )
 
-func (w *liveServer) kill(c *admin.Connection) {
+func (w *liveServer) kill(c *wire.Connection) {
 	w.t.Helper()
-	if err := w.Operator().KillConnection(w.t.Context(), c.Number); err != nil {
+	if err := w.Operator().KillConnection(w.t.Context(), c.ID); err != nil {
 		w.t.Fatal(err)
 	}
-	w.unknown(c.Number)
+	w.unknown(c.ID)
 }
 
 // ready waits until the tube has that many ready jobs.
@@ -43,13 +44,13 @@ func (w *liveServer) ready(tube string, want uint64) {
 // and its number is unknown.
 func TestKilledInEveryState(t *testing.T) {
 	w := serve(t, router.Config{Loops: 2, Shards: 4, MaxJobSize: 64 << 20})
-	is := func(state string) func(*admin.Connection) bool {
-		return func(c *admin.Connection) bool { return c.State() == state }
+	is := func(state string) func(*wire.Connection) bool {
+		return func(c *wire.Connection) bool { return c.State == state }
 	}
 	t.Run("holding", func(t *testing.T) {
 		k := w.dial(w.beans)
 		k.say("use a\r\nwatch a\r\nput 0 0 60 1\r\nx\r\nput 0 0 60 1\r\ny\r\nreserve\r\nreserve\r\n")
-		c := w.becomes(k, "holding", func(c *admin.Connection) bool { return c.Holds == 2 })
+		c := w.becomes(k, "holding", func(c *wire.Connection) bool { return c.Holding == 2 })
 		w.kill(c)
 		w.ready("a", 2)
 		io.Copy(io.Discard, k.r)
@@ -69,7 +70,7 @@ func TestKilledInEveryState(t *testing.T) {
 	t.Run("in the middle of a large body", func(t *testing.T) {
 		k := w.dial(w.beans)
 		k.say("put 0 0 60 5000000\r\n" + strings.Repeat("x", 3_000_000))
-		c := w.becomes(k, "receiving", func(c *admin.Connection) bool { return c.In > 3_000_000 })
+		c := w.becomes(k, "receiving", func(c *wire.Connection) bool { return c.ReceivedBytes > 3_000_000 })
 		w.kill(c)
 		k.gone()
 		if used, inside, waiting := w.Host().BodyPlaces(); used != 0 || inside != 0 || waiting != 0 {
@@ -79,26 +80,28 @@ func TestKilledInEveryState(t *testing.T) {
 	t.Run("with replies that it does not read", func(t *testing.T) {
 		k := w.dial(w.beans)
 		k.say("use big\r\nput 0 0 60 3000000\r\n" + strings.Repeat("x", 3_000_000) + "\r\npeek-ready\r\npeek-ready\r\npeek-ready\r\npeek-ready\r\n")
-		w.kill(w.becomes(k, "behind", func(c *admin.Connection) bool { return c.Unsent > 0 && c.Stops&session.Unread != 0 }))
+		w.kill(w.becomes(k, "behind", func(c *wire.Connection) bool {
+			return c.UnsentBytes > 0 && slices.Contains(c.StoppedBy, "unread_replies")
+		}))
 		io.Copy(io.Discard, k.r)
 	})
 	t.Run("a worker of a function", func(t *testing.T) {
 		g, f := w.dial(w.gears), w.dial(w.gears)
 		f.say(packet(gearman.SubmitJob, "f", "", "x"))
-		w.becomes(f, "awaiting", func(c *admin.Connection) bool { return c.Follows })
+		w.becomes(f, "awaiting", func(c *wire.Connection) bool { return c.Awaits })
 		g.say(packet(gearman.CanDo, "f") + packet(gearman.GrabJob))
-		w.kill(w.becomes(g, "holding", func(c *admin.Connection) bool { return c.Holds == 1 }))
+		w.kill(w.becomes(g, "holding", func(c *wire.Connection) bool { return c.Holding == 1 }))
 		io.Copy(io.Discard, g.r)
 		again := w.dial(w.gears) // it gets the job of the lost worker
 		again.say(packet(gearman.CanDo, "f") + packet(gearman.GrabJob))
-		w.becomes(again, "holding", func(c *admin.Connection) bool { return c.Holds == 1 })
+		w.becomes(again, "holding", func(c *wire.Connection) bool { return c.Holding == 1 })
 		w.kill(w.of(f))
 		w.kill(w.of(again))
 	})
 	t.Run("who awaits a result", func(t *testing.T) {
 		f := w.dial(w.gears)
 		f.say(packet(gearman.SubmitJob, "lonely", "", "x"))
-		w.kill(w.becomes(f, "awaiting", func(c *admin.Connection) bool { return c.Follows }))
+		w.kill(w.becomes(f, "awaiting", func(c *wire.Connection) bool { return c.Awaits }))
 		if n := w.jobs("lonely"); n != 0 {
 			t.Errorf("%d jobs are left, and no client waits for them", n)
 		}
@@ -189,12 +192,12 @@ func TestAbandonedKillClosesNoConnection(t *testing.T) {
 	l.Enter()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	err := w.Operator().KillConnection(ctx, c.Number)
+	err := w.Operator().KillConnection(ctx, c.ID)
 	l.Exit()
 	wantProblem(t, err, wire.Busy)
 	k.say("list-tube-used\r\n")
 	k.hears("USING a\r\n")
-	if c := w.of(k); c == nil || c.State() != "idle" {
+	if c := w.of(k); c == nil || c.State != "idle" {
 		t.Errorf("%+v", c)
 	}
 }

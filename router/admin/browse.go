@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +64,24 @@ type JobRow struct {
 	Body []byte // the requested part of the body
 	Peer string // address of the connection that has reserved it; empty: unknown or closed
 }
+
+// Value returns the job in the form of the API, without its body.
+func (j *JobRow) Value() wire.Job {
+	var holder *wire.Holder
+	if j.Conn != 0 {
+		holder = &wire.Holder{Connection: j.Conn, Peer: j.Peer}
+	}
+	return wire.Job{
+		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(), Moving: j.Moving,
+		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
+		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
+		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
+		Holder: holder, Content: wire.Content{Size: int(j.Size)},
+	}
+}
+
+// seconds returns a time rounded to milliseconds.
+func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
 
 // A JobPart is a page of a list of jobs.
 type JobPart struct {

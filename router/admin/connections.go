@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,43 +50,19 @@ func (q *ConnectionQuery) wants(s *session.Session) bool {
 	return t != nil && (q.Tube == nil || t.Knows(q.Tube)) && (!q.Holding || t.Holds())
 }
 
-// A Connection describes a connection for operators.
-type Connection struct {
-	session.Snapshot
-	Command string    // the last command; empty: none
-	Holds   uint32    // number of reserved jobs
-	HeldFor core.Time // how long it has held the first of them
-	Follows bool      // it waits for results of jobs
-}
-
-// State returns the state of the connection: idle, busy, waiting (for a job to reserve), sleeping
-// (until the server notifies it of a job) or closing.
-func (c *Connection) State() string {
+// connectionState returns the state of a connection, as wire.Connection has it.
+func connectionState(p *session.Snapshot) string {
 	switch {
-	case c.Life == session.Ready && c.Roles&session.Sleeper != 0:
+	case p.Life == session.Ready && p.Roles&session.Sleeper != 0:
 		return "sleeping"
-	case c.Life == session.Ready:
+	case p.Life == session.Ready:
 		return "idle"
 	}
-	return c.Life
+	return p.Life
 }
 
-// Waits reports whether the connection waits or sleeps since its last command.
-func (c *Connection) Waits() bool {
-	return c.Life == session.Waiting || c.Roles&session.Sleeper != 0
-}
-
-// Produces reports whether the connection has put a job.
-func (c *Connection) Produces() bool { return c.Roles&session.Producer != 0 }
-
-// Works reports whether the connection has tried to reserve a job.
-func (c *Connection) Works() bool { return c.Roles&session.Worker != 0 }
-
-// PeerName returns the client's address as text.
-func (c *Connection) PeerName() string { return session.PeerName(c.Peer) }
-
-// StoppedBy returns the reasons why the server does not read the connection's input.
-func (c *Connection) StoppedBy() []string {
+// stoppedBy returns the reasons why the server does not read the connection's input.
+func stoppedBy(stops session.Stops) []string {
 	names := []string{}
 	for _, s := range []struct {
 		stop session.Stops
@@ -94,19 +71,11 @@ func (c *Connection) StoppedBy() []string {
 		{session.Unread, "unread_replies"}, {session.Uncommitted, "replies_not_durable"},
 		{session.NoSpace, "no_space_on_disk"}, {session.NoPlace, "other_large_bodies"},
 	} {
-		if c.Stops&s.stop != 0 {
+		if stops&s.stop != 0 {
 			names = append(names, s.name)
 		}
 	}
 	return names
-}
-
-// A connectionPart is a page of the list of connections.
-type connectionPart struct {
-	Rows   []Connection
-	Looked int    // number of examined connections
-	Next   uint64 // the next page begins above this number; zero: this is the last page
-	At     time.Time
 }
 
 // noConnection returns the problem of a request for a connection that does not exist.
@@ -117,11 +86,13 @@ func noConnection(number uint64) error {
 // Connections lists connections with numbers after above, in the order of their numbers, which
 // is the order in which they were accepted. A connection that is open from the first page to the
 // last is on exactly one page. A page may be shorter than the limit.
-func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (p *connectionPart, err error) {
+func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above uint64) (*wire.ConnectionList, error) {
 	if err := o.Ready(); err != nil {
 		return nil, err
 	}
-	p = &connectionPart{At: time.Now(), Rows: []Connection{}}
+	at := time.Now()
+	p := &wire.ConnectionList{AsOf: at.UTC(), Connections: []wire.Connection{}}
+	var all []session.Snapshot
 	for more := true; more; {
 		start := time.Now()
 		rows, looked, next, err := o.nextConnections(ctx, q, above)
@@ -129,62 +100,89 @@ func (o *Operator) Connections(ctx context.Context, q *ConnectionQuery, above ui
 			return nil, err
 		}
 		p.Looked += looked
-		if left := q.Limit - len(p.Rows); len(rows) > left {
+		if left := q.Limit - len(all); len(rows) > left {
 			rows = rows[:left]
 			next = rows[left-1].Number
 		}
-		for _, s := range rows {
-			p.Rows = append(p.Rows, o.connection(s))
-		}
+		all = append(all, rows...)
 		if next == math.MaxUint64 {
 			break
 		}
-		above, p.Next = next, next
-		if more = len(p.Rows) < q.Limit && time.Since(p.At) < listWithin; more {
-			p.Next = 0
+		above = next
+		if more = len(all) < q.Limit && time.Since(at) < listWithin; more {
 			o.rest(start)
+		} else {
+			p.Next = strconv.FormatUint(next, 10)
 		}
 	}
-	err = o.read(ctx, func(c *direct.Caller) error {
-		askHeld(c, p.Rows)
+	err := o.read(ctx, func(c *direct.Caller) error {
+		p.Connections = o.connections(c, all, at)
 		return nil
 	})
 	if q.Holding {
-		p.Rows = slices.DeleteFunc(p.Rows, func(r Connection) bool { return r.Holds == 0 })
+		p.Connections = slices.DeleteFunc(p.Connections, func(r wire.Connection) bool { return r.Holding == 0 })
 	}
 	return p, err
 }
 
-// connection returns a session with the name of its last command.
-func (o *Operator) connection(p session.Snapshot) Connection {
-	v := Connection{Snapshot: p}
-	at := p.Last
+// connections returns sessions in the form of the API.
+func (o *Operator) connections(c *direct.Caller, all []session.Snapshot, at time.Time) []wire.Connection {
+	list := make([]wire.Connection, len(all))
+	for i := range all {
+		list[i] = o.connection(&all[i], at)
+	}
+	askHeld(c, all, list)
+	return list
+}
+
+// connection returns a session in the form of the API, without what only the shards know.
+func (o *Operator) connection(p *session.Snapshot, at time.Time) wire.Connection {
+	v := wire.Connection{
+		ID: p.Number, Protocol: p.Front.Name(), Peer: session.PeerName(p.Peer), ClientID: wire.ShownName(p.Client.ID),
+		Opened: at.Add(-time.Duration(p.Open)).UTC().Truncate(time.Millisecond), OpenSeconds: seconds(p.Open),
+		State: connectionState(p), StoppedBy: stoppedBy(p.Stops),
+		Producer: p.Roles&session.Producer != 0, Worker: p.Roles&session.Worker != 0,
+		Watched: make([]wire.TubeName, 0, len(p.Client.Watched)), Watching: p.Client.Watching,
+		CommandSeconds: seconds(p.Idle),
+		ReceivedBytes:  p.In, SentBytes: p.Out, HeldBytes: p.Held, UnsentBytes: p.Unsent,
+	}
+	if p.Life == session.Waiting || p.Roles&session.Sleeper != 0 {
+		v.WaitSeconds = seconds(p.Idle)
+	}
+	if p.Client.Used != "" {
+		used := wire.NameOf(p.Client.Used)
+		v.Used = &used
+	}
+	for _, name := range p.Client.Watched {
+		v.Watched = append(v.Watched, wire.NameOf(name))
+	}
+	kind := p.Last
 	for _, f := range o.opts.Fronts {
 		kinds := f.Kinds()
-		if at >= 0 && at < len(kinds) {
-			_, v.Command, _ = strings.Cut(kinds[at], "-") // the prefix is the protocol
+		if kind >= 0 && kind < len(kinds) {
+			_, v.Command, _ = strings.Cut(kinds[kind], "-") // the prefix is the protocol
 		}
-		at -= len(kinds)
+		kind -= len(kinds)
 	}
 	return v
 }
 
-// askHeld sets the fields of rows about reserved jobs, which only the shards know.
-func askHeld(c *direct.Caller, rows []Connection) {
+// askHeld sets the members of list about reserved jobs, which only the shards know.
+func askHeld(c *direct.Caller, all []session.Snapshot, list []wire.Connection) {
 	type ask struct {
 		of []int // rows
 		x  core.OperatorOp
 	}
 	asks := make(map[int]*ask)
-	for i := range rows {
-		for _, p := range rows[i].Client.Places {
+	for i := range all {
+		for _, p := range all[i].Client.Places {
 			a := asks[p.Shard]
 			if a == nil {
 				a = new(ask)
 				asks[p.Shard] = a
 			}
 			a.of = append(a.of, i)
-			a.x.Holders = append(a.x.Holders, core.Holder{Client: p.Client, Conn: rows[i].Number})
+			a.x.Holders = append(a.x.Holders, core.Holder{Client: p.Client, Conn: all[i].Number})
 		}
 	}
 	for shard, a := range asks {
@@ -193,49 +191,50 @@ func askHeld(c *direct.Caller, rows []Connection) {
 			more = c.Do(shard).Status == core.StatusMore
 		}
 		for k, h := range a.x.Holders {
-			r := &rows[a.of[k]]
-			r.Holds += h.Held
-			r.HeldFor = max(r.HeldFor, h.Oldest)
-			r.Follows = r.Follows || h.Follows
+			r := &list[a.of[k]]
+			r.Holding += h.Held
+			r.HoldSeconds = max(r.HoldSeconds, seconds(h.Oldest))
+			r.Awaits = r.Awaits || h.Follows
 		}
 	}
 }
 
 // heldJobs returns the jobs that a connection has reserved, without bodies. The jobs held for
 // longest come first.
-func heldJobs(c *direct.Caller, p *session.Snapshot) (rows []JobRow) {
+func heldJobs(c *direct.Caller, p *session.Snapshot) []wire.Job {
+	var jobs []core.JobRow
 	for _, place := range p.Client.Places {
 		x := core.OperatorOp{Limit: heldShown}
 		for more := true; more && len(x.Jobs) < heldShown; {
 			c.Op().ListHeld(place.Client, p.Number, &x)
 			more = c.Do(place.Shard).Status == core.StatusMore
 		}
-		for _, j := range x.Jobs {
-			j.Large = nil
-			rows = append(rows, JobRow{JobRow: j, Peer: session.PeerName(p.Peer)})
-		}
+		jobs = append(jobs, x.Jobs...)
 	}
-	slices.SortStableFunc(rows, func(a, b JobRow) int { return cmp.Compare(b.InState, a.InState) })
-	return rows[:min(len(rows), heldShown)]
+	slices.SortStableFunc(jobs, func(a, b core.JobRow) int { return cmp.Compare(b.InState, a.InState) })
+	held := []wire.Job{}
+	for i := range min(len(jobs), heldShown) {
+		row := JobRow{JobRow: jobs[i], Peer: session.PeerName(p.Peer)}
+		held = append(held, row.Value())
+	}
+	return held
 }
 
 // Connection returns a connection, and the reserved jobs that it has held for longest.
-func (o *Operator) Connection(ctx context.Context, number uint64) (v Connection, held []JobRow, err error) {
+func (o *Operator) Connection(ctx context.Context, number uint64) (v wire.ConnectionJobs, err error) {
 	if err := o.Ready(); err != nil {
-		return v, nil, err
+		return v, err
 	}
-	var p session.Snapshot
-	err = o.turn(ctx, number, func(s *session.Session) { p = s.Snapshot(namesAll) })
+	all := make([]session.Snapshot, 1)
+	err = o.turn(ctx, number, func(s *session.Session) { all[0] = s.Snapshot(namesAll) })
 	if err != nil {
-		return v, nil, err
+		return v, err
 	}
 	err = o.read(ctx, func(c *direct.Caller) error {
-		rows := []Connection{o.connection(p)}
-		askHeld(c, rows)
-		v, held = rows[0], heldJobs(c, &p)
+		v.Connection, v.Jobs = o.connections(c, all, time.Now())[0], heldJobs(c, &all[0])
 		return nil
 	})
-	return v, held, err
+	return v, err
 }
 
 // KillConnection closes a connection, and returns once it is closed. Its reserved jobs return to

@@ -139,11 +139,10 @@ func (o *Operator) sample(c *direct.Caller) *Sample {
 	return v
 }
 
-// Server returns the server's figures of a sample, without the program's version and the counts
-// of events.
+// Server returns the server's figures of a sample, without the program's version.
 func (o *Operator) Server(v *Sample) *wire.Server {
 	host, _ := os.Hostname() // empty: it has none
-	return &wire.Server{
+	s := &wire.Server{
 		GoVersion: runtime.Version(), Hostname: host, PID: os.Getpid(),
 		Started: v.Started.UTC(), UptimeSeconds: int64(time.Since(v.Started).Seconds()),
 		State: o.opts.Life.Phase().String(), Draining: o.Draining(),
@@ -151,12 +150,17 @@ func (o *Operator) Server(v *Sample) *wire.Server {
 		MappedBytes: v.Jobs.MappedBytes, Tubes: v.Tubes,
 		Jobs:      wire.Counts{Ready: v.Jobs.Ready, Urgent: v.Jobs.Urgent, Delayed: v.Jobs.Delayed, Reserved: v.Jobs.Reserved, Buried: v.Jobs.Buried},
 		JobsTotal: v.Jobs.Total, JobTimeouts: v.Jobs.Timeouts,
+		Events: map[string]uint64{"put": v.Flow.Puts, "delete": v.Flow.Deletes},
 		Connections: wire.Connections{
 			Open: v.Sums.Connections, Limit: v.Connections, Accepted: v.Sums.TotalConnections,
 			Producers: v.Sums.Producers, Workers: v.Sums.Workers, Waiting: v.Sums.Waiting, Sleeping: v.Sums.Sleeping,
 		},
 		AsOf: v.At.UTC(),
 	}
+	for e, name := range EventNames {
+		s.Events[name] = v.Flow.Events[e]
+	}
+	return s
 }
 
 // pressures has the names of commit.Pressure.
@@ -224,18 +228,12 @@ type TubeSample struct {
 	Number uint64 // increases when rows change, except changes that time alone causes
 	At     time.Time
 	Rows   []core.TubeRow // shard by shard, each in the order of its table
-	Rates  []Rates        // for each row
+	Rates  []wire.Rates   // for each row; zero in the first sample of a tube
 	// Changed has, for each row, the Number of the sample in which it last changed, without
 	// changes that time alone causes.
 	Changed []uint64
 
 	ends []int // index after the last row of each shard
-}
-
-// Rates are the events of a tube per second, as averages with exponential decay over ratesOver.
-// They are zero in the first sample of a tube.
-type Rates struct {
-	Put, Reserve, Delete, Timeout float32
 }
 
 const (
@@ -311,7 +309,7 @@ func (v *TubeSample) follow(old *TubeSample) {
 		next = old.Number + 1
 	}
 	v.Number = next
-	v.Rates = make([]Rates, len(v.Rows))
+	v.Rates = make([]wire.Rates, len(v.Rows))
 	v.Changed = make([]uint64, len(v.Rows))
 	for i := range v.Changed {
 		v.Changed[i] = next
@@ -329,7 +327,7 @@ func (v *TubeSample) follow(old *TubeSample) {
 				k++
 			}
 			if k < old.ends[shard] && old.Rows[k].ID == row.ID && old.Rows[k].Name == row.Name {
-				v.Rates[i] = old.Rates[k].next(&old.Rows[k], row, took, keep)
+				v.Rates[i] = nextRates(old.Rates[k], &old.Rows[k], row, took, keep)
 				if v.Rates[i] == old.Rates[k] && timeless(row) == timeless(&old.Rows[k]) {
 					v.Changed[i] = old.Changed[k]
 					same++
@@ -350,8 +348,9 @@ func timeless(row *core.TubeRow) core.TubeRow {
 	return r
 }
 
-// next returns the rates after took seconds, during which a tube has changed from old to now.
-func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
+// nextRates returns the rates after r and took seconds, in which a tube has changed from old to now.
+// They are averages with exponential decay over ratesOver.
+func nextRates(r wire.Rates, old, now *core.TubeRow, took, keep float64) wire.Rates {
 	mean := func(was float32, from, to uint64) float32 {
 		if to < from { // a new tube of the same name
 			return 0
@@ -362,18 +361,18 @@ func (r Rates) next(old, now *core.TubeRow, took, keep float64) Rates {
 		}
 		return float32(rate)
 	}
-	return Rates{
-		mean(r.Put, old.Total, now.Total),
-		mean(r.Reserve, old.Events[stats.Reserve], now.Events[stats.Reserve]),
-		mean(r.Delete, old.Deletes, now.Deletes),
-		mean(r.Timeout, old.Events[stats.Timeout], now.Events[stats.Timeout]),
+	return wire.Rates{
+		Put:     mean(r.Put, old.Total, now.Total),
+		Reserve: mean(r.Reserve, old.Events[stats.Reserve], now.Events[stats.Reserve]),
+		Delete:  mean(r.Delete, old.Deletes, now.Deletes),
+		Timeout: mean(r.Timeout, old.Events[stats.Timeout], now.Events[stats.Timeout]),
 	}
 }
 
 // A TubeView is a tube with its histograms.
 type TubeView struct {
 	core.TubeRow
-	Rates
+	wire.Rates
 	Flow core.Flow
 }
 

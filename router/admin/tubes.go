@@ -9,6 +9,7 @@ import (
 	"polystalk/router/direct"
 	"polystalk/router/ops"
 	"polystalk/shard/core"
+	"polystalk/shard/stats"
 )
 
 // noTube returns the problem of a request for a tube that does not exist.
@@ -76,4 +77,35 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 		err = wire.Cancelled.With("", fmt.Sprintf("it took too long; %d jobs were kicked", kicked), "send it again for the remaining jobs")
 	}
 	return kicked, err
+}
+
+// EventNames are the names of job events, without put and delete.
+var EventNames = [stats.Events]string{
+	stats.Reserve: "reserve", stats.Release: "release", stats.Bury: "bury", stats.Kick: "kick",
+	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
+}
+
+// Value returns the tube in the form of the API.
+func (t *TubeView) Value() wire.Tube {
+	v := wire.Tube{
+		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),
+		Jobs:      wire.Counts{Ready: t.Ready, Urgent: t.Urgent, Delayed: t.Delayed, Reserved: t.Reserved, Buried: t.Buried},
+		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
+		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
+		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
+		Events: make(map[string]uint64, len(EventNames)),
+		Rates:  t.Rates,
+		Wait:   quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
+		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
+	}
+	for e, name := range EventNames {
+		v.Events[name] = t.Events[e]
+	}
+	return v
+}
+
+func quantiles(t *stats.Times) wire.Quantiles {
+	p50, _ := t.Quantile(0.5) // zero if there are none
+	p99, _ := t.Quantile(0.99)
+	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/shard/core"
 	"polystalk/shard/stats"
 )
@@ -37,12 +38,12 @@ func TestRatesFollowTheTube(t *testing.T) {
 	}
 	late := sample(10*time.Second+ratesForgotten+1, []core.TubeRow{tubeRow(1, "a", 9999)}, nil)
 	late.follow(second)
-	if late.Rates[0] != (Rates{}) {
+	if late.Rates[0] != (wire.Rates{}) {
 		t.Errorf("after a long time without a sample: %+v", late.Rates[0])
 	}
 	other := sample(11*time.Second, []core.TubeRow{tubeRow(1, "a", 9999)})
 	other.follow(second)
-	if other.Rates[0] != (Rates{}) {
+	if other.Rates[0] != (wire.Rates{}) {
 		t.Errorf("with another number of shards: %+v", other.Rates[0])
 	}
 }
@@ -64,7 +65,7 @@ func TestRatesConverge(t *testing.T) {
 		row.Events[stats.Timeout] += 5
 		step()
 	}
-	want := Rates{Put: 10, Reserve: 6, Delete: 4, Timeout: 1}
+	want := wire.Rates{Put: 10, Reserve: 6, Delete: 4, Timeout: 1}
 	got := v.Rates[0]
 	for _, d := range []float32{got.Put - want.Put, got.Reserve - want.Reserve, got.Delete - want.Delete, got.Timeout - want.Timeout} {
 		if math.Abs(float64(d)) > 0.01 {
@@ -74,7 +75,7 @@ func TestRatesConverge(t *testing.T) {
 	for range 1000 {
 		step()
 	}
-	if v.Rates[0] != (Rates{}) {
+	if v.Rates[0] != (wire.Rates{}) {
 		t.Errorf("at rest: %+v", v.Rates[0])
 	}
 	number := v.Number

@@ -2,11 +2,7 @@ package http
 
 import (
 	"math"
-	"net/http"
-	"strconv"
-	"time"
 
-	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 )
 
@@ -31,18 +27,8 @@ func (a *API) getConnections(c *call) error {
 		}
 		defer leave()
 	}
-	part, err := a.op.Connections(c.Ctx, &want, above)
-	if err != nil {
-		return err
-	}
-	out := wire.ConnectionList{Connections: make([]wire.Connection, 0, len(part.Rows)), Looked: part.Looked, AsOf: part.At.UTC()}
-	if part.Next != 0 {
-		out.Next = strconv.FormatUint(part.Next, 10)
-	}
-	for i := range part.Rows {
-		out.Connections = append(out.Connections, connectionValue(&part.Rows[i], part.At))
-	}
-	return c.answer(http.StatusOK, out)
+	list, err := a.op.Connections(c.Ctx, &want, above)
+	return c.result(list, err)
 }
 
 // getConnection shows one connection with the jobs that it holds.
@@ -51,15 +37,8 @@ func (a *API) getConnection(c *call) error {
 	if err != nil {
 		return err
 	}
-	v, held, err := a.op.Connection(c.Ctx, id)
-	if err != nil {
-		return err
-	}
-	out := wire.ConnectionJobs{Connection: connectionValue(&v, time.Now()), Jobs: make([]wire.Job, 0, len(held))}
-	for i := range held {
-		out.Jobs = append(out.Jobs, jobValue(&held[i]))
-	}
-	return c.answer(http.StatusOK, out)
+	v, err := a.op.Connection(c.Ctx, id)
+	return c.result(v, err)
 }
 
 func (a *API) killConnection(c *call) error {
@@ -73,27 +52,4 @@ func (a *API) killConnection(c *call) error {
 // connectionOf returns the id of the connection in the path.
 func connectionOf(c *call) (uint64, error) {
 	return idOf(c, "a connection", "GET /api/v1/connections lists them")
-}
-
-func connectionValue(v *admin.Connection, at time.Time) wire.Connection {
-	out := wire.Connection{
-		ID: v.Number, Protocol: v.Front.Name(), Peer: v.PeerName(), ClientID: wire.ShownName(v.Client.ID),
-		Opened: at.Add(-time.Duration(v.Open)).UTC().Truncate(time.Millisecond), OpenSeconds: seconds(v.Open),
-		State: v.State(), StoppedBy: v.StoppedBy(),
-		Producer: v.Produces(), Worker: v.Works(), Awaits: v.Follows,
-		Watched: make([]wire.TubeName, 0, len(v.Client.Watched)), Watching: v.Client.Watching,
-		Holding: v.Holds, HoldSeconds: seconds(v.HeldFor), Command: v.Command, CommandSeconds: seconds(v.Idle),
-		ReceivedBytes: v.In, SentBytes: v.Out, HeldBytes: v.Held, UnsentBytes: v.Unsent,
-	}
-	if v.Waits() {
-		out.WaitSeconds = seconds(v.Idle)
-	}
-	if v.Client.Used != "" {
-		used := wire.NameOf(v.Client.Used)
-		out.Used = &used
-	}
-	for _, name := range v.Client.Watched {
-		out.Watched = append(out.Watched, wire.NameOf(name))
-	}
-	return out
 }

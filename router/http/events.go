@@ -217,7 +217,8 @@ func (a *API) tubeValues(ctx context.Context, v *admin.TubeSample, rows []int) (
 			return nil, err
 		}
 		for k, i := range part {
-			list = append(list, tubeValue(&admin.TubeView{TubeRow: v.Rows[i], Rates: v.Rates[i], Flow: flows[k]}))
+			t := admin.TubeView{TubeRow: v.Rows[i], Rates: v.Rates[i], Flow: flows[k]}
+			list = append(list, t.Value())
 		}
 	}
 	return list, nil

@@ -81,10 +81,6 @@ func (a *API) serverValue(v *admin.Sample) *wire.Server {
 	s := a.op.Server(v)
 	s.Version = a.opts.Version
 	s.Peers = a.opts.Peers
-	s.Events = map[string]uint64{"put": v.Flow.Puts, "delete": v.Flow.Deletes}
-	for e, name := range eventNames {
-		s.Events[name] = v.Flow.Events[e]
-	}
 	return s
 }
 

@@ -80,23 +80,6 @@ func twoBodies() error {
 	return wire.Invalid.With("body_base64", "there is also a body", "give body or body_base64, not both")
 }
 
-func jobValue(j *admin.JobRow) wire.Job {
-	var holder *wire.Holder
-	if j.Conn != 0 {
-		holder = &wire.Holder{Connection: j.Conn, Peer: j.Peer}
-	}
-	return wire.Job{
-		ID: uint64(j.ID), Tube: wire.ShownName(j.Tube), Path: wire.PathName(j.Tube), State: j.State.String(), Moving: j.Moving,
-		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
-		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
-		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
-		Holder: holder, Content: wire.Content{Size: int(j.Size)},
-	}
-}
-
-// seconds returns a time rounded to milliseconds.
-func seconds(t core.Time) float64 { return math.Round(float64(t)/1e6) / 1e3 }
-
 // readShown reads the parameter body. It returns how much of bodies to show, as a word and in
 // bytes, or a problem if the client may not see that much.
 func readShown(c *call) (how string, most uint32, err error) {
@@ -135,7 +118,7 @@ func (a *API) getJob(c *call, id core.JobID) error {
 	if err != nil || c.tagged(a.jobTag(version)+show[:1], false) {
 		return err
 	}
-	v := jobValue(&j)
+	v := j.Value()
 	if show != "none" {
 		v.Content = wire.NewContent(j.Body, int(j.Size))
 	}
@@ -149,7 +132,7 @@ func (a *API) getWholeJob(c *call, id core.JobID) error {
 	if err != nil || c.tagged(a.jobTag(version)+"f", false) {
 		return err
 	}
-	head, err := encoded(jobValue(&j))
+	head, err := encoded(j.Value())
 	if err != nil {
 		return err
 	}

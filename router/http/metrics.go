@@ -299,7 +299,7 @@ func (e emitter) jobs(v *admin.Sample) {
 	f := &v.Flow
 	event("put", f.Puts)
 	event("delete", f.Deletes)
-	for i, name := range eventNames {
+	for i, name := range admin.EventNames {
 		event(name, f.Events[i])
 	}
 	e.flow("job_wait_seconds", "Time that jobs were ready before they were reserved.", &f.Wait)

@@ -259,7 +259,7 @@ func (a *API) listJobs(c *call, jobs *admin.JobQuery) error {
 	}
 	for i := range part.Rows {
 		row := &part.Rows[i]
-		v := jobValue(row)
+		v := row.Value()
 		if how != "none" {
 			v.Content = wire.NewContent(row.Body, int(row.Size))
 		}

@@ -16,12 +16,6 @@ import (
 // metricPrefix begins the names of all metrics.
 const metricPrefix = "polystalk_"
 
-// eventNames are the names of job events, without put and delete.
-var eventNames = [stats.Events]string{
-	stats.Reserve: "reserve", stats.Release: "release", stats.Bury: "bury", stats.Kick: "kick",
-	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
-}
-
 // A tubeFamily is a metric of every tube.
 type tubeFamily struct {
 	group  string // of the parameter family
@@ -70,7 +64,7 @@ func eventSeries() []tubeSeries {
 		{"put", func(t *core.TubeRow) uint64 { return t.Total }},
 		{"delete", func(t *core.TubeRow) uint64 { return t.Deletes }},
 	}
-	for e, name := range eventNames {
+	for e, name := range admin.EventNames {
 		list = append(list, tubeSeries{name, func(t *core.TubeRow) uint64 { return t.Events[e] }})
 	}
 	return list

@@ -13,7 +13,6 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
-	"polystalk/shard/stats"
 )
 
 // listDefault and listMost are the default and the largest limit of a list.
@@ -147,36 +146,9 @@ func (k *cursor) read(text string) error {
 	return nil
 }
 
-// tubeValue returns a tube in the form of the API.
-func tubeValue(t *admin.TubeView) wire.Tube {
-	v := wire.Tube{
-		Name: wire.ShownName(t.Name), Path: wire.PathName(t.Name),
-		Jobs:      wire.Counts{Ready: t.Ready, Urgent: t.Urgent, Delayed: t.Delayed, Reserved: t.Reserved, Buried: t.Buried},
-		JobsTotal: t.Total, Deletes: t.Deletes, Pauses: t.Pauses,
-		Using: t.Using, Watching: t.Watching, Waiting: t.Waiting,
-		BodyBytes: t.Bytes, OldestReadySeconds: seconds(t.Oldest),
-		Events: make(map[string]uint64, len(eventNames)),
-		Rates: wire.Rates{
-			Put: t.Rates.Put, Reserve: t.Rates.Reserve, Delete: t.Rates.Delete, Timeout: t.Rates.Timeout,
-		},
-		Wait: quantiles(&t.Flow.Wait), Run: quantiles(&t.Flow.Run),
-		PauseSeconds: int64(t.Pause / core.Second), PauseLeftSeconds: int64(t.PauseLeft / core.Second),
-	}
-	for e, name := range eventNames {
-		v.Events[name] = t.Events[e]
-	}
-	return v
-}
-
-func quantiles(t *stats.Times) wire.Quantiles {
-	p50, _ := t.Quantile(0.5) // zero if there are none
-	p99, _ := t.Quantile(0.99)
-	return wire.Quantiles{Count: t.Count(), P50: p50 / 1e9, P99: p99 / 1e9}
-}
-
 func (a *API) getTube(c *call) error {
 	t, err := a.op.Tube(c.Ctx, tubeOf(c))
-	return c.result(tubeValue(&t), err)
+	return c.result(t.Value(), err)
 }
 
 func (a *API) putPause(c *call, in *wire.Pause) error {

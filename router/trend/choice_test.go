@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 )
@@ -16,7 +17,7 @@ func sampleOf(at time.Time, rates map[string]float32) *admin.TubeSample {
 	v := &admin.TubeSample{At: at}
 	for name, r := range rates {
 		v.Rows = append(v.Rows, core.TubeRow{TubeStats: core.TubeStats{Name: name}})
-		v.Rates = append(v.Rates, admin.Rates{Put: r})
+		v.Rates = append(v.Rates, wire.Rates{Put: r})
 	}
 	return v
 }

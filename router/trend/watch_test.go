@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/router/admin"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -55,7 +56,7 @@ func (f *fake) Tubes(_ context.Context, age time.Duration) (*admin.TubeSample, e
 		f.number++
 		f.walks = append(f.walks, time.Now())
 		f.tubes = &admin.TubeSample{
-			Number: f.number, At: time.Now(), Rows: slices.Clone(f.rows), Rates: make([]admin.Rates, len(f.rows)), Changed: make([]uint64, len(f.rows)),
+			Number: f.number, At: time.Now(), Rows: slices.Clone(f.rows), Rates: make([]wire.Rates, len(f.rows)), Changed: make([]uint64, len(f.rows)),
 		}
 	}
 	return f.tubes, nil

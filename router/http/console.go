@@ -6,12 +6,9 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net/http"
 	"os"
 	"path"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,13 +20,15 @@ import (
 
 // The console is the files of the folder console:
 //
-//	index.html ─► app.mjs: the frame, keys, which page
-//	                ├─► overview, tubes, tube, job, buried, connections, operations, server: a page each
-//	                │     └─► jobs, act, body, graph: parts of several pages
-//	                └─► state, live, api: the page's state, events, requests
+//	index.html ─► app.mjs: the frame, keys, which page; the overview
+//	                ├─► tubes, tube, job, buried, connections, operations, server: a page each
+//	                │     └─► jobs, act, body: for several pages
+//	                ├─► parts.mjs: components, formats, graphs
+//	                └─► state.mjs: the page's state, events, requests
 //
-// There is no build step: modules are sent as they are, except that the first ones are joined
-// into one. vendor.sh writes libraries with their licences to console/vendor.
+// There is no build step: modules are sent as they are. index.html names the modules of the first
+// page, so that a browser need not read one to request the next. vendor.sh writes libraries with
+// their licences to console/vendor.
 //
 //go:embed console
 var consoleFS embed.FS
@@ -88,9 +87,6 @@ var assets = sync.OnceValue(func() map[string]*File {
 		}
 		return err
 	})
-	if err == nil {
-		texts, err = joined(texts)
-	}
 	if err != nil {
 		panic("the files of the console: " + err.Error())
 	}
@@ -126,14 +122,13 @@ func zipped(b []byte) []byte {
 }
 
 // ConsoleDir reads files from a folder instead of the program, for developers of the console:
-// they see a change when they reload the page. Modules are not joined. The error names what is
-// missing in the folder.
+// they see a change when they reload the page. The error names what is missing in the folder.
 func ConsoleDir(dir string) (find func(name string) *File, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: give the folder router/http/console of the sources, or omit it for the console in the program", err)
 	}
-	for _, name := range []string{consoleIndex, firstModule} {
+	for _, name := range []string{consoleIndex, "app.mjs"} {
 		if _, err := root.Stat(name); err != nil {
 			return nil, fmt.Errorf("%s has no %s: give the folder router/http/console of the sources", dir, name)
 		}
@@ -146,62 +141,4 @@ func ConsoleDir(dir string) (find func(name string) *File, err error) {
 		}
 		return &File{kind: kind, plain: b, sum: xxhash.Sum64(b)}
 	}, nil
-}
-
-// firstModules are the modules that the frame and the overview need, each after its imports.
-// They are sent as one: a browser requests a module's imports only after it has the module.
-var firstModules = []string{"api.mjs", "format.mjs", "state.mjs", "live.mjs", "parts.mjs", "graph.mjs", "overview.mjs", firstModule}
-
-// firstModule is the last of them, and the name of the joined module.
-const firstModule = "app.mjs"
-
-// importLine matches an import of another module, which must be alone on its line.
-var importLine = regexp.MustCompile(`(?m)^import (.+) from '\./([^']+)';\n`)
-
-// joined joins the first modules into one; texts has the text of each module. The joined module
-// imports each other module once. Modules that import from a first module then import from the
-// joined one. Its names must be unique; a test checks that.
-func joined(texts map[string][]byte) (map[string][]byte, error) {
-	out := maps.Clone(texts)
-	imports := make(map[string]map[string]bool) // names by the module outside of the first ones
-	var all bytes.Buffer
-	for _, name := range firstModules {
-		text, ok := texts[name]
-		if !ok {
-			return nil, fmt.Errorf("there is no %s", name)
-		}
-		delete(out, name)
-		for _, m := range importLine.FindAllSubmatch(text, -1) {
-			names, from := string(m[1]), string(m[2])
-			if slices.Contains(firstModules, from) {
-				continue
-			}
-			names, ok := strings.CutPrefix(strings.TrimSuffix(names, " }"), "{ ")
-			if !ok {
-				return nil, fmt.Errorf("%s imports %s from %s: the first modules import by name", name, m[1], from)
-			}
-			if imports[from] == nil {
-				imports[from] = make(map[string]bool)
-			}
-			for n := range strings.SplitSeq(names, ", ") {
-				imports[from][n] = true
-			}
-		}
-		all.Write(importLine.ReplaceAll(text, nil))
-	}
-	var head bytes.Buffer
-	for _, from := range slices.Sorted(maps.Keys(imports)) {
-		fmt.Fprintf(&head, "import { %s } from './%s';\n", strings.Join(slices.Sorted(maps.Keys(imports[from])), ", "), from)
-	}
-	for name, text := range out {
-		out[name] = importLine.ReplaceAllFunc(text, func(line []byte) []byte {
-			m := importLine.FindSubmatch(line)
-			if slices.Contains(firstModules, string(m[2])) {
-				return fmt.Appendf(nil, "import %s from './%s';\n", m[1], firstModule)
-			}
-			return line
-		})
-	}
-	out[firstModule] = append(head.Bytes(), all.Bytes()...)
-	return out, nil
 }

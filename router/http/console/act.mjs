@@ -1,9 +1,7 @@
 // Actions on many jobs. They count the jobs, ask the user, and then act on the counted jobs only.
 import { html, useEffect, useState } from './vendor/preact.mjs';
-import { get, request, idempotencyKey, Problem } from './api.mjs';
-import { complain, link, notify, openDialog, refresh } from './state.mjs';
-import { confirm, Button } from './parts.mjs';
-import { group, plural } from './format.mjs';
+import { complain, get, idempotencyKey, link, notify, openDialog, Problem, refresh, request } from './state.mjs';
+import { Button, confirm, group, plural } from './parts.mjs';
 
 // For more jobs than this, the user must type the tube's name.
 const typedAbove = 100;

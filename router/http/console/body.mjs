@@ -1,8 +1,7 @@
 // A job's body as JSON, PHP's serialize format, text, or octets. It is always shown as text, so
 // nothing in it is executed.
 import { html, useState } from './vendor/preact.mjs';
-import { Copy } from './parts.mjs';
-import { group } from './format.mjs';
+import { Copy, group } from './parts.mjs';
 
 const foldAbove = 4096; // octets; of a longer body only the beginning is drawn at first
 const tokensMost = 256 << 10; // octets of the largest body that is parsed

@@ -1,10 +1,8 @@
 // The buried jobs of all tubes or one, also grouped by tube and by the beginning of the body.
 import { html, useEffect, useState } from './vendor/preact.mjs';
-import { get } from './api.mjs';
-import { link, sees, setParams, usePolled } from './state.mjs';
-import { Button, Empty, Num, Trouble } from './parts.mjs';
+import { get, link, sees, setParams, usePolled } from './state.mjs';
+import { Button, Empty, group, Num, plural, Trouble } from './parts.mjs';
 import { Jobs, Search } from './jobs.mjs';
-import { group, plural } from './format.mjs';
 
 const groupedMost = 2000; // largest number of grouped jobs
 const prefixOf = (j) => (j.body || '').replace(/\d+/g, '#').slice(0, 40);

@@ -1,8 +1,7 @@
 // The servers of the cluster: a part of the server's page.
 import { html } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { may, usePolled } from './state.mjs';
-import { Age, Bytes, Button, Fact, Num, Trouble, confirm } from './parts.mjs';
+import { get, may, request, usePolled } from './state.mjs';
+import { Age, Button, Bytes, confirm, Fact, Num, Trouble } from './parts.mjs';
 import { once } from './act.mjs';
 
 export default function Cluster() {

@@ -1,8 +1,7 @@
 // Client connections: protocol, age, reserved jobs.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, request, tubeParam } from './api.mjs';
-import { go, link, may, setParams, still, usePolled } from './state.mjs';
-import { Age, Button, Bytes, Empty, Fact, Num, State, Table, Trouble, confirm } from './parts.mjs';
+import { get, go, link, may, request, setParams, still, tubeParam, usePolled } from './state.mjs';
+import { Age, Button, Bytes, confirm, Empty, Fact, Num, State, Table, Trouble } from './parts.mjs';
 import { once } from './act.mjs';
 
 const columns = [

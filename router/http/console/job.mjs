@@ -1,11 +1,9 @@
 // One job: its facts, its body, and its actions.
 import { html, useEffect, useState } from './vendor/preact.mjs';
-import { get, request, idempotencyKey } from './api.mjs';
-import { go, link, may, notify, openDialog, refresh, sees, usePolled } from './state.mjs';
-import { Age, Button, Bytes, Copy, Empty, Fact, Num, State, Trouble, confirm } from './parts.mjs';
-import { Body, fromBase64 } from './body.mjs';
+import { get, go, idempotencyKey, link, may, notify, openDialog, refresh, request, sees, usePolled } from './state.mjs';
+import { Age, Button, Bytes, clock, confirm, Copy, Empty, Fact, Num, State, Trouble } from './parts.mjs';
 import { askTube, once } from './act.mjs';
-import { clock } from './format.mjs';
+import { Body, fromBase64 } from './body.mjs';
 
 // Larger bodies are not shown in full, because the browser would stop responding.
 const bodyMost = 1 << 20;

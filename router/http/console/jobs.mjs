@@ -1,10 +1,8 @@
 // Lists of jobs, with actions on the selected jobs or on all that match.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, request, idempotencyKey } from './api.mjs';
-import { link, may, notify, refresh, sees, setParams, still } from './state.mjs';
-import { Age, Button, Bytes, Empty, Num, State, Table, Trouble, useSelection } from './parts.mjs';
+import { get, idempotencyKey, link, may, notify, refresh, request, sees, setParams, still } from './state.mjs';
+import { Age, Button, Bytes, Empty, group, Num, State, Table, Trouble, useSelection } from './parts.mjs';
 import { actOnMany, askTube } from './act.mjs';
-import { group } from './format.mjs';
 
 // The actions that apply to jobs of a state. Other actions have no button.
 const applies = { ready: ['bury', 'move', 'delete'], delayed: ['kick', 'bury', 'move', 'delete'], reserved: ['release'], buried: ['kick', 'move', 'delete'] };

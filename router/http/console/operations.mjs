@@ -1,10 +1,8 @@
 // Bulk operations, and the audit of all changes.
 import { html, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { link, may, usePolled } from './state.mjs';
-import { Button, Empty, Num, Table, Tabs, Trouble } from './parts.mjs';
+import { get, link, may, request, usePolled } from './state.mjs';
+import { Button, clock, Empty, group, Num, plural, Table, Tabs, Trouble } from './parts.mjs';
 import { ended, once } from './act.mjs';
-import { clock, group, plural } from './format.mjs';
 
 export default function Operations({ params }) {
   const audit = params.show === 'audit' && may('admin');

@@ -1,10 +1,8 @@
 // The server itself: facts, journal, cluster, settings, log level, drain.
 import { html, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { complain, may, notify, openDialog, refresh, usePolled } from './state.mjs';
-import { Age, Button, Bytes, Fact, Num, Trouble, confirm } from './parts.mjs';
+import { complain, get, may, notify, openDialog, refresh, request, usePolled } from './state.mjs';
+import { Age, Button, Bytes, clock, confirm, Fact, Num, Trouble } from './parts.mjs';
 import { once } from './act.mjs';
-import { clock } from './format.mjs';
 import Cluster from './cluster.mjs';
 
 export default function Server({ params }) {

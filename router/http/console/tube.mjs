@@ -1,13 +1,9 @@
 // One tube: its figures, its jobs by state, and its actions.
 import { html, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { keep, kept, link, may, notify, openDialog, refresh, setParams, usePolled } from './state.mjs';
-import { useEvents } from './live.mjs';
-import { Age, Button, Bytes, Empty, Fact, Num, Tabs, Trouble, states } from './parts.mjs';
-import { Jobs, Search, put } from './jobs.mjs';
+import { get, keep, kept, link, may, notify, openDialog, refresh, request, setParams, useEvents, usePolled } from './state.mjs';
+import { Age, age, Button, Bytes, count, Empty, Fact, Graph, Num, plural, rate, Spans, spans, states, Tabs, Trouble, useHistory } from './parts.mjs';
 import { actOnMany, flush, once } from './act.mjs';
-import { Graph, Spans, spans, useHistory } from './graph.mjs';
-import { age, count, plural, rate } from './format.mjs';
+import { Jobs, put, Search } from './jobs.mjs';
 
 const series = ['put_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds'];
 const orders = { __proto__: null, oldest: 'oldest first', newest: 'newest first', next: 'next to be served', scan: 'in any order' };

@@ -1,11 +1,8 @@
 // All tubes, and functions of Gearman, in one table.
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, request } from './api.mjs';
-import { complain, link, may, notify, onGoOn, refresh, setParams, still } from './state.mjs';
-import { useEvents } from './live.mjs';
-import { Age, Button, Bytes, Empty, FirstJob, Num, Rate, Table, Trouble, useSelection, confirm } from './parts.mjs';
+import { complain, get, link, may, notify, onGoOn, refresh, request, setParams, still, useEvents } from './state.mjs';
+import { Age, age, Button, Bytes, clock, confirm, Empty, FirstJob, group, Num, plural, Rate, Table, Trouble, useSelection } from './parts.mjs';
 import { flush } from './act.mjs';
-import { age, clock, group, plural } from './format.mjs';
 
 const columns = [
   { key: 'name', title: 'Tube', sort: 'name', render: (t) => html`<span class="name">${t.name}</span>${t.pause_left_seconds > 0 && html` <span class="flag paused">paused</span>`}` },

@@ -9,8 +9,7 @@ type Batch struct {
 	Slept, Ahead core.Time // see timer.go of package core
 	Home         core.Home // messages for it are left in Local instead of being posted
 
-	// Local holds finished messages for Home, oldest first. The
-	// holder takes them out.
+	// Local holds finished messages for Home, oldest first. The holder takes them out.
 	Local []*core.Message
 
 	// Defer holds deliveries back until Deliver is called, so that several visits look like

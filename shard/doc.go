@@ -1,6 +1,5 @@
-// Package shard lets the event loops of a server, and one goroutine of its own, take
-// turns with a Core: the state machine of package core, which has a part of the tubes with
-// their jobs.
+// Package shard lets the event loops of a server, and one goroutine of its own, take turns with a
+// Core: the state machine of package core, which has a part of the tubes with their jobs.
 //
 // A Shard wraps a Core. Only the holder of its ownership word touches its state. An event loop
 // that finds the word free runs its operation in place. An event loop that finds it busy pushes

@@ -10,9 +10,8 @@ import (
 	"polystalk/shard/core"
 )
 
-// A hand stands for an event loop without a network: it goes round its
-// clients and gives each one operation after the other, in place where the
-// shard is free and by its inbox where it is not.
+// A hand stands for an event loop without a network: it goes round its clients and gives each one
+// operation after the other, in place where the shard is free and by its inbox where it is not.
 type hand struct {
 	batch   Batch
 	outbox  atomic.Pointer[core.Message]

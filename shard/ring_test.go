@@ -174,10 +174,9 @@ func TestManyProducers(t *testing.T) {
 	}
 }
 
-// All goroutines push, and the one that gets the ownership word consumes; after the
-// release each looks once more. No wake-up may be lost: once all have
-// returned, nothing is left. The order and the count are plain variables, so
-// the race detector checks the hand-over.
+// All goroutines push, and the one that gets the ownership word consumes; after the release each
+// looks once more. No wake-up may be lost: once all have returned, nothing is left. The order and
+// the count are plain variables, so the race detector checks the hand-over.
 func TestHandOverUnderOwnership(t *testing.T) {
 	const workers, each = 8, 4000
 	for _, start := range starts {

@@ -19,9 +19,8 @@ const (
 	visitMax = 128
 )
 
-// A Shard is a Core with an ownership word and an inbox. The goroutine that changes the word
-// from 0 to 1 owns the core until Release; others leave messages. The methods that need
-// ownership say so.
+// A Shard is a Core with an ownership word and an inbox. The goroutine that changes the word from 0
+// to 1 owns the core until Release; others leave messages. The methods that need ownership say so.
 type Shard struct {
 	own atomic.Uint32
 	_   [124]byte // many CPUs write the word; nothing else is on its cache lines

@@ -227,9 +227,8 @@ func TestGoroutineRunsTimers(t *testing.T) {
 	})
 }
 
-// TestNoMessageIsLost hammers few shards from many goroutines, with inboxes
-// that overflow, and checks that each message comes home exactly once and
-// that each operation ran exactly once.
+// TestNoMessageIsLost hammers few shards from many goroutines, with inboxes that overflow, and
+// checks that each message comes home exactly once and that each operation ran exactly once.
 func TestNoMessageIsLost(t *testing.T) {
 	const shards, loops = 2, 8
 	const rounds = 60

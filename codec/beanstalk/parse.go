@@ -31,9 +31,8 @@ var (
 // A line ends at its first \r if \n is next. A lone \n does not end a line. After a \r
 // without \n, no later \r\n within the first MaxLine bytes ends the line either.
 //
-// After an error cmd.Kind is Unknown, with one exception: a pause-tube with a bad name
-// and a valid number has Kind PauseTube with errBadFormat, because the reference counts
-// it in cmd-pause-tube.
+// After an error cmd.Kind is Unknown, with one exception: a pause-tube with a bad name and a valid
+// number has Kind PauseTube with errBadFormat, because the reference counts it in cmd-pause-tube.
 func Parse(cmd *Command, b []byte) (n int, err error) {
 	n = lineEnd(b)
 	if n == 0 {

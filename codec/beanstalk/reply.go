@@ -31,16 +31,14 @@ func AppendInserted(dst []byte, id uint64) []byte {
 	return appendLine(dst, "INSERTED ", id)
 }
 
-// AppendReserved appends the whole reply to a reserve: line, body, \r\n. The
-// body is copied.
+// AppendReserved appends the whole reply to a reserve: line, body, \r\n. The body is copied.
 func AppendReserved(dst []byte, id uint64, body []byte) []byte {
 	dst = AppendReservedHeader(dst, id, len(body))
 	dst = append(dst, body...)
 	return append(dst, crlf...)
 }
 
-// AppendFound appends the whole reply to a peek: line, body, \r\n. The body is
-// copied.
+// AppendFound appends the whole reply to a peek: line, body, \r\n. The body is copied.
 func AppendFound(dst []byte, id uint64, body []byte) []byte {
 	dst = AppendFoundHeader(dst, id, len(body))
 	dst = append(dst, body...)
@@ -66,8 +64,7 @@ func AppendUsing(dst []byte, tube string) []byte {
 	return append(dst, crlf...)
 }
 
-// AppendWatching appends the reply to watch and ignore: the length of the watch
-// list.
+// AppendWatching appends the reply to watch and ignore: the length of the watch list.
 func AppendWatching(dst []byte, n int) []byte {
 	return appendLine(dst, "WATCHING ", uint64(n))
 }
@@ -90,8 +87,7 @@ const tubeListHead = "---\n"
 // MsgTubeListEnd ends the reply to list-tubes and list-tubes-watched.
 const MsgTubeListEnd = crlf
 
-// AppendTubeListName appends one name of the reply to list-tubes and
-// list-tubes-watched.
+// AppendTubeListName appends one name of the reply to list-tubes and list-tubes-watched.
 func AppendTubeListName(dst []byte, name string) []byte {
 	dst = append(dst, "- "...)
 	dst = append(dst, name...)

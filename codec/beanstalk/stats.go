@@ -10,8 +10,7 @@ import (
 // ever added. Strings are between double quotes without escapes, as in beanstalkd. No tube name
 // needs an escape; other names are passed in with their escapes.
 
-// JobStats is the body of the reply to stats-job. Ages and times are whole
-// seconds.
+// JobStats is the body of the reply to stats-job. Ages and times are whole seconds.
 type JobStats struct {
 	ID       uint64
 	Tube     string

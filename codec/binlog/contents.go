@@ -13,8 +13,7 @@ type Contents struct {
 	Files     int
 	Records   int64
 	BodyBytes int64 // of all live jobs together, without CR LF
-	// HighestID is the highest id of any record, 0 if there is none: all ids up to it
-	// were used.
+	// HighestID is the highest id of any record, 0 if there is none: all ids up to it were used.
 	HighestID uint64
 	// Damages are the damages that were skipped, in order: torn ends of files,
 	// and with Salvage all others.
@@ -36,9 +35,8 @@ type entry struct {
 
 // Options configures how a log is read.
 type Options struct {
-	// Salvage continues after damage, at the next bytes that look like a record.
-	// A lost record may have been a delete: so jobs can come back, or be in an
-	// older state.
+	// Salvage continues after damage, at the next bytes that look like a record. A lost record may
+	// have been a delete: so jobs can come back, or be in an older state.
 	Salvage bool
 }
 

@@ -110,8 +110,7 @@ func TestFirstRecordHintsAtOtherMachines(t *testing.T) {
 	}
 }
 
-// The first record of a file may be whole and still not be meant, in whatever
-// version it is read.
+// The first record of a file may be whole and still not be meant, in whatever version it is read.
 func TestSalvageGetsPastTheFirstRecord(t *testing.T) {
 	for _, version := range []uint32{7, 5} {
 		for _, header := range []uint32{7, 5, 9} {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The memory of a body is reserved for what is in the file, never for what a
-// length says.
+// The memory of a body is reserved for what is in the file, never for what a length says.
 func FuzzReadDir(f *testing.F) {
 	for _, version := range []uint32{7, 5} {
 		b, _ := sample(version)

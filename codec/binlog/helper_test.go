@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// A hand is a record as a test writes it, byte by byte and not by the code
-// under test.
+// A hand is a record as a test writes it, byte by byte and not by the code under test.
 type hand struct {
 	tube     string // empty: a short record
 	job      Job

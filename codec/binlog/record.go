@@ -16,9 +16,8 @@ import (
 //	| id | pri| pad| delay| ttr| body_size| pad| created| deadline| 5 counts| state| pad |
 //	+----+----+----+------+----+----------+----+--------+---------+---- … --+------+-----+
 //
-// body_size counts the CR LF. Version 7 has 4 bytes of name length, times in
-// nanoseconds and 3 bytes of padding at the end; version 5 has 8 bytes,
-// microseconds and none.
+// body_size counts the CR LF. Version 7 has 4 bytes of name length, times in nanoseconds and 3
+// bytes of padding at the end; version 5 has 8 bytes, microseconds and none.
 type format struct {
 	lengthSize int64
 	recSize    int64
@@ -39,8 +38,7 @@ const (
 	nameMax = beanstalk.MaxTubeName
 	// bodySizeMax is the maximum body_size, from beanstalkd's limit for bodies.
 	bodySizeMax = beanstalk.MaxJobSizeLimit + 2
-	// askedMax is the longest delay or TTR in ns: a client can set at most
-	// 2^32-1 seconds.
+	// askedMax is the longest delay or TTR in ns: a client can set at most 2^32-1 seconds.
 	askedMax = math.MaxUint32 * int64(time.Second)
 )
 

@@ -151,8 +151,7 @@ func copyDir(t *testing.T, dir string) string {
 	return to
 }
 
-// busy gives the server work of every kind, and jobs that stay reserved while
-// the log is compacted.
+// busy gives the server work of every kind, and jobs that stay reserved while the log is compacted.
 func (r *reference) busy(rng *rand.Rand, operations int) (highest uint64) {
 	r.t.Helper()
 	tubes := []string{"a", "b.second", "c"}

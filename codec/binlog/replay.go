@@ -145,9 +145,8 @@ type damage struct {
 	Path   string
 	Offset int64 // of the record, in bytes from the start of the file
 	Reason string
-	// Torn: the file ends here with an incomplete record, with only zeros
-	// after it: a server was killed within a put that it had not answered. No
-	// error; reading goes on with the next file.
+	// Torn: the file ends here with an incomplete record, with only zeros after it: a server was
+	// killed within a put that it had not answered. No error; reading goes on with the next file.
 	Torn bool
 	// Skipped is how many bytes were skipped before a record was found
 	// again, or the end of the file.

@@ -173,8 +173,7 @@ func (d *NetDriver) Send(conn string, b []byte) error {
 	return s.send(b)
 }
 
-// Recv implements Driver. A reset is an end: a server that closes with unread input
-// causes one.
+// Recv implements Driver. A reset is an end: a server that closes with unread input causes one.
 func (d *NetDriver) Recv(conn string, wait bool) ([]byte, error) {
 	s, ok := d.conns[conn]
 	if !ok {

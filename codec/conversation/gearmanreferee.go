@@ -83,8 +83,7 @@ type order struct {
 	// actor, if not -1, has submitted one job and nothing else: then a NOOP comes before
 	// the answer. Elsewhere what is not asked for has no place among the answers.
 	actor int
-	// unordered says that jobs may have lost their worker: they are queued again in any
-	// order.
+	// unordered says that jobs may have lost their worker: they are queued again in any order.
 	unordered bool
 }
 

@@ -98,9 +98,8 @@ func (k *gearmanState) losesMany(i int, functions ...string) bool {
 	return false
 }
 
-// leavesWoken reports whether i may be one of few that were woken for a job of the function.
-// If it leaves, or is woken for the very job that it leaves behind, gearmand wakes no other;
-// ours does.
+// leavesWoken reports whether i may be one of few that were woken for a job of the function. If it
+// leaves, or is woken for the very job that it leaves behind, gearmand wakes no other; ours does.
 func (k *gearmanState) leavesWoken(i int, function string) bool {
 	return k.few && (k.sleepers(function, i) || k.conns[i].drowsy) && k.with(function, func(j *gearmanJob) bool { return j.holder < 0 || j.holder == i })
 }

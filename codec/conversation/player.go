@@ -16,14 +16,12 @@ import (
 // A driver carries a conversation to one server: a simulated one, or a real one over a
 // socket. It begins without connections. One goroutine uses it.
 type driver interface {
-	// Send writes b on the named connection, and opens it first if need be. It must not
-	// keep b.
+	// Send writes b on the named connection, and opens it first if need be. It must not keep b.
 	Send(conn string, b []byte) error
-	// Recv returns bytes that arrived on the named connection, and opens it first if need
-	// be. With wait it gives the server ample time, else only enough to conclude that
-	// nothing comes. It returns nil, nil when nothing came, and nil, io.EOF after the
-	// server has closed and everything was returned. Simulated servers run until they are
-	// idle in both cases.
+	// Recv returns bytes that arrived on the named connection, and opens it first if need be. With
+	// wait it gives the server ample time, else only enough to conclude that nothing comes. It
+	// returns nil, nil when nothing came, and nil, io.EOF after the server has closed and
+	// everything was returned. Simulated servers run until they are idle in both cases.
 	Recv(conn string, wait bool) ([]byte, error)
 	// Act does open, halfclose, close or rst to the named connection.
 	Act(conn, action string) error

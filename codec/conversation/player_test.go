@@ -125,8 +125,7 @@ func obey(c net.Conn, l net.Listener) {
 	}
 }
 
-// A player that never fails proves nothing: each conversation must fail, with the words
-// given.
+// A player that never fails proves nothing: each conversation must fail, with the words given.
 func TestPlayFails(t *testing.T) {
 	const stop = `a>> stop\n` + "\n" + `a<< stopped\n`
 	for name, tt := range map[string]struct{ steps, words string }{

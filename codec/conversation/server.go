@@ -26,9 +26,8 @@ type Server struct {
 	err      error
 }
 
-// StartServer runs program with -l 127.0.0.1, a free -p and args, and returns once it
-// accepts connections. What it prints goes to this process's standard error. The caller
-// stops it.
+// StartServer runs program with -l 127.0.0.1, a free -p and args, and returns once it accepts
+// connections. What it prints goes to this process's standard error. The caller stops it.
 func StartServer(program string, args ...string) (*Server, error) {
 	return Launch(Beanstalk, func(port string) *exec.Cmd {
 		cmd := exec.Command(program, append([]string{"-l", "127.0.0.1", "-p", port}, args...)...)

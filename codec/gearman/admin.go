@@ -207,8 +207,7 @@ func shutdown(words [][]byte) (Verb, *Fault) {
 
 func (m *Message) setArg(arg []byte) { m.Args[0], m.N = arg, 1 }
 
-// foldEqual reports whether b is word, which has lower-case letters only, in
-// any letter case.
+// foldEqual reports whether b is word, which has lower-case letters only, in any letter case.
 func foldEqual(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false

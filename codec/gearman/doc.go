@@ -1,6 +1,5 @@
-// Package gearman is the Gearman wire protocol. It decodes binary packets and the
-// administrators' lines of text, which may alternate on one connection, to Message
-// values, and encodes replies.
+// Package gearman is the Gearman wire protocol. It decodes binary packets and the administrators'
+// lines of text, which may alternate on one connection, to Message values, and encodes replies.
 //
 //	\0REQ type size │ f \0 u \0 │ data      ──Parse──►   Message{SubmitJob, f, u, Size 4}
 //	└──────── Parse uses these ┘             data: the caller's, Size bytes

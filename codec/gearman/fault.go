@@ -88,8 +88,7 @@ var (
 	ErrLineTooLong = &Fault{what: "line too long", Close: true}
 	// ErrTooManyWords: more than five words in a line.
 	ErrTooManyWords = &Fault{what: "too many words", Close: true}
-	// ErrUnknownCommand: no command begins like that. A disabled command
-	// gets the same reply.
+	// ErrUnknownCommand: no command begins like that. A disabled command gets the same reply.
 	ErrUnknownCommand = &Fault{what: "unknown command", line: "ERR UNKNOWN_COMMAND Unknown+server+command", word: true}
 	// ErrIncomplete: a command with the wrong arguments.
 	ErrIncomplete = &Fault{what: "incomplete arguments", line: "ERR INVALID_ARGUMENTS An+incomplete+set+of+arguments+was+sent+to+this+command+", word: true}

@@ -29,8 +29,7 @@ const (
 // Parse sets Type, Size, Verb and the fields that the type or the verb uses, and does not change
 // the others.
 //
-// Args holds the arguments in the order in which Type lists them, Args[:N].
-// They alias the input.
+// Args holds the arguments in the order in which Type lists them, Args[:N]. They alias the input.
 //
 //	CanDoTimeout     Timeout
 //	WorkStatus       Numerator Denominator

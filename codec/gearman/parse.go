@@ -10,9 +10,8 @@ const (
 	magicResponse = "\x00RES"
 )
 
-// Parse reads one message from a client, worker or administrator from the
-// front of b into m and reports the n bytes it used. maxBody is the maximum
-// size of a packet's body, in bytes.
+// Parse reads one message from a client, worker or administrator from the front of b into m and
+// reports the n bytes it used. maxBody is the maximum size of a packet's body, in bytes.
 //
 //	n == 0, nil   the message is incomplete: call again with the same bytes and
 //	              more. Never when b has MaxHead bytes.

@@ -105,18 +105,16 @@ func AppendAssignHead(dst []byte, grab Type, a *Assignment) []byte {
 	return seal(dst, start, a.Size)
 }
 
-// AppendWorkHead appends WORK_DATA, WORK_WARNING, WORK_COMPLETE or
-// WORK_EXCEPTION for a client, up to the data. The caller must send the size
-// bytes of the data after it.
+// AppendWorkHead appends WORK_DATA, WORK_WARNING, WORK_COMPLETE or WORK_EXCEPTION for a client, up
+// to the data. The caller must send the size bytes of the data after it.
 func AppendWorkHead(dst []byte, t Type, h Handle, size int) []byte {
 	dst = appendHeader(dst, magicResponse, t, h.size()+1+size)
 	dst = h.appendTo(dst)
 	return append(dst, 0)
 }
 
-// AppendWorkFail appends a WORK_FAIL for a client, with the handle and nothing after it. With a
-// NUL there, as gearmand sometimes sends it, libgearman does not recognize its job and waits for
-// ever.
+// AppendWorkFail appends a WORK_FAIL for a client, with the handle and nothing after it. With a NUL
+// there, as gearmand sometimes sends it, libgearman does not recognize its job and waits for ever.
 func AppendWorkFail(dst []byte, h Handle) []byte {
 	dst = appendHeader(dst, magicResponse, WorkFail, h.size())
 	return h.appendTo(dst)

@@ -45,8 +45,7 @@ func parseField(arg []byte, minimum, maximum int8) (v int8, ok bool) {
 	return int8(n), true
 }
 
-// yearsMax bounds the search for a match: a 29 February on a given weekday can
-// be 40 years away.
+// yearsMax bounds the search for a match: a 29 February on a given weekday can be 40 years away.
 const yearsMax = 41
 
 // Next returns the beginning of the first matching minute that does not begin before now, in the

@@ -134,8 +134,7 @@ func TestAppendDuringACommit(t *testing.T) {
 	}
 }
 
-// Records that go with commit n although they are waited for under n+1 have another commit
-// made.
+// Records that go with commit n although they are waited for under n+1 have another commit made.
 func TestLateNumberIsAcknowledged(t *testing.T) {
 	c, m := newMemory(2, nil)
 	add(c.logs[0], "a")

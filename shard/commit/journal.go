@@ -162,8 +162,7 @@ func (j *Journal) resume(batch, commit uint64) {
 	j.committer.resume(commit)
 }
 
-// Start is Open and Lead, for a server that follows no other. After an error the Journal is
-// closed.
+// Start is Open and Lead, for a server that follows no other. After an error the Journal is closed.
 func (j *Journal) Start() error {
 	err := j.Open()
 	if err == nil {

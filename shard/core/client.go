@@ -139,8 +139,7 @@ type watch struct {
 	prev, next uint32 // in the tube's queue
 }
 
-// A watchList is the tubes that a client watches, in the order that list-tubes
-// would show.
+// A watchList is the tubes that a client watches, in the order that list-tubes would show.
 type watchList struct {
 	list   []uint32        // watches
 	byTube listindex.Index // empty up to watchScan tubes

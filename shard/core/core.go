@@ -8,18 +8,16 @@ import (
 	"polystalk/shard/slab"
 )
 
-// Slots is the number of parts into which tubes are hashed. It must never change: a shard
-// owns a set of slots, and the journal names slots, so the number of shards
-// may change at every start.
+// Slots is the number of parts into which tubes are hashed. It must never change: a shard owns a
+// set of slots, and the journal names slots, so the number of shards may change at every start.
 const Slots = 4096
 
 // SlotOf is the slot of the tube of that name.
 func SlotOf(name []byte) uint16 { return uint16(xxhash.Sum64(name) % Slots) }
 
-// A Core is the state machine of one shard: a set of tubes with their jobs, and the clients
-// that use them. It is not safe for concurrent use: except for what the package comment names,
-// the caller must own the shard. Its size is a multiple of a cache line, so that two cores
-// share none.
+// A Core is the state machine of one shard: a set of tubes with their jobs, and the clients that
+// use them. It is not safe for concurrent use: except for what the package comment names, the
+// caller must own the shard. Its size is a multiple of a cache line, so that two cores share none.
 type Core struct {
 	clock
 
@@ -227,9 +225,8 @@ func (c *Core) findHeld(op *Op) (uint32, *Job, *tube) {
 	return i, j, t
 }
 
-// Directory is told which tubes appear and disappear, in that order; it
-// serves list-tubes. Both are called while the shard is owned: they must not
-// block on anything that waits for a shard.
+// Directory is told which tubes appear and disappear, in that order; it serves list-tubes. Both are
+// called while the shard is owned: they must not block on anything that waits for a shard.
 type Directory interface {
 	TubeAdded(name string)
 	TubeRemoved(name string)

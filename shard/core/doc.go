@@ -1,10 +1,9 @@
 // Package core holds jobs: the state machine that owns a part of the tubes.
 //
-// The Core is deterministic. It takes (now, operation) and answers with a
-// Reply and with woken Waiters; it reads no clock, does no I/O, starts no
-// goroutine and draws no random number. So the same history gives the same
-// state in a test, in the simulator and in a journal's replay. But a history consists of
-// more than operations:
+// The Core is deterministic. It takes (now, operation) and answers with a Reply and with woken
+// Waiters; it reads no clock, does no I/O, starts no goroutine and draws no random number. So the
+// same history gives the same state in a test, in the simulator and in a journal's replay. But a
+// history consists of more than operations:
 //
 //   - OpSubmit takes the id of a new job from Numbers while it applies, since only then
 //     is it known whether the job is new. The id depends on the order in which all shards

@@ -15,13 +15,12 @@ import (
 // moment. Hence no job is marked, and one flush may follow another before the first is
 // collected. Without a flush the cost is one check of the tube for each lookup of a job by id.
 
-// Flush ends all jobs of a tube in some states, but not Reserved, at one moment. From then on
-// no operation finds them, and they are counted as flushed. Their memory is collected later, in
-// parts. Only the collection tells followers that the jobs failed, subtracts their bytes from
-// the tube's, records their ends, and allows the tube to be forgotten. Jobs that enter meanwhile
-// are not affected. StatusChanged: x.Filter.EnteredBy is set, a job entered such a state after
-// it, and nothing was changed; the caller then uses FlushStep. Reply: N, the number of jobs;
-// x.Flushed.
+// Flush ends all jobs of a tube in some states, but not Reserved, at one moment. From then on no
+// operation finds them, and they are counted as flushed. Their memory is collected later, in parts.
+// Only the collection tells followers that the jobs failed, subtracts their bytes from the tube's,
+// records their ends, and allows the tube to be forgotten. Jobs that enter meanwhile are not
+// affected. StatusChanged: x.Filter.EnteredBy is set, a job entered such a state after it, and
+// nothing was changed; the caller then uses FlushStep. Reply: N, the number of jobs; x.Flushed.
 func (o *Op) Flush(name []byte, states States, x *OperatorOp) {
 	o.onOperator(opFlush, name, x)
 	o.N, o.Wait = uint32(states), false
@@ -109,8 +108,7 @@ type flushedList struct {
 	jobs List
 }
 
-// collection has the flushed jobs, and the progress of their collection. The first flush makes
-// it.
+// collection has the flushed jobs, and the progress of their collection. The first flush makes it.
 type collection struct {
 	lists []flushedList // the first is the next to be collected
 	jobs  int           // in all of them

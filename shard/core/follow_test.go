@@ -49,8 +49,7 @@ func (f *follows) settle(now Time) {
 	}
 }
 
-// follow makes a follower of s, from its beginning or from the middle, which settles now and
-// then.
+// follow makes a follower of s, from its beginning or from the middle, which settles now and then.
 func (s *scribe) follow(intn func(int) int, now Time) error {
 	f := s.follower
 	switch {

@@ -13,8 +13,7 @@ type followerList struct {
 	n     uint32 // submissions
 }
 
-// A follower is one client that follows one job. It is in the job's list and in the
-// client's.
+// A follower is one client that follows one job. It is in the job's list and in the client's.
 type follower struct {
 	client *client
 	job    uint32

@@ -76,8 +76,7 @@ func (h *Heap) Remove(jobs *slab.Pool[Job], i int) {
 	last := *h.At(h.N)
 	*h.At(h.N) = entry{}
 	if i < h.N {
-		// The freed place is filled with the last entry, which may belong
-		// above or below it.
+		// The freed place is filled with the last entry, which may belong above or below it.
 		if i > 0 && last.less(jobs, h.At((i-1)/4)) {
 			h.up(jobs, i, last)
 		} else {

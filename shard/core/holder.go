@@ -16,9 +16,8 @@ type Holder struct {
 // holdersMax is how many clients a visit looks up.
 const holdersMax = 256
 
-// ListHeld appends the jobs that a client has reserved and that match x.Filter to x.Jobs, in
-// the order of reservation, from x.Cursor on. StatusNotFound: conn has no such client, or no
-// longer.
+// ListHeld appends the jobs that a client has reserved and that match x.Filter to x.Jobs, in the
+// order of reservation, from x.Cursor on. StatusNotFound: conn has no such client, or no longer.
 func (o *Op) ListHeld(client ClientID, conn uint64, x *OperatorOp) {
 	o.onOperator(opHeld, nil, x)
 	o.N, o.Seq = uint32(client), conn

@@ -267,8 +267,7 @@ func (m *model) wake(cl *modelClient, s Status) {
 	}
 }
 
-// tubeDue and clientDue are the next moments at which something happens by
-// itself.
+// tubeDue and clientDue are the next moments at which something happens by itself.
 func (m *model) tubeDue(t *modelTube) Time {
 	at := Never
 	if t.pauseUntil != 0 {

@@ -122,17 +122,15 @@ func (o *Op) Unuse(t TubeID) {
 	o.Tube = t
 }
 
-// Watch adds the tube, which is made if need be, to the watch list of c. It must not be on the
-// list yet. If c is zero, Watch makes a client with the Waiter w as for Join.
-// mirror asks for the tube's Mirror as well. Reply: Client, Tube, Face, Mirror.
-// It may answer StatusOutOfMemory.
+// Watch adds the tube, which is made if need be, to the watch list of c. It must not be on the list
+// yet. If c is zero, Watch makes a client with the Waiter w as for Join. mirror asks for the tube's
+// Mirror as well. Reply: Client, Tube, Face, Mirror. It may answer StatusOutOfMemory.
 func (o *Op) Watch(c ClientID, name []byte, w *Waiter, mirror bool) {
 	o.set(OpWatch, c, name, nil, nil)
 	o.Waiter, o.Mirror = w, mirror
 }
 
-// AskMirror asks for the published best key of a tube that the caller watches.
-// Reply: Mirror.
+// AskMirror asks for the published best key of a tube that the caller watches. Reply: Mirror.
 func (o *Op) AskMirror(t TubeID) {
 	o.set(OpMirror, 0, nil, nil, nil)
 	o.Tube = t
@@ -169,9 +167,8 @@ func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large 
 // may set Op.Waiter afterwards: it replaces the Waiter of c.
 func (o *Op) Reserve(c ClientID) { o.reserve(c, MaxKey, false, false, 0, 0) }
 
-// ReserveOrWait is Reserve for a client that waits if there is no job, until the time awake
-// until. The wait is number seq of its Waiter, and open. StatusWaiting: the Waiter will be
-// woken.
+// ReserveOrWait is Reserve for a client that waits if there is no job, until the time awake until.
+// The wait is number seq of its Waiter, and open. StatusWaiting: the Waiter will be woken.
 func (o *Op) ReserveOrWait(c ClientID, seq uint64, until Time) {
 	o.reserve(c, MaxKey, true, false, seq, until)
 }

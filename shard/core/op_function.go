@@ -113,10 +113,9 @@ type SubmitRequest struct {
 	Numbers         Numbers
 }
 
-// Submit adds a job to a function, which is made if need be, or joins one with the same unique
-// id; c is zero for a new client. Reads Function: Mail, unless in the background.
-// Reply: ID; Client, if it waits for the job. StatusFull, StatusOutOfMemory,
-// It may answer StatusUnadmitted.
+// Submit adds a job to a function, which is made if need be, or joins one with the same unique id;
+// c is zero for a new client. Reads Function: Mail, unless in the background. Reply: ID; Client, if
+// it waits for the job. StatusFull, StatusOutOfMemory, It may answer StatusUnadmitted.
 func (o *Op) Submit(c ClientID, s *SubmitRequest) {
 	o.set(opSubmit, c, s.Function, s.Body, s.Large)
 	o.Pri, o.Admitted = s.Pri, 0

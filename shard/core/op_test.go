@@ -176,8 +176,7 @@ func made(op *Op) *Op {
 	return o
 }
 
-// TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again
-// by Keep.
+// TestOpsLeaveNothingBehind: names and bodies of the operation before are not copied again by Keep.
 func TestOpsLeaveNothingBehind(t *testing.T) {
 	for kind := OpJoin; kind <= opAskFlushed; kind++ {
 		if kind == functionKinds || kind == operatorKinds {

@@ -93,9 +93,8 @@ func (p *Replay) Apply(r *record.Record) error {
 			p.place(t, i, j, r, was)
 		}
 	case record.KindDelete:
-		// It must have the slot of the job. A record of recordNumber may have the id of a job
-		// of another shard and come after its Put: within a batch the logs of shards have no
-		// order.
+		// It must have the slot of the job. A record of recordNumber may have the id of a job of
+		// another shard and come after its Put: within a batch the logs of shards have no order.
 		if part := p.partial[r.ID]; part != nil && part.rec.Slot == r.Slot {
 			delete(p.partial, r.ID)
 		}
@@ -196,8 +195,7 @@ func (p *Replay) submitted(t *tube, i uint32, j *Job, op *Op, s *record.Submitte
 	return true
 }
 
-// place brings a job that is in no container into the recorded state. was is its place before
-// that.
+// place brings a job that is in no container into the recorded state. was is its place before that.
 func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 	n := &r.Counts
 	j.Pri, j.Delay = r.Pri, r.Delay

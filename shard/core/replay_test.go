@@ -313,8 +313,7 @@ func pausesEnd(c *Core) error {
 	return c.Check()
 }
 
-// play plays one history; what is replayed at the end goes on as the core of
-// the next life.
+// play plays one history; what is replayed at the end goes on as the core of the next life.
 func playReplay(seed uint64) (*driver, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := newDriver(rng.IntN)

@@ -201,9 +201,8 @@ func TestWokenBodyOutlivesTheJob(t *testing.T) {
 	woken[0].Msg.Done()
 }
 
-// What never comes does not come because the machine was suspended meanwhile: the moment of
-// a length of time awake that goes beyond the end of time is Never, and not before all
-// others.
+// What never comes does not come because the machine was suspended meanwhile: the moment of a
+// length of time awake that goes beyond the end of time is Never, and not before all others.
 func TestNeverAwakeIsNever(t *testing.T) {
 	const slept = 5 * Second
 	c := New(nil)
@@ -388,10 +387,9 @@ func TestFlowFootprint(t *testing.T) {
 	}
 }
 
-// TestNothingSharesCacheLines: what different cores of the machine write at
-// every operation are whole pairs of lines, and of a size that the allocator
-// has a class for, so it aligns them. With less, two goroutines on shards of
-// their own were slower than one.
+// TestNothingSharesCacheLines: what different cores of the machine write at every operation are
+// whole pairs of lines, and of a size that the allocator has a class for, so it aligns them. With
+// less, two goroutines on shards of their own were slower than one.
 func TestNothingSharesCacheLines(t *testing.T) {
 	for name, size := range map[string]uintptr{
 		"Core": unsafe.Sizeof(Core{}),

@@ -41,8 +41,7 @@ const noTTR = 1<<32 - 1
 
 // SubmitOptions configures how a core treats submitted jobs.
 type SubmitOptions struct {
-	// Retries is how often a job may lose its worker before it fails; zero: any
-	// number of times.
+	// Retries is how often a job may lose its worker before it fails; zero: any number of times.
 	Retries uint32
 	// Wakeup is how many sleeping workers a job wakes; zero: all.
 	Wakeup int

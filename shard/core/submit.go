@@ -101,9 +101,8 @@ func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
 	return true
 }
 
-// report relays a worker's report about its job to the followers, and ends the job if the
-// report says so. A job that was put has no followers: its failure buries it, so that it is not
-// lost.
+// report relays a worker's report about its job to the followers, and ends the job if the report
+// says so. A job that was put has no followers: its failure buries it, so that it is not lost.
 func (c *Core) report(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {

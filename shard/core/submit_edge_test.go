@@ -209,9 +209,8 @@ func TestForegroundJobsUseUpTheirNumbers(t *testing.T) {
 	}
 }
 
-// The record that ids are used up may come behind the job that has got the last of
-// them: of two shards' logs, either is the first in a batch. Read into one core, that
-// must not be the job's end.
+// The record that ids are used up may come behind the job that has got the last of them: of two
+// shards' logs, either is the first in a batch. Read into one core, that must not be the job's end.
 func TestNumbersUsedUpDeleteNoJob(t *testing.T) {
 	for _, inChunks := range []bool{false, true} {
 		p := newFunctionWorld(t, SubmitOptions{}).session()

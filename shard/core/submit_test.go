@@ -281,8 +281,7 @@ func TestWakeupTellsInTurn(t *testing.T) {
 	told(0, 4)
 }
 
-// With --gearman-wakeup, a worker that was told may leave before it asks: then others
-// are told.
+// With --gearman-wakeup, a worker that was told may leave before it asks: then others are told.
 func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})
 	c := w.session()

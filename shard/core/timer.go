@@ -58,8 +58,7 @@ func (c *Core) SleptFor() Time { return c.slept }
 // awake is the core's time without the time that the machine was suspended.
 func (c *Core) awake() Time { return c.now - c.slept }
 
-// whenAwake is the moment at which the time awake is t, if the machine is not suspended
-// until then.
+// whenAwake is the moment at which the time awake is t, if the machine is not suspended until then.
 func (c *Core) whenAwake(t Time) Time {
 	if t >= Never-c.slept {
 		return Never

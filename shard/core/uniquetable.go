@@ -6,11 +6,10 @@ import (
 	"polystalk/shard/slab"
 )
 
-// A uniqueTable finds submitted jobs by the hash of their unique id. It is a linear hash table
-// like idTable, so it grows without a pause. But the buckets of successive jobs are not close
-// to each other: in a large table each lookup misses the cache, and should miss it only once.
-// So a bucket is a cache line that contains the hashes; further jobs are chained behind its
-// last slot.
+// A uniqueTable finds submitted jobs by the hash of their unique id. It is a linear hash table like
+// idTable, so it grows without a pause. But the buckets of successive jobs are not close to each
+// other: in a large table each lookup misses the cache, and should miss it only once. So a bucket
+// is a cache line that contains the hashes; further jobs are chained behind its last slot.
 //
 // Compared with a Go map at a million jobs, it takes 16 bytes less per job. The parts of a map
 // fill evenly, so they all grow at the same time.

@@ -4,9 +4,8 @@ package core
 // the put lines parse. Zero names no job.
 type JobID uint64
 
-// TubeID and ClientID are handles that one core gave out; they mean nothing
-// to another. Zero is none. A TubeID is good while its holder uses or watches
-// the tube, a ClientID until OpClose.
+// TubeID and ClientID are handles that one core gave out; they mean nothing to another. Zero is
+// none. A TubeID is good while its holder uses or watches the tube, a ClientID until OpClose.
 type (
 	TubeID   uint32
 	ClientID uint32

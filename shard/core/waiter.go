@@ -10,12 +10,11 @@ import (
 // waits in. The shard that wins the compare-and-swap owns Msg until the session has taken it
 // back from its Home.
 //
-// A wait in one shard is open at once. A wait in several shards is closed until the client is
-// in the queues of all of them: otherwise the first shard might serve a job although another
-// shard has a better one, or one that needs no wait. A shard with a job for a closed wait calls
-// the wait instead of serving it, and gives the job to the next client in the queue or keeps
-// it. The session opens the wait unless it was called; then it reads the keys of all shards
-// again.
+// A wait in one shard is open at once. A wait in several shards is closed until the client is in
+// the queues of all of them: otherwise the first shard might serve a job although another shard has
+// a better one, or one that needs no wait. A shard with a job for a closed wait calls the wait
+// instead of serving it, and gives the job to the next client in the queue or keeps it. The session
+// opens the wait unless it was called; then it reads the keys of all shards again.
 //
 //	ArmClosed -> closed ------ Open ------> open -- Claim, offer -> claimed
 //	               |  ^                      ^
@@ -58,8 +57,7 @@ func (w *Waiter) arm(state uint64) uint64 {
 	return seq
 }
 
-// Arm begins a wait and returns its number. Only the session calls it, when
-// no wait is pending.
+// Arm begins a wait and returns its number. Only the session calls it, when no wait is pending.
 func (w *Waiter) Arm() uint64 { return w.arm(waitOpen) }
 
 // ArmClosed is Arm for a wait in several shards.

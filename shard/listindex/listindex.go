@@ -43,8 +43,7 @@ func (x *Index) First(hash uint64) int {
 // Next is the entry to be looked at after the one at a position, -1 when there is none.
 func (x *Index) Next(at int) int { return int(x.next[at]) - 1 }
 
-// Add adds an entry behind the last one. hashOf returns the hashes of entries,
-// also of this one.
+// Add adds an entry behind the last one. hashOf returns the hashes of entries, also of this one.
 func (x *Index) Add(hashOf func(at int) uint64) {
 	x.heads = append(x.heads, 0)
 	n := uint64(len(x.heads))

@@ -1,6 +1,5 @@
-// Package record is the format of the journal's records, from which a shard's jobs can be
-// restored. It only encodes and decodes; it knows no file (package wal) and no state machine
-// (package core).
+// Package record is the format of the journal's records, from which a shard's jobs can be restored.
+// It only encodes and decodes; it knows no file (package wal) and no state machine (package core).
 //
 // A record starts with eight bytes; all numbers are little-endian:
 //
@@ -38,9 +37,8 @@
 // Lengths of time are nanoseconds too; delay and ttr are seconds.
 //
 // The last record of a job counts; records of a job without a Put or Copy are ignored. A record
-// describes the result of an operation, never the operation: so a replay needs nothing but
-// records, and may begin with a Copy of each job. Package core explains why operations cannot be
-// replayed.
+// describes the result of an operation, never the operation: so a replay needs nothing but records,
+// and may begin with a Copy of each job. Package core explains why operations cannot be replayed.
 package record
 
 import (
@@ -62,8 +60,7 @@ const (
 	KindPause                  // the pause of a tube, or (until 0) its end
 	KindState                  // the Globals; starts every segment
 
-	// Only in the log of one server of several; see Entry, Floor and Epoch.
-	// Their slot is zero.
+	// Only in the log of one server of several; see Entry, Floor and Epoch. Their slot is zero.
 	KindEntry // index and term of the entry; starts every batch
 	KindFloor // the entries before an index are not needed
 	KindEpoch // another server writes the log
@@ -81,8 +78,7 @@ const (
 	howJoinable = 1 << 1
 )
 
-// Job states as recorded. A reserved job is recorded as ready: reservations
-// end with the process.
+// Job states as recorded. A reserved job is recorded as ready: reservations end with the process.
 const (
 	Ready   = 1
 	Buried  = 3
@@ -273,8 +269,7 @@ func AppendDelete(b []byte, slot uint16, id uint64) []byte {
 // PauseSize returns the size of a Pause. tube is the length of the tube's name, in bytes.
 func PauseSize(tube int) int64 { return int64(pauseSize + tube) }
 
-// appendPause appends a Pause of a tube for length until a moment, or its end
-// (zero, zero).
+// appendPause appends a Pause of a tube for length until a moment, or its end (zero, zero).
 func appendPause(b []byte, slot uint16, tube string, until, length int64) []byte {
 	b = head(b, pauseSize+len(tube), KindPause, 0, slot)
 	b = le.AppendUint64(b, uint64(until))
@@ -318,9 +313,8 @@ var (
 	errShape = errors.New("a record has the wrong length for its kind")
 )
 
-// Parse decodes the record at the start of b into r and returns its length. A checksum has
-// verified the bytes of a journal, so an error means a bug of the writer, or a record of a newer
-// version.
+// Parse decodes the record at the start of b into r and returns its length. A checksum has verified
+// the bytes of a journal, so an error means a bug of the writer, or a record of a newer version.
 func Parse(r *Record, b []byte) (n int, err error) {
 	if len(b) < headSize {
 		return 0, errShort

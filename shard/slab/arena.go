@@ -62,9 +62,8 @@ type region struct {
 	free  uint32 // head of the free list as slot + 1, 0 if empty
 }
 
-// regionsMin is the number of regions for which there is room at once: 384 bytes, so that the
-// words that every alloc and free writes share no cache line with the words of
-// another core's arena.
+// regionsMin is the number of regions for which there is room at once: 384 bytes, so that the words
+// that every alloc and free writes share no cache line with the words of another core's arena.
 const regionsMin = 32
 
 // newArena returns an arena of slots of stride bytes, a multiple of 4.

@@ -44,11 +44,10 @@ func init() {
 	}
 }
 
-// Bytes stores byte strings of up to MaxSize bytes in 80 size classes, each
-// with regions of its own. A string is named by a reference and its length;
-// the same reference means different strings in different classes, so the
-// length must always be the one given to Put. One goroutine at a time may use
-// a Bytes; the zero value is not usable.
+// Bytes stores byte strings of up to MaxSize bytes in 80 size classes, each with regions of its
+// own. A string is named by a reference and its length; the same reference means different strings
+// in different classes, so the length must always be the one given to Put. One goroutine at a time
+// may use a Bytes; the zero value is not usable.
 type Bytes struct {
 	classes [classMax]*arena // nil until first used
 
@@ -62,9 +61,8 @@ type Bytes struct {
 // NewBytes returns an empty store that has no memory yet.
 func NewBytes() *Bytes { return &Bytes{} }
 
-// Put copies data and returns its reference; ref 0 stands for the empty string
-// alone. ok is false when the kernel gives no more memory. It panics if data is
-// longer than MaxSize.
+// Put copies data and returns its reference; ref 0 stands for the empty string alone. ok is false
+// when the kernel gives no more memory. It panics if data is longer than MaxSize.
 func (b *Bytes) Put(data []byte) (ref uint32, ok bool) {
 	if len(data) == 0 {
 		return 0, true
@@ -111,8 +109,7 @@ func (b *Bytes) Free(ref uint32, n int) {
 	}
 }
 
-// keep lets a keep its empty region, at the cost of those that have had the
-// right for longest.
+// keep lets a keep its empty region, at the cost of those that have had the right for longest.
 func (b *Bytes) keep(a *arena) {
 	a.keeper = true
 	b.keepers = append(b.keepers, a)

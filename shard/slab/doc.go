@@ -2,12 +2,11 @@
 // million of them give the garbage collector nothing to walk and a drained
 // server gives its memory back at once, not some collections later.
 //
-// Pool holds records of one pointer-free type, Bytes holds byte strings. Both
-// cut slots of one size out of regions, private anonymous mappings of about
-// 1 MiB, made when first needed and unmapped as soon as all their slots are
-// free. Allocation prefers low-numbered regions, so that survivors gather and
-// high regions empty; numbers of unmapped regions are used again, so that
-// indices stay dense. Nothing moves: an address is good until Free.
+// Pool holds records of one pointer-free type, Bytes holds byte strings. Both cut slots of one size
+// out of regions, private anonymous mappings of about 1 MiB, made when first needed and unmapped as
+// soon as all their slots are free. Allocation prefers low-numbered regions, so that survivors
+// gather and high regions empty; numbers of unmapped regions are used again, so that indices stay
+// dense. Nothing moves: an address is good until Free.
 //
 // # Costs
 //
@@ -31,10 +30,9 @@
 //
 // # Misuse
 //
-// Free of what is not in use panics with the numbers: each region has a bit
-// per slot. At and Get do not check; what they give for a freed index may be
-// another record, or fault. No package state is shared: different Pools and
-// Bytes may be used by different goroutines at once.
+// Free of what is not in use panics with the numbers: each region has a bit per slot. At and Get do
+// not check; what they give for a freed index may be another record, or fault. No package state is
+// shared: different Pools and Bytes may be used by different goroutines at once.
 //
 // Rejected: chunks on the Go heap (the collector lets the heap grow by GOGC
 // percent first, and returns memory at its own pace); one large mapping per

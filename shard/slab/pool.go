@@ -6,18 +6,15 @@ import (
 	"unsafe"
 )
 
-// poolKeep is the most memory, in bytes, an empty region of a Pool may have
-// touched to stay mapped: some hundreds of records swing for nothing, and 512
-// drained shards keep 32 MiB at the very most.
+// poolKeep is the most memory, in bytes, an empty region of a Pool may have touched to stay mapped:
+// some hundreds of records swing for nothing, and 512 drained shards keep 32 MiB at the very most.
 const poolKeep = 64 << 10
 
-// Pool holds records of one pointer-free type T, named by a dense uint32
-// index; index 0 is never given out, it means none. The zero value is not
-// usable. One goroutine at a time may use a Pool.
+// Pool holds records of one pointer-free type T, named by a dense uint32 index; index 0 is never
+// given out, it means none. The zero value is not usable. One goroutine at a time may use a Pool.
 //
-// A pointer from Alloc or At is valid until Free of its index. After that the
-// memory may be another record's or not mapped at all; the collector keeps
-// nothing alive through it.
+// A pointer from Alloc or At is valid until Free of its index. After that the memory may be another
+// record's or not mapped at all; the collector keeps nothing alive through it.
 type Pool[T any] struct {
 	a arena
 	n int
@@ -33,8 +30,7 @@ func NewPool[T any]() *Pool[T] {
 	return &Pool[T]{a: newArena(stride[T](), poolKeep)}
 }
 
-// stride is the bytes between records: a constant for each T. A free record
-// holds a 4-byte link.
+// stride is the bytes between records: a constant for each T. A free record holds a 4-byte link.
 func stride[T any]() uintptr {
 	var p *T
 	return (max(unsafe.Sizeof(*p), 4) + 3) &^ 3

@@ -64,8 +64,7 @@ type Flow struct {
 	carry *counts
 }
 
-// Waited counts a job that was reserved after ns nanoseconds, here and in the totals of the
-// core.
+// Waited counts a job that was reserved after ns nanoseconds, here and in the totals of the core.
 func (f *Flow) Waited(all *Totals, ns int64) {
 	b, units := FlowBucket(ns), unitsOf(ns)
 	f.waits += units

@@ -10,10 +10,9 @@ import (
 // histogramBuckets is the number of buckets of a Histogram. The last one has no bound.
 const histogramBuckets = 16
 
-// A Histogram counts numbers or durations in buckets with powers of four as bounds. It
-// costs a few atomic additions, so it is for work that happens once for many jobs; a Flow
-// counts what happens to every job. All methods may be called at any time. The zero value
-// has counted nothing.
+// A Histogram counts numbers or durations in buckets with powers of four as bounds. It costs a few
+// atomic additions, so it is for work that happens once for many jobs; a Flow counts what happens
+// to every job. All methods may be called at any time. The zero value has counted nothing.
 type Histogram struct {
 	n   [histogramBuckets]atomic.Uint64
 	sum atomic.Uint64

@@ -163,9 +163,8 @@ var errNoCopy = errors.New("no space to copy the large bodies that begin in the 
 // segments for them. Its error is errNoCopy if the disk has no room for that.
 //
 // The live jobs of one segment fit into the reserve, except large bodies that continue in other
-// segments, since a job is copied whole. A compaction without room for all of them would use up
-// the reserve half-way. Then nothing, not even a delete, could proceed until an operator frees
-// space.
+// segments, since a job is copied whole. A compaction without room for all of them would use up the
+// reserve half-way. Then nothing, not even a delete, could proceed until an operator frees space.
 func (c *compaction) makeRoom() error {
 	k, need := c.k, int64(0)
 	sums, lives := k.ledger.Sums(), k.opts.Lives

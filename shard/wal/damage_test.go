@@ -14,8 +14,7 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A museum is a journal at rest, and what it held after each of the last
-// commits.
+// A museum is a journal at rest, and what it held after each of the last commits.
 type museum struct {
 	seed    uint64
 	disk    *fakedisk.Disk
@@ -129,8 +128,7 @@ func (m *museum) damaged(d *fakedisk.Disk, file string, offset int64, reason str
 	return nil
 }
 
-// TestFlipped changes a bit of a batch: of the last one it is a torn end, of
-// any other damage.
+// TestFlipped changes a bit of a batch: of the last one it is a torn end, of any other damage.
 func TestFlipped(t *testing.T) {
 	seeds(t, 1, func(seed uint64) error {
 		m := build(t, seed)

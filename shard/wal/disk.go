@@ -22,8 +22,7 @@ type Disk interface {
 	Remove(name string) error
 	// Sync makes the directory's entries durable.
 	Sync() error
-	// Free is the number of bytes that can still be written; a very large number if it is
-	// unknown.
+	// Free is the number of bytes that can still be written; a very large number if it is unknown.
 	Free() int64
 }
 

@@ -11,8 +11,7 @@
 //	        └──── keeper: copies live jobs from the oldest to the end,
 //	              uses its file again for the next one
 //
-// One log serves all shards, because an fdatasync costs the same for one record and for a
-// thousand.
+// One log serves all shards, because an fdatasync costs the same for one record and for a thousand.
 //
 // To give up a segment is to remove its file or use it again. Always the oldest segment is given
 // up. So the disk holds the end of the history without gaps: a Delete never goes before the Put

@@ -16,8 +16,7 @@ func (j *WAL) Pending() int64 { return j.ledger.Sums().Pending }
 // End is where the next batch goes.
 func (j *WAL) End() (segment uint64, at int64) { return j.segments.cur.number, j.segments.cur.at }
 
-// Batches are the offsets of a segment's batches, and of their ends without
-// the padding.
+// Batches are the offsets of a segment's batches, and of their ends without the padding.
 func Batches(number uint64, data []byte) (at [][2]int64) {
 	h, _ := parseHeader(data)
 	for b := range batches(data, headerSize, h.id, number) {

@@ -94,10 +94,9 @@ func (w *world) again() bool {
 	return true
 }
 
-// TestZerosThatWereNotWritten: a recovery that cannot wipe what is behind the
-// end leaves zeros in memory and old batches on the disk. They do not follow, one
-// day, on a new batch that ends where the one before them did; here it is the
-// first of a segment, which the next recovery finds empty.
+// TestZerosThatWereNotWritten: a recovery that cannot wipe what is behind the end leaves zeros in
+// memory and old batches on the disk. They do not follow, one day, on a new batch that ends where
+// the one before them did; here it is the first of a segment, which the next recovery finds empty.
 func TestZerosThatWereNotWritten(t *testing.T) {
 	d := fakedisk.New(1)
 	w := newWorld(1, d)

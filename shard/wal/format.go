@@ -19,11 +19,10 @@ import (
 //	batch:  mark u32 | crc u32 | length u32 | 0 u32 | batch u64 | time i64 | synced u64 | oldest u64 | records
 //	batch, batch, … each on a multiple of 16 bytes, then zeros or old bytes
 //
-// A batch is the result of one write. Batches are numbered without gaps over all segments. In
-// the log of one server of several each batch begins with an Entry (package record), and is that
-// entry. The checksum (CRC-32C of the bytes that follow it) and the mark depend on the journal's
-// uuid and the segment's number, so old bytes from an earlier use of the file never look like a
-// batch.
+// A batch is the result of one write. Batches are numbered without gaps over all segments. In the
+// log of one server of several each batch begins with an Entry (package record), and is that entry.
+// The checksum (CRC-32C of the bytes that follow it) and the mark depend on the journal's uuid and
+// the segment's number, so old bytes from an earlier use of the file never look like a batch.
 //
 // synced is the last batch known to be durable when this one was written. If that batch cannot
 // be read, it is damage and not the torn end of a crash. oldest is the first segment that is
@@ -42,8 +41,7 @@ const (
 	headerSize = 64
 	align      = 16
 
-	// SegmentMin is the minimum size of a segment, in bytes: a few of the
-	// largest records.
+	// SegmentMin is the minimum size of a segment, in bytes: a few of the largest records.
 	SegmentMin = 256 << 10
 
 	// BatchHead is the size of a batch's head, in bytes.

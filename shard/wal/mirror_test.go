@@ -12,8 +12,7 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A mirror is a follower of a world's server: it writes every entry, and applies it a little
-// later.
+// A mirror is a follower of a world's server: it writes every entry, and applies it a little later.
 type mirror struct {
 	w       *world
 	disk    *fakedisk.Disk

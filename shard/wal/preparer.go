@@ -68,8 +68,7 @@ func (p *preparer) take(s *segment) {
 // zeros fill new segments.
 var zeros [1 << 20]byte
 
-// prepare makes a segment that is ready for batches: its bytes and its name
-// are durable.
+// prepare makes a segment that is ready for batches: its bytes and its name are durable.
 func (p *preparer) prepare(number uint64) (*segment, error) {
 	size, free := p.opts.SegmentSize, p.disk.Free()
 	if free < size+size/16 {

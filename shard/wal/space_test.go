@@ -229,8 +229,7 @@ func TestHighID(t *testing.T) {
 				} else if err != nil {
 					return err
 				}
-				// The last that happens is often that a segment is begun or
-				// given up.
+				// The last that happens is often that a segment is begun or given up.
 				if n == steps-1 && w.rng.IntN(2) == 0 {
 					w.fake.CrashAt = w.fake.Ops + 1 + w.rng.IntN(12)
 				}

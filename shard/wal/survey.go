@@ -60,8 +60,7 @@ type Segment struct {
 type loss struct {
 	Damage
 	End int64 // end of the unreadable bytes from Offset on; zero: there is no file
-	// First is the first missing batch, and Next the next one that can
-	// be read; zero: unknown.
+	// First is the first missing batch, and Next the next one that can be read; zero: unknown.
 	First, Next uint64
 	Behind      int64 // for a torn end: whole batches that are cut off with it
 

@@ -75,8 +75,7 @@ type committer interface {
 	Learn(f *record.Floor)
 }
 
-// A WAL is the write-ahead log in one directory. Recover, Open and Lead come first, in this
-// order.
+// A WAL is the write-ahead log in one directory. Recover, Open and Lead come first, in this order.
 type WAL struct {
 	*parts
 	keeper  *keeper // prepares segments and gives up old ones (compaction)

@@ -112,9 +112,8 @@ func (w *world) copyPause(slot uint16, tube []byte) {
 	p.record(func() { p.core.CopyPause(tube) })
 }
 
-// open recovers what is on the disk. What it finds must be what the streams
-// say up to somewhere behind what is safe or, if it is strict, what was
-// acknowledged.
+// open recovers what is on the disk. What it finds must be what the streams say up to somewhere
+// behind what is safe or, if it is strict, what was acknowledged.
 func (w *world) open(strict bool) (*Recovered, error) {
 	if w.turn != nil {
 		w.turn()
@@ -396,8 +395,7 @@ func (p *part) put() {
 // errBroken is a promise that was not kept, as opposed to a disk's error.
 var errBroken = errors.New("broken")
 
-// step does some things, commits and tends. Its errors are the journal's, or
-// errBroken.
+// step does some things, commits and tends. Its errors are the journal's, or errBroken.
 func (w *world) step() error {
 	w.steps++
 	w.now += core.Time(w.rng.IntN(5000)) * core.Second / 1000

@@ -143,8 +143,7 @@ func (w *writer) Rotate() error {
 	return nil
 }
 
-// awaitSpare waits until there may be a spare that can be opened. Without a keeper it
-// prepares one.
+// awaitSpare waits until there may be a spare that can be opened. Without a keeper it prepares one.
 func (w *writer) awaitSpare() error {
 	s := w.segments
 	s.mu.Lock()

@@ -27,8 +27,7 @@ const (
 	Back
 )
 
-// A Relay forwards the bytes of all connections that are made to it. Any goroutine may use
-// it.
+// A Relay forwards the bytes of all connections that are made to it. Any goroutine may use it.
 type Relay struct {
 	listener net.Listener
 	target   string

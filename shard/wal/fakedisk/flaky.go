@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Flaky says how often a disk fails to write back. It then does what Linux does: the pages
-// count as clean. So what was written is read, for as long as it stays in memory, and no sync
-// writes it again. Each open descriptor reports the error once, or else the next one that is
-// opened.
+// Flaky says how often a disk fails to write back. It then does what Linux does: the pages count as
+// clean. So what was written is read, for as long as it stays in memory, and no sync writes it
+// again. Each open descriptor reports the error once, or else the next one that is opened.
 type Flaky struct {
 	Syncs int // one sync in this many fails; zero: none
 	Idle  int // before one operation in this many the kernel writes back by itself

@@ -128,8 +128,7 @@ func (l *Ledger) AnotherWanted() bool { s := l.Sums(); return s.anotherWanted() 
 func (l *Ledger) Append(n int64) { l.pending.Add(n) }
 
 // Take records that a commit has taken n bytes of Append, which stay pending, and adds the change
-// of the Log's sums. Only the goroutine that makes a commit calls it, and only Take writes
-// largest.
+// of the Log's sums. Only the goroutine that makes a commit calls it, and only Take writes largest.
 func (l *Ledger) Take(n int64, g Growth) {
 	l.taken += n
 	l.live.Add(g.Live)

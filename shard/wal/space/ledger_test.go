@@ -78,8 +78,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A question whether a body fits is answered with no only by what the disk said after it
-// was put.
+// A question whether a body fits is answered with no only by what the disk said after it was put.
 func TestFits(t *testing.T) {
 	l := New(segment)
 	l.AddFree(2 * segment)

@@ -2,9 +2,8 @@ package space
 
 import "testing"
 
-// A round is fruitless when it leaves as many closed segments as there were, and so is the
-// next until there are more, or what lives has changed by a quarter segment or a quarter of
-// itself.
+// A round is fruitless when it leaves as many closed segments as there were, and so is the next
+// until there are more, or what lives has changed by a quarter segment or a quarter of itself.
 func TestFruitlessRounds(t *testing.T) {
 	const segment = 1000
 	var r Round

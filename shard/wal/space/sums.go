@@ -45,8 +45,7 @@ func (s *Sums) ahead() int64 { return s.Free - s.Promised - s.Reserve() }
 // Available returns the bytes that can still be promised, or used by changes in one piece.
 func (s *Sums) Available() int64 { return s.ahead() - s.Pending }
 
-// margin is what claims leave to changes in one piece, so that those are refused later than
-// claims.
+// margin is what claims leave to changes in one piece, so that those are refused later than claims.
 func (s *Sums) margin() int64 { return s.Segment / 4 }
 
 // fitsInto reports whether a server with the given number of free bytes has room for changes, in

@@ -9,14 +9,14 @@ const (
 	lastDigit = math.MaxUint64 % 10
 )
 
-// readU64 reads a decimal from the front of s, after any number of spaces
-// (spaces only, no tab), and returns the rest after its last digit. A sign, no
-// digit, or a value over 64 bits is not ok. Leading zeros are allowed.
+// readU64 reads a decimal from the front of s, after any number of spaces (spaces only, no tab), and
+// returns the rest after its last digit. A sign, no digit, or a value over 64 bits is not ok. Leading
+// zeros are allowed.
 func readU64(s []byte) (v uint64, rest []byte, ok bool) {
 	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]
 	}
-	return readDigits(s)
+	return ReadDigits(s)
 }
 
 // readU32 is readU64 for values of 32 bits.
@@ -25,34 +25,41 @@ func readU32(s []byte) (v uint32, rest []byte, ok bool) {
 	return uint32(w), rest, ok && w <= math.MaxUint32
 }
 
-// readDigits reads the decimal at the front of s.
-func readDigits(s []byte) (v uint64, rest []byte, ok bool) {
+// ReadDigits reads the decimal at the front of s, and returns the rest after its digits. No digit,
+// or a value over 64 bits, is not ok; rest is valid in any case.
+func ReadDigits(s []byte) (v uint64, rest []byte, ok bool) {
+	ok = true
 	for i, c := range s {
 		d := uint64(c - '0')
 		if d > 9 {
-			return v, s[i:], i > 0
+			return v, s[i:], ok && i > 0
 		}
 		if v >= tenth && (v > tenth || d > lastDigit) {
-			return 0, s, false
+			ok = false
 		}
 		v = v*10 + d
 	}
-	return v, nil, len(s) > 0
+	return v, nil, ok && len(s) > 0
 }
 
-// readBound reads the argument of kick like C's strtoul, and truncates it to 32 bits. It accepts
-// leading white space and a sign (a negative number wraps around 64 bits), and ignores the bytes
-// after the digits. No digit, or a magnitude over 64 bits, is not ok.
-func readBound(s []byte) (bound uint32, ok bool) {
+// ReadC reads a number like C's strtoul: white space, a sign, the digits of v. digits is their
+// number; further bytes are ignored. No digit, or a value over 64 bits, is not ok.
+func ReadC(s []byte) (v uint64, negative bool, digits int, ok bool) {
 	for len(s) > 0 && (s[0] == ' ' || s[0] >= '\t' && s[0] <= '\r') {
 		s = s[1:]
 	}
-	negative := false
 	if len(s) > 0 && (s[0] == '-' || s[0] == '+') {
 		negative = s[0] == '-'
 		s = s[1:]
 	}
-	v, _, ok := readDigits(s)
+	v, rest, ok := ReadDigits(s)
+	return v, negative, len(s) - len(rest), ok
+}
+
+// readBound reads the argument of kick, and truncates it to 32 bits. A negative number wraps around
+// 64 bits, as in C.
+func readBound(s []byte) (bound uint32, ok bool) {
+	v, negative, _, ok := ReadC(s)
 	if negative {
 		v = -v
 	}

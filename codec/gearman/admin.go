@@ -118,19 +118,12 @@ func splitWords(words *[wordsMax][]byte, line []byte) (count int, ok bool) {
 // command finds the verb of a line and sets its arguments.
 func (m *Message) command(words [][]byte) (Verb, *Fault) {
 	word := words[0]
+	for _, v := range [...]Verb{Workers, Status, PriorityStatus, Version, Verbose, GetPID} {
+		if foldEqual(word, verbWords[v]) {
+			return v, nil
+		}
+	}
 	switch {
-	case foldEqual(word, "workers"):
-		return Workers, nil
-	case foldEqual(word, "status"):
-		return Status, nil
-	case foldEqual(word, "prioritystatus"):
-		return PriorityStatus, nil
-	case foldEqual(word, "version"):
-		return Version, nil
-	case foldEqual(word, "verbose"):
-		return Verbose, nil
-	case foldEqual(word, "getpid"):
-		return GetPID, nil
 	case foldEqual(word, "maxqueue"):
 		return m.maxQueue(words)
 	case foldEqual(word, "create"):

@@ -3,6 +3,8 @@ package gearman
 import (
 	"strconv"
 	"time"
+
+	"polystalk/codec/beanstalk"
 )
 
 // Limits, in bytes.
@@ -104,9 +106,6 @@ func (h Handle) appendTo(dst []byte) []byte {
 	return strconv.AppendUint(dst, h.ID, 10)
 }
 
-// String is for logs.
-func (h Handle) String() string { return string(h.appendTo(nil)) }
-
 // size is the number of bytes that appendTo appends.
 func (h Handle) size() int {
 	n := len(h.Prefix) + len(":0")
@@ -123,7 +122,7 @@ func ParseHandle(prefix string, b []byte) (id uint64, ok bool) {
 		return 0, false
 	}
 	digits := b[len(prefix)+1:]
-	id, rest, ok := readDigits(digits)
+	id, rest, ok := beanstalk.ReadDigits(digits)
 	return id, ok && len(rest) == 0 && digits[0] != '0'
 }
 

@@ -1,6 +1,10 @@
 package gearman
 
-import "time"
+import (
+	"time"
+
+	"polystalk/codec/beanstalk"
+)
 
 // anyValue is the value of a Schedule's field that matches every moment.
 const anyValue = -1
@@ -38,7 +42,7 @@ func parseField(arg []byte, minimum, maximum int8) (v int8, ok bool) {
 	if len(arg) == 0 || string(arg) == "*" {
 		return anyValue, true
 	}
-	n, rest, ok := readDigits(arg)
+	n, rest, ok := beanstalk.ReadDigits(arg)
 	if !ok || len(rest) > 0 || n < uint64(minimum) || n > uint64(maximum) {
 		return 0, false
 	}

@@ -29,56 +29,49 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	switch op.Kind {
 	case opFlow:
 		c.applyFlow(op, r)
-		return
 	case opTubes:
 		c.listTubes(op.Operator, r)
-		return
+	case opHead, opList, opScan, opFlushStep:
+		c.applyToTube(op, r)
 	case opJob:
 		c.askJob(op, r)
-		return
 	case opMany:
 		c.actOnMany(op, r)
-		return
 	case opEdit:
 		c.edit(op, r)
-		return
 	case opPutCopies:
 		c.putCopies(op, r)
-		return
-	case opFlush:
-		c.applyFlush(op, r)
-		return
-	case opAskFlushed:
-		c.askFlushed(op, r)
-		return
 	case opHeld:
 		c.listHeld(op, r)
-		return
-	case opPick:
-		c.pick(op.Operator, r)
-		return
 	case opAskHolders:
 		c.askHolders(op.Operator, r)
-		return
-	}
-	var t *tube
-	if op.Name != nil || op.Kind != opScan && op.Kind <= opPutCopies {
-		if t = c.findTube(op.Name); t == nil {
-			r.Status = StatusNotFound
-			return
-		}
-	}
-	switch op.Kind {
-	case opHead:
-		c.listHead(t, State(op.N), op.Operator)
-	case opList:
-		c.listArrivals(t, State(op.N), op.Operator, r)
-	case opScan:
-		c.scan(t, op.Operator, r)
-	case opFlushStep:
-		c.flushStep(t, State(op.N), op.Operator, r)
+	case opPick:
+		c.pick(op.Operator, r)
+	case opFlush:
+		c.applyFlush(op, r)
+	case opAskFlushed:
+		c.askFlushed(op, r)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
+	}
+}
+
+// applyToTube runs the operations on the jobs of one tube. A scan may be of all tubes.
+func (c *Core) applyToTube(op *Op, r *Reply) {
+	t, s, x := c.findTube(op.Name), State(op.N), op.Operator
+	switch {
+	case op.Kind == opScan && op.Name == nil:
+		c.scan(nil, x, r)
+	case t == nil:
+		r.Status = StatusNotFound
+	case op.Kind == opScan:
+		c.scan(t, x, r)
+	case op.Kind == opHead:
+		c.listHead(t, s, x)
+	case op.Kind == opList:
+		c.listArrivals(t, s, x, r)
+	default:
+		c.flushStep(t, s, x, r)
 	}
 }
 

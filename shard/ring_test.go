@@ -133,54 +133,13 @@ func (o *order) take(t *testing.T, m *message) {
 	o.seen++
 }
 
-func produce(r *ring[*message], producers, each int) *sync.WaitGroup {
-	var wg sync.WaitGroup
-	for p := range producers {
-		wg.Go(func() {
-			for i := range each {
-				m := &message{p, i}
-				for !r.Push(m) {
-					runtime.Gosched()
-				}
-			}
-		})
-	}
-	return &wg
-}
-
-func TestManyProducers(t *testing.T) {
-	const producers, each = 8, 4000
-	for _, start := range starts {
-		for _, capacity := range []int{1, 4, 1024} {
-			r := newRingAt[*message](capacity, start)
-			wg := produce(r, producers, each)
-			o := order{next: make([]int, producers)}
-			for o.seen < producers*each && !t.Failed() {
-				if n := r.Len(); n < 0 || n > capacity {
-					t.Errorf("Len %d of %d", n, capacity)
-				}
-				m, ok := r.Pop()
-				if !ok {
-					runtime.Gosched()
-					continue
-				}
-				o.take(t, m)
-			}
-			wg.Wait()
-			if !r.Empty() || r.Len() != 0 {
-				t.Errorf("start %d capacity %d: %d left", start, capacity, r.Len())
-			}
-		}
-	}
-}
-
 // All goroutines push, and the one that gets the ownership word consumes; after the release each
 // looks once more. No wake-up may be lost: once all have returned, nothing is left. The order and
 // the count are plain variables, so the race detector checks the hand-over.
 func TestHandOverUnderOwnership(t *testing.T) {
 	const workers, each = 8, 4000
-	for _, start := range starts {
-		r := newRingAt[*message](64, start)
+	for i, start := range starts {
+		r := newRingAt[*message]([]int{1, 4, 1024}[i], start)
 		var owned atomic.Bool
 		o := order{next: make([]int, workers)}
 		drain := func() {
@@ -217,40 +176,4 @@ func TestHandOverUnderOwnership(t *testing.T) {
 			t.Fatalf("start %d: %d of %d consumed, %d left", start, o.seen, workers*each, r.Len())
 		}
 	}
-}
-
-func BenchmarkPushPop(b *testing.B) {
-	r := newRing[*message](1024)
-	m := &message{}
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Push(m)
-		r.Pop()
-	}
-}
-
-// BenchmarkProducers is the time per message through the ring, with as many
-// producers as processors and one consumer.
-func BenchmarkProducers(b *testing.B) {
-	r := newRing[*message](1024)
-	var done atomic.Bool
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !done.Load() || !r.Empty() {
-			if _, ok := r.Pop(); !ok {
-				runtime.Gosched()
-			}
-		}
-	})
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		m := &message{}
-		for pb.Next() {
-			for !r.Push(m) {
-				runtime.Gosched()
-			}
-		}
-	})
-	done.Store(true)
-	wg.Wait()
 }

@@ -159,48 +159,6 @@ func sample(version uint32) (b []byte, ends map[int][]Job) {
 	return b, ends
 }
 
-// A file that was cut anywhere is told from a whole one, except where a record
-// ends, which no reader can tell.
-func TestTruncationAtEveryByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, version := range []uint32{7, 5} {
-		b, ends := sample(version)
-		last := 0
-		for i := range len(b) + 1 {
-			dir := dirOf(t, b[:i])
-			c, jobs, err := jobsOf(dir, Options{})
-			if alive, ok := ends[i]; ok {
-				last = i
-				if err != nil || len(c.Damages) > 0 {
-					t.Fatalf("%d bytes: %v, %+v", i, err, c)
-				}
-				checkJobs(t, jobs, alive...)
-				continue
-			}
-			short := i - last
-			switch d, ok := errors.AsType[damage](err); {
-			case i == 0:
-				if err != nil || len(c.Damages) != 1 || !c.Damages[0].Torn {
-					t.Errorf("an empty file: %v, %+v", err, c)
-				}
-			case err == nil && allZero(b[last:i]) && len(c.Damages) == 0:
-				// The length of a short record looks like the zeros of the rest.
-				checkJobs(t, jobs, ends[last]...)
-			case err == nil && len(c.Damages) == 1 && c.Damages[0].Torn && b[i-1] == 0:
-				// Nor can a name's length that ends in zeros be told from one cut off by a kill.
-				checkJobs(t, jobs, ends[last]...)
-			case !ok || d.Offset != int64(last) || d.Torn:
-				t.Errorf("version %d, %d bytes into the record at %d: %v", version, short, last, err)
-			}
-			if c, _, err := jobsOf(dir, Options{Salvage: true}); err != nil || len(c.Damages) > 1 {
-				t.Errorf("%d bytes, salvaged: %v, %+v", i, err, c)
-			}
-		}
-	}
-}
-
 // TestRecordHalfWrittenIsNoError: a server killed within a put leaves the beginning of a record,
 // or a file without a header, with zeros behind it. The log is good.
 func TestRecordHalfWrittenIsNoError(t *testing.T) {

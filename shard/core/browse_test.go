@@ -398,63 +398,6 @@ func TestPickedJobsAreSaidToBeThere(t *testing.T) {
 	}
 }
 
-// BenchmarkScan is the cost of one visit.
-func BenchmarkScan(b *testing.B) {
-	for name, x := range map[string]OperatorOp{
-		"none":   {Filter: Filter{States: StatesOf(Buried)}},
-		"rows":   {Body: 128},
-		"search": {Filter: Filter{Contains: []byte("zz")}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			w := newBench(b)
-			for range 100_000 {
-				w.putOne()
-			}
-			op, r := new(Op), new(Reply)
-			for b.Loop() {
-				x.Jobs, x.Bodies = x.Jobs[:0], x.Bodies[:0]
-				op.ScanJobs(nil, &x)
-				if w.Apply(w.now, op, r); r.Status != StatusMore {
-					x.Cursor = Cursor{}
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkHead shows the first thousand of a million jobs.
-func BenchmarkHead(b *testing.B) {
-	w := newBench(b)
-	for range 1_000_000 {
-		w.put.Pri = w.put.Pri*1664525 + 1013904223
-		w.putOne()
-	}
-	x := new(OperatorOp)
-	op, r := new(Op), new(Reply)
-	for b.Loop() {
-		x.Jobs = x.Jobs[:0]
-		op.ListHead([]byte("default"), Ready, x)
-		w.Apply(w.now, op, r)
-	}
-}
-
-// BenchmarkFlushStep deletes all there are, a visit's number at a time, of random priorities.
-func BenchmarkFlushStep(b *testing.B) {
-	w := newBench(b)
-	x := &OperatorOp{Act: Action{Verb: VerbDelete}}
-	op, r := new(Op), new(Reply)
-	for b.Loop() {
-		b.StopTimer()
-		for range actMax {
-			w.put.Pri = w.put.Pri*1664525 + 1013904223
-			w.putOne()
-		}
-		b.StartTimer()
-		op.FlushStep([]byte("default"), Ready, x)
-		w.Apply(w.now, op, r)
-	}
-}
-
 // TestScanOfWhatIsLeftOfMany: between two jobs that are far from each other there is something
 // to be looked at as well, and a visit is no longer for it.
 func TestScanOfWhatIsLeftOfMany(t *testing.T) {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -92,19 +91,5 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: not found", name)
 		}
-	}
-}
-
-func TestCheckTellsOnlySoMuch(t *testing.T) {
-	w := newWorld(t)
-	p := w.join("default")
-	p.fill(1000, 5, 0)
-	for id := range JobID(1000) {
-		_, j, _ := w.core.find(id + 1)
-		j.State = Delayed
-	}
-	err := w.core.Check()
-	if err == nil || strings.Count(err.Error(), "\n") >= checkErrorsMax {
-		t.Errorf("%v", err)
 	}
 }

@@ -209,36 +209,3 @@ func TestNoCopyOfWhatIsOver(t *testing.T) {
 	w.do(Op{Kind: opCancelJob, ID: 1, Function: &c.function}, StatusOK)
 	w.moves(VerbRead, []JobID{1}, StatusNotFound)
 }
-
-// BenchmarkMove takes, puts and drops a visit's number of jobs of random priorities.
-func BenchmarkMove(b *testing.B) {
-	w := newBench(b)
-	w.Apply(w.now, &Op{Kind: OpJoin, Name: []byte("other"), Waiter: new(Waiter)}, &w.reply)
-	ids, copies := make([]JobID, actMax), make([]JobID, actMax)
-	for k := range ids {
-		w.put.Pri = w.put.Pri*1664525 + 1013904223
-		w.putOne()
-		ids[k] = w.last
-	}
-	x := new(OperatorOp)
-	op, r := new(Op), new(Reply)
-	from, to := []byte("default"), []byte("other")
-	for b.Loop() {
-		x.Act.Verb, x.Jobs, x.Bodies = VerbTake, x.Jobs[:0], x.Bodies[:0]
-		op.ActOnMany(ids, x)
-		w.Apply(w.now, op, r)
-		for k := range copies {
-			w.last++
-			copies[k] = w.last
-		}
-		op.PutCopies(to, copies, x)
-		w.Apply(w.now, op, r)
-		x.Act.Verb = VerbDrop
-		op.ActOnMany(ids, x)
-		w.Apply(w.now, op, r)
-		ids, copies, from, to = copies, ids, to, from
-	}
-	if n := w.Counts().Ready; n != actMax {
-		b.Errorf("%d jobs are left of %d", n, actMax)
-	}
-}

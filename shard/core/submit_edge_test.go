@@ -60,49 +60,36 @@ func TestUnregisterAllIsBounded(t *testing.T) {
 	}
 }
 
-// Many functions have a job with the same unique id: each is found in its own, and
-// the newest of all when only the id is asked for, in parts.
+// TestUniqueIDOfManyFunctions: each is found in its own function, and the newest of all when only
+// the id is asked for. The cost depends on the jobs with that id, not on the functions.
 func TestUniqueIDOfManyFunctions(t *testing.T) {
 	p := newFunctionWorld(t, SubmitOptions{}).session()
 	const functions = 2*boundedMax + 10
-	for i := range JobID(functions) {
-		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1)
-	}
-	for i := range JobID(functions) {
-		p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1) // joins
-	}
-	p.op(Op{Kind: opCancelJob, ID: functions}, StatusOK)
-	newest := JobID(0)
-	p.function.Cursor = 0
-	for _, want := range []Status{StatusMore, StatusMore, StatusOK} {
-		newest = max(newest, p.op(Op{Kind: opUniqueStatus}, want).ID)
-	}
-	if newest != functions-1 {
-		t.Errorf("job %d", newest)
-	}
-}
-
-// The question for a unique id costs the same however many functions there are.
-func TestUniqueIDAmongManyFunctions(t *testing.T) {
-	p := newFunctionWorld(t, SubmitOptions{}).session()
-	const functions = 10 * boundedMax
-	for i := range JobID(functions) { // without do, which checks the whole core each time
-		p.function.Background, p.function.Due = true, 0
-		p.function.setUnique(fmt.Append(nil, "u", i))
-		var r Reply
-		p.core.Apply(p.now, made(&Op{Kind: opSubmit, Client: p.id, Function: &p.function, Name: fmt.Append(nil, i), Pri: 1024, Body: []byte("x")}), &r)
-		if r.Status != StatusOK || r.ID != i+1 {
-			t.Fatalf("status %d, job %d, want job %d", r.Status, r.ID, i+1)
+	for range 2 { // the second time they join
+		for i := range JobID(functions) {
+			p.submit(fmt.Sprint(i), "u", "x", 1024, true, i+1)
 		}
 	}
-	p.check()
-	p.function.setUnique([]byte("none"))
-	p.function.Cursor = 0
-	p.op(Op{Kind: opUniqueStatus}, StatusNotFound)
-	p.function.setUnique([]byte("u77"))
-	p.function.Cursor = 0
-	if r := p.op(Op{Kind: opUniqueStatus}, StatusOK); r.ID != 78 {
-		t.Errorf("job %d", r.ID)
+	p.submit("0", "v", "x", 1024, true, functions+1)
+	p.op(Op{Kind: opCancelJob, ID: functions}, StatusOK)
+	for _, tt := range []struct {
+		unique string
+		newest JobID
+		visits []Status
+	}{
+		{"u", functions - 1, []Status{StatusMore, StatusMore, StatusOK}},
+		{"v", functions + 1, []Status{StatusOK}},
+		{"none", 0, []Status{StatusNotFound}},
+	} {
+		p.function.setUnique([]byte(tt.unique))
+		p.function.ByBody, p.function.Cursor = false, 0
+		newest := JobID(0)
+		for _, want := range tt.visits {
+			newest = max(newest, p.op(Op{Kind: opUniqueStatus}, want).ID)
+		}
+		if newest != tt.newest {
+			t.Errorf("%s: job %d, want %d", tt.unique, newest, tt.newest)
+		}
 	}
 }
 

@@ -171,35 +171,6 @@ func all() [][]byte {
 	}
 }
 
-// TestTruncated: no beginning of a record is one, also when its length says so.
-func TestTruncated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	for _, rec := range all() {
-		for n := range len(rec) {
-			var r Record
-			cut := bytes.Clone(rec[:n])
-			if k, err := Parse(&r, cut[:n:n]); err == nil {
-				t.Fatalf("kind %d: %d of %d bytes parse as %d", rec[4], n, len(rec), k)
-			}
-			if n < headSize {
-				continue
-			}
-			le.PutUint32(cut, uint32(n))
-			k, err := Parse(&r, cut[:n:n])
-			variable := (KindOf(rec) == KindPut || KindOf(rec) == KindCopy) && rec[5]&FlagChunked == 0 || KindOf(rec) == KindChunk || KindOf(rec) == KindPause ||
-				KindOf(rec) == KindEntry && EntryKind(rec[EntrySize-1]) != Normal
-			if err == nil && (!variable || k != n) {
-				t.Fatalf("kind %d: cut to %d of %d bytes it parses as %d", rec[4], n, len(rec), k)
-			}
-			if err == nil && len(r.Tube)+len(r.Body)+headSize > n {
-				t.Fatalf("kind %d: %d bytes yield %+v", rec[4], n, r)
-			}
-		}
-	}
-}
-
 func TestRefuses(t *testing.T) {
 	with := func(b []byte, at int, v byte) []byte {
 		b = bytes.Clone(b)

@@ -61,41 +61,6 @@ func TestClassesCoverAllSizes(t *testing.T) {
 	}
 }
 
-func TestBytesAtClassBorders(t *testing.T) {
-	b := NewBytes()
-	defer b.Close()
-	sizes := []int{0, 1, 15, 65535, 65536}
-	for _, s := range classSize {
-		sizes = append(sizes, int(s)-1, int(s))
-		if s < MaxSize {
-			sizes = append(sizes, int(s)+1)
-		}
-	}
-	refs := make([]uint32, len(sizes))
-	for i, n := range sizes {
-		ref, ok := b.Put(fill(make([]byte, n), byte(i)))
-		if !ok || (ref == 0) != (n == 0) {
-			t.Fatalf("Put of %d bytes: ref %d, %v", n, ref, ok)
-		}
-		refs[i] = ref
-	}
-	for i, n := range sizes {
-		got := b.Get(refs[i], n)
-		if len(got) != n || cap(got) != n || !bytes.Equal(got, fill(make([]byte, n), byte(i))) {
-			t.Fatalf("string of %d bytes: len %d cap %d or other content", n, len(got), cap(got))
-		}
-	}
-	checkBytes(t, b)
-	for i, n := range sizes {
-		b.Free(refs[i], n)
-		checkBytes(t, b)
-	}
-	if b.MappedBytes() > 8*(3<<19) {
-		t.Errorf("mapped %d after draining all classes", b.MappedBytes())
-	}
-	wantPanic(t, "Put of 65537 bytes", func() { b.Put(make([]byte, MaxSize+1)) })
-}
-
 func TestBytesAgainstMap(t *testing.T) {
 	type item struct {
 		ref  uint32

@@ -88,31 +88,3 @@ func BenchmarkRecover(b *testing.B) {
 		b.StartTimer()
 	}
 }
-
-// BenchmarkAppendEntries appends small entries, without making them durable.
-func BenchmarkAppendEntries(b *testing.B) {
-	j := commit.New(commit.Options{
-		Options:  Options{Disk: Dir(b.TempDir()), SegmentSize: 16 << 20, Manual: true, Now: time.Now},
-		Shards:   1,
-		Proposer: mute{},
-	})
-	if err := j.Open(); err != nil {
-		b.Fatal(err)
-	}
-	defer j.Close()
-	e, data := j.Entries(), make([]byte, 500)
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for i := uint64(0); b.Loop(); i++ {
-		if err := e.Append([]Entry{{Index: i + 1, Term: 1, Data: data}}, i); err != nil {
-			b.Fatal(err)
-		}
-		if i%4096 == 4095 {
-			b.StopTimer()
-			if err := e.Sync(); err != nil {
-				b.Fatal(err)
-			}
-			b.StartTimer()
-		}
-	}
-}

@@ -78,35 +78,6 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A question whether a body fits is answered with no only by what the disk said after it was put.
-func TestFits(t *testing.T) {
-	l := New(segment)
-	l.AddFree(2 * segment)
-	l.SetSegments(2*segment, 0)
-	l.Measured(0)
-	var c Claim
-	expect := func(what string, n int64, want Pressure, ask bool) {
-		t.Helper()
-		if p, a := l.Fits(&c, n); p != want || a != ask {
-			t.Errorf("%s: %d, ask %v", what, p, a)
-		}
-	}
-	expect("what fits", segment/4, Open, false)
-	expect("what does not, first", 4*segment, Wait, true)
-	expect("what does not, again", 4*segment, Wait, false)
-	if !l.Asked() || l.Asked() {
-		t.Error("the disk is not asked once")
-	}
-	l.Measured(segment)
-	expect("what does not, in the end", 4*segment, Full, false)
-	expect("what does not, asked anew", 4*segment, Wait, true)
-	l.Measured(9 * segment)
-	expect("what fits since", 4*segment, Open, false)
-	if s := l.Sums(); s.Promised != 0 || s.Wanted != 0 {
-		t.Errorf("to ask promises something: %+v", s)
-	}
-}
-
 // A compaction gets all that it needs or nothing, and leaves no margin.
 func TestPromise(t *testing.T) {
 	l := New(segment)

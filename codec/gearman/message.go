@@ -106,6 +106,9 @@ func (h Handle) appendTo(dst []byte) []byte {
 	return strconv.AppendUint(dst, h.ID, 10)
 }
 
+// String is for logs.
+func (h Handle) String() string { return string(h.appendTo(nil)) }
+
 // size is the number of bytes that appendTo appends.
 func (h Handle) size() int {
 	n := len(h.Prefix) + len(":0")

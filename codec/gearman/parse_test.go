@@ -309,7 +309,7 @@ func TestHandles(t *testing.T) {
 		for _, prefix := range []string{"", "H:lap", strings.Repeat("p", MaxPrefix)} {
 			h := Handle{prefix, id}
 			b := h.appendTo(nil)
-			if got, ok := ParseHandle(prefix, b); !ok || got != id || len(b) != h.size() || len(b) > MaxHandle {
+			if got, ok := ParseHandle(prefix, b); !ok || got != id || len(b) != h.size() || len(b) > MaxHandle || h.String() != string(b) {
 				t.Errorf("ParseHandle(%q) = %d, %v", b, got, ok)
 			}
 		}

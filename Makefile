@@ -122,12 +122,8 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 		--markdown loadtest/GEARMAN.md -json loadtest/out/gearman.json
 
 .PHONY: bench-operators
-bench-operators: build ## what operators' pages cost with 50,000 tubes, and operators and hostile users of HTTP beside clients and a million jobs: twelve minutes; fails on a goal missed
+bench-operators: ## what operators' pages cost with 50,000 tubes
 	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/http
-	go build -o bin/ ./loadtest/operators
-	./bin/operators -server bin/polystalkd -goals
-	./bin/operators -server bin/polystalkd -goals -body 1000 -scenes search
-	./bin/operators -server bin/polystalkd -goals -tubes 50000 -jobs 100000 -spell 5s -scenes streams,slow-streams
 
 ROUNDS ?= 100
 

@@ -11,8 +11,7 @@
 //	    -load 'foreground conns=64 workers=16' -load 'background conns=8 depth=100 count=1000000'
 //	    the same for Gearman
 //
-// Package bench does all of it. loadtest/faults kills servers instead of measuring them;
-// loadtest/operators plays operators next to clients.
+// Package bench does all of it. loadtest/faults kills servers instead of measuring them.
 package main
 
 import (

@@ -36,35 +36,25 @@ func TestMain(m *testing.M) {
 func near(a, b float64) bool { return math.Abs(a-b) <= b*0.002 } // three significant figures
 
 func TestLatencies(t *testing.T) {
-	var a, b Recorder
+	var a recorder
 	for us := int64(1); us <= 10000; us++ {
-		[]*Recorder{&a, &b}[us%2].record(us*1000, 1)
+		a.record(us*1000, 1)
 	}
-	text, err := b.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.merge(text); err != nil {
-		t.Fatal(err)
-	}
-	if l := a.Take(); l.Count != 10000 || !near(l.P50, 5000) || !near(l.P99, 9900) || !near(l.P999, 9990) || !near(l.Max, 10000) {
+	if l := a.take(); l.Count != 10000 || !near(l.P50, 5000) || !near(l.P99, 9900) || !near(l.P999, 9990) || !near(l.Max, 10000) {
 		t.Errorf("%+v", l)
 	}
 	a.record(-5, 1)
 	a.record(math.MaxInt64, 2)
-	if l := a.Take(); l.Count != 3 || !near(l.Max, float64(longest)/1e3) {
+	if l := a.take(); l.Count != 3 || !near(l.Max, float64(longest)/1e3) {
 		t.Errorf("out of bounds: %+v", l)
 	}
-	if l := a.Take(); l != (Latency{}) {
+	if l := a.take(); l != (Latency{}) {
 		t.Errorf("nothing recorded gives %+v", l)
-	}
-	if a.merge([]byte("nonsense")) == nil {
-		t.Error("nonsense passed as a histogram")
 	}
 }
 
 func TestLaneGathersEqualValues(t *testing.T) {
-	l := &lane{rec: new(Recorder), deadline: Now() + int64(time.Hour), budget: 5}
+	l := &lane{rec: new(recorder), deadline: Now() + int64(time.Hour), budget: 5}
 	for i, v := range []int64{1000, 1000, 1000, 2000, 1000} {
 		if !l.more() {
 			t.Fatalf("the lane ended after %d of 5 commands", i)
@@ -75,7 +65,7 @@ func TestLaneGathersEqualValues(t *testing.T) {
 		t.Error("the lane goes on after its budget")
 	}
 	l.end()
-	if s := l.rec.Take(); l.done != 5 || s.Count != 5 || !near(s.Max, 2) || s.P50 > 1.001 {
+	if s := l.rec.take(); l.done != 5 || s.Count != 5 || !near(s.Max, 2) || s.P50 > 1.001 {
 		t.Errorf("%d operations, %+v", l.done, s)
 	}
 	if (&lane{deadline: Now() - 1}).more() {
@@ -89,8 +79,8 @@ func TestScheduleKeepsTheRate(t *testing.T) {
 		seen := map[int64]bool{}
 		var last int64
 		for i := range 4 {
-			ph := &phase{env: &env{Plan: Plan{Load: Load{Rate: 1000, Processes: 2}, Process: i % 2}}, started: 1, deadline: math.MaxInt64}
-			l, err := ph.lane(i/2, 2, true)
+			ph := &phase{env: &env{plan: plan{Load: Load{Rate: 1000}}}, started: 1, deadline: math.MaxInt64}
+			l, err := ph.lane(i, 4, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +106,7 @@ func TestScheduleKeepsTheRate(t *testing.T) {
 // were due in time are sent late, within the overtime; the unsent ones are counted.
 func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	start := Now() - int64(2*time.Second) // late already
-	l := &lane{rec: new(Recorder), deadline: start + int64(time.Second)}
+	l := &lane{rec: new(recorder), deadline: start + int64(time.Second)}
 	if err := l.openLoop(start, 1e8); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +120,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 		l.answered(from, from+int64(time.Second))
 	}
 	l.end()
-	if s := l.rec.Take(); sent != 10 || l.unsent() != 0 || !near(s.P50, 1e6) {
+	if s := l.rec.take(); sent != 10 || l.unsent() != 0 || !near(s.P50, 1e6) {
 		t.Errorf("%d of 10 arrivals sent, %d counted as unsent, %+v", sent, l.unsent(), s)
 	}
 	l.sent, l.overtime = 3, 1
@@ -199,27 +189,25 @@ func TestParseLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.Name != "mine" || l.Workload != "many-tubes" || l.Conns != 7 || l.Depth != 16 || l.Tubes != 300 || l.Body != 64 ||
-		l.Duration != 3*time.Second || !slices.Equal(l.ServerCPUs, []int{0, 1, 3}) || l.Processes != 1 {
+		l.Duration != 3*time.Second || !slices.Equal(l.ServerCPUs, []int{0, 1, 3}) {
 		t.Errorf("%+v", l)
 	}
 	if l, err := beanstalkd.parseLoad("big-bodies depth=2", newLoad()); err != nil || l.Body != 60000 || l.Conns != 8 || l.Name != "big-bodies depth=2" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	for in, want := range map[string]string{
-		"":                          "needs the name of a workload",
-		"cykle":                     "no workload",
-		"cycle depth":               "key=value",
-		"cycle deep=3":              "no setting",
-		"cycle depth=-1":            "out of range",
-		"cycle duration=3":          "duration",
-		"cycle rate=-1":             "out of range",
-		"cycle server-cpus=1-0":     "list of cores",
-		"cycle conns=2 processes=3": "cannot share",
-		"memory processes=2":        "one process",
-		"memory rate=5":             "no open loop",
-		"wakeup conns=1":            "a producer and a consumer",
-		"wakeup depth=2":            "depth is 1",
-		"one-tube body=8":           "16 bytes or more",
+		"":                      "needs the name of a workload",
+		"cykle":                 "no workload",
+		"cycle depth":           "key=value",
+		"cycle deep=3":          "no setting",
+		"cycle depth=-1":        "out of range",
+		"cycle duration=3":      "duration",
+		"cycle rate=-1":         "out of range",
+		"cycle server-cpus=1-0": "list of cores",
+		"memory rate=5":         "no open loop",
+		"wakeup conns=1":        "a producer and a consumer",
+		"wakeup depth=2":        "depth is 1",
+		"one-tube body=8":       "16 bytes or more",
 	} {
 		if _, err := beanstalkd.parseLoad(in, newLoad()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", in, err, want)
@@ -242,7 +230,6 @@ func TestCommandLine(t *testing.T) {
 		"-protocol smtp":                        "the protocols are beanstalkd gearman",
 		"-protocol gearman -floor":              "does not speak gearman",
 		"-protocol gearman -load drain -rate 5": "has no open loop",
-		"-protocol gearman -load foreground -conns 8 -processes 4 -workers 3": "needs a worker in each",
 	} {
 		if _, err := parseSession(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", args, err, want)
@@ -277,26 +264,6 @@ func TestCommandLine(t *testing.T) {
 	if err != nil || s.targets[0].Name != "sh" || s.targets[1].Name != "a" ||
 		!slices.Equal(s.targets[0].args[1:], []string{"-l", "127.0.0.1", "-p", "{port}"}) {
 		t.Errorf("%+v, %v", s.targets, err)
-	}
-}
-
-func TestReportsOfProcessesAddUp(t *testing.T) {
-	var a, b Recorder
-	a.record(1000, 300)
-	b.record(5000, 100)
-	one, _ := a.encode()
-	two, _ := b.encode()
-	r := &Run{Load: "x"}
-	err := r.add([]*report{
-		{Ops: 300, Wall: time.Second, LoadCPU: 200 * time.Millisecond, Latency: one, ExcludedCPU: 100 * time.Millisecond, Growth: growth{1, 2}},
-		{Ops: 100, Wall: 2 * time.Second, LoadCPU: 200 * time.Millisecond, Latency: two, Growth: growth{1, 2}},
-	}, 900*time.Millisecond)
-	if err != nil || r.Ops != 400 || r.Seconds != 2 || r.OpsRate != 200 || r.CPU != 2000 || r.Busy != 0.4 || r.LoadCPU != 1000 ||
-		r.Latency.Count != 400 || !near(r.Latency.P50, 1) || !near(r.Latency.Max, 5) || r.Growth != (growth{2, 4}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if new(Run).add([]*report{{Wall: time.Second}}, 0) == nil {
-		t.Error("a run without operations passed")
 	}
 }
 
@@ -421,7 +388,7 @@ func TestComparisonEndToEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := func(name string) string { return filepath.Join(dir, name) }
-			args := append([]string{"-protocol", name, "-quiet", "-rounds", "2", "-duration", "50ms", "-warmup", "10ms", "-conns", "4", "-processes", "2",
+			args := append([]string{"-protocol", name, "-quiet", "-rounds", "2", "-duration", "50ms", "-warmup", "10ms", "-conns", "4",
 				"-compare", "ref=" + installed(t, name).args[0], "-json", file("r.json"), "-markdown", file("r.md"), "-chart", file("r.svg")},
 				strings.Fields(strings.ReplaceAll(c.args, "'cycle: floor.cpu>0'", "floor.cpu>0"))...)
 			var table bytes.Buffer

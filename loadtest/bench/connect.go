@@ -20,7 +20,8 @@ type connect struct {
 	addr   *unix.SockaddrInet4
 	spread bool   // the server listens on the loopback
 	round  uint32 // counts connections
-	c      *bconn // parses and writes for all clients; it has no connection
+	c      *Conn  // parses and writes for all clients; it has no connection
+	tube   string
 	visits []visit
 	polls  []unix.PollFd
 	in     []byte
@@ -33,19 +34,16 @@ type visit struct {
 	put   bool // use was answered
 }
 
-func newConnect(e *env) workload {
-	n := e.share(e.Load.Conns)
-	return &connect{env: e, visits: make([]visit, n), polls: make([]unix.PollFd, n), in: make([]byte, maxLine+2),
-		c: &bconn{link: &link{body: newBody(e.Load.Body)}, constant: e.Constant, tube: e.tubeName("connect", 0)}}
-}
-
-func (w *connect) setup(context.Context) error {
-	tcp, err := net.ResolveTCPAddr("tcp4", w.Addr)
+func setupConnect(_ context.Context, e *env) (runner, error) {
+	tcp, err := net.ResolveTCPAddr("tcp4", e.Addr)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
-	w.addr, w.spread = &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(tcp.IP.To4())}, tcp.IP.IsLoopback()
-	return nil
+	n := e.Load.Conns
+	w := &connect{env: e, addr: &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(tcp.IP.To4())}, spread: tcp.IP.IsLoopback(),
+		c: &Conn{body: newBody(e.Load.Body), constant: e.Constant}, tube: e.tubeName("connect", 0),
+		visits: make([]visit, n), polls: make([]unix.PollFd, n), in: make([]byte, maxLine+2)}
+	return w.run, nil
 }
 
 func (w *connect) run(ph *phase) error {
@@ -113,13 +111,13 @@ func (w *connect) open(v *visit) error {
 	if err := unix.Connect(fd, w.addr); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	w.c.sayTube("use", w.c.tube)
+	w.c.sayTube("use", w.tube)
 	return w.send(fd)
 }
 
 func (w *connect) send(fd int) error {
-	_, err := unix.Write(fd, w.c.out)
-	w.c.out = w.c.out[:0]
+	_, err := unix.Write(fd, w.c.Out)
+	w.c.Out = w.c.Out[:0]
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
@@ -136,21 +134,20 @@ func (w *connect) answer(v *visit, l *lane) error {
 		}
 		return fmt.Errorf("receive: %w", err)
 	}
-	r := &w.c.rep
-	if used, _, err := r.parse(w.in[:n]); err != nil {
+	if used, _, err := w.c.Reply.parse(w.in[:n]); err != nil {
 		return err
 	} else if used != n {
 		return fmt.Errorf("one reply was due, got %q", w.in[:n])
 	}
 	if !v.put {
-		if err := w.c.expectUsing(r); err != nil {
+		if err := w.c.expectUsing(w.tube); err != nil {
 			return err
 		}
 		v.put = true
 		w.c.put(jobPri, 0, uint64(l.done))
 		return w.send(v.fd)
 	}
-	if err := w.c.expect("put", "INSERTED", r); err != nil {
+	if err := w.c.expect("put", "INSERTED"); err != nil {
 		return err
 	}
 	l.answered(v.begun, at)

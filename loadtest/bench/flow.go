@@ -9,53 +9,49 @@ import (
 	"sync/atomic"
 )
 
-// A flow has producers and consumers that meet on one tube for each load process. Its latency
-// counts from the time at which a put was due or sent to the arrival of RESERVED. The put carries
-// that time as its stamp.
+// A flow has producers and consumers that meet on one tube. Its latency counts from the time at
+// which a put was due or sent to the arrival of RESERVED. The put carries that time as its stamp.
 //
 // In a closed loop the number of waiting jobs is bounded: producers take tickets. In an open loop
 // producers put at the due times, whatever the consumers do. The rate counts puts.
 type flow struct {
 	*env
 	tube      string
-	producers []*bconn
+	producers []*Conn
 	consumers []*cycler
-	control   *bconn
+	control   *Conn
 	ahead     int // closed loop: batches that may be put and not yet reserved
 
 	tickets  chan struct{} // one for each batch that may be put now
 	reserved atomic.Int64  // jobs in this phase
 	sum      atomic.Uint64 // of the ids of all jobs put, minus the ids of all jobs reserved
-	commands Recorder      // latencies of single commands, which are not reported
+	commands recorder      // latencies of single commands, which are not reported
 }
 
 // stopStamp marks a job that tells a consumer to end.
 const stopStamp = math.MaxUint64
 
-// newOneTube has as many producers as consumers. Each producer may be one batch ahead.
-func newOneTube(e *env) workload {
-	conns := e.share(e.Load.Conns)
-	return &flow{env: e, producers: make([]*bconn, conns/2), consumers: make([]*cycler, conns-conns/2), ahead: conns / 2 * 2}
+// setupOneTube has as many producers as consumers. Each producer may be one batch ahead.
+func setupOneTube(ctx context.Context, e *env) (runner, error) {
+	return setupFlow(ctx, e, e.Load.Conns/2, e.Load.Conns/2*2)
 }
 
-// newWakeup has one producer, which waits until its job is reserved. So all consumers are blocked
+// setupWakeup has one producer, which waits until its job is reserved. So all consumers are blocked
 // when the next put arrives.
-func newWakeup(e *env) workload {
-	return &flow{env: e, producers: make([]*bconn, 1), consumers: make([]*cycler, e.share(e.Load.Conns)-1), ahead: 1}
-}
+func setupWakeup(ctx context.Context, e *env) (runner, error) { return setupFlow(ctx, e, 1, 1) }
 
-func (w *flow) setup(ctx context.Context) (err error) {
-	w.tube = w.tubeName("flow", 0)
-	if w.control, err = w.beans(ctx); err != nil {
-		return err
+func setupFlow(ctx context.Context, e *env, producers, ahead int) (_ runner, err error) {
+	w := &flow{env: e, tube: e.tubeName("flow", 0), producers: make([]*Conn, producers), consumers: make([]*cycler, e.Load.Conns-producers), ahead: ahead}
+	if w.control, err = e.open(ctx); err != nil {
+		return nil, err
 	}
 	if err := w.control.command("use "+w.tube, "USING"); err != nil {
-		return err
+		return nil, err
 	}
-	return openAll(ctx, len(w.producers)+len(w.consumers), w.beans, func(i int, c *bconn) error {
+	return w.run, e.openAll(ctx, e.Load.Conns, func(i int, c *Conn) error {
 		c.tube = w.tube
-		if i >= len(w.producers) {
-			w.consumers[i-len(w.producers)] = newCycler(c, c.depth)
+		if i >= producers {
+			w.consumers[i-producers] = newCycler(c, c.depth)
 			return c.watchOnly(w.tube)
 		}
 		w.producers[i] = c
@@ -81,13 +77,12 @@ func (w *flow) run(ph *phase) error {
 		l.rec = &w.commands
 		consuming.Go(func() { w.fail(w.consume(a, l, ph.rec)) })
 	}
-	err := ph.all(turnsOf(w.producers, w.produce))
-	if err == nil {
+	err := ph.all(turnsOf(w.producers, func(c *Conn) turn { return func(l *lane) error { return w.produce(c, l) } }))
+	if c := w.control; err == nil {
 		// Stop jobs sort after all real ones, so the tube is empty when one is reserved. There is
 		// one for every reserve that can be waiting.
-		put := func(int) { w.control.put(stopPri, 0, stopStamp) }
-		onPut := func(_ int, r *reply) error { return w.control.expect("put", "INSERTED", r) }
-		w.fail(batch(w.control.link, unmeasured(), len(w.consumers)*w.Load.Depth, 1, put, w.control.read, onPut))
+		put := func(int) { c.put(stopPri, 0, stopStamp) }
+		w.fail(c.batch(unmeasured(), len(w.consumers)*w.Load.Depth, 1, put, c.expects("put", "INSERTED")))
 	}
 	consuming.Wait()
 	if err := w.failure(); err != nil {
@@ -103,7 +98,7 @@ func (w *flow) run(ph *phase) error {
 }
 
 // produce puts depth jobs.
-func (w *flow) produce(c *bconn, l *lane) error {
+func (w *flow) produce(c *Conn, l *lane) error {
 	l.rec = &w.commands
 	if l.alarm == nil {
 		select {
@@ -122,51 +117,47 @@ func (w *flow) produce(c *bconn, l *lane) error {
 	if err := c.ask(); err != nil {
 		return err
 	}
-	var sum uint64
 	for range c.depth {
-		r, err := c.read()
-		if err != nil {
+		if err := c.ReadReply(); err != nil {
 			return err
 		}
-		if err := c.expect("put", "INSERTED", r); err != nil {
+		if err := c.expect("put", "INSERTED"); err != nil {
 			return err
 		}
-		sum += r.num
+		w.sum.Add(c.Reply.Num)
 		l.done++
 	}
-	w.sum.Add(sum)
 	return nil
 }
 
 // consume reserves depth jobs and deletes them, until it gets a stop job.
-func (w *flow) consume(a *cycler, l *lane, delivery *Recorder) error {
+func (w *flow) consume(a *cycler, l *lane, delivery *recorder) error {
 	for stopped := false; !stopped; {
-		for range a.depth {
-			a.say("reserve")
+		for i := range a.depth {
+			a.reserve(i)
 		}
 		if err := a.ask(); err != nil {
 			return err
 		}
 		for i := range a.depth {
-			r, err := a.read()
-			if err != nil {
+			if err := a.ReadReply(); err != nil {
 				return err
 			}
-			stamp, err := Stamp(r.body)
+			stamp, err := Stamp(a.Reply.Body)
 			if err != nil {
-				return errors.Join(a.wrong("reserve", "RESERVED", r), err)
+				return errors.Join(a.wrong("reserve", "RESERVED"), err)
 			}
-			if err := a.expectJob(r, 0, stamp); err != nil {
+			if err := a.expectJob(0, stamp); err != nil {
 				return err
 			}
-			a.ids[i] = r.num
+			a.ids[i] = a.Reply.Num
 			l.done++
 			if stamp == stopStamp {
 				stopped = true
 				continue
 			}
 			delivery.record(a.at-int64(stamp), 1)
-			w.sum.Add(-r.num)
+			w.sum.Add(-a.Reply.Num)
 			if n := w.reserved.Add(1); n%int64(a.depth) == 0 {
 				select {
 				case w.tickets <- struct{}{}:
@@ -174,7 +165,7 @@ func (w *flow) consume(a *cycler, l *lane, delivery *Recorder) error {
 				}
 			}
 		}
-		if err := a.batch(l, a.depth, a.remove, a.onRemove); err != nil {
+		if err := a.batch(l, a.depth, a.depth, a.remove, a.onRemove); err != nil {
 			return err
 		}
 	}

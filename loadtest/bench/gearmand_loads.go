@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,55 +12,40 @@ import (
 	"polystalk/codec/gearman"
 )
 
-var gearmand = &Protocol{
-	name:      "gearman",
-	addr:      "127.0.0.1:4730",
-	args:      "-L 127.0.0.1 -p {port} -l stderr -P {dir}/gearmand.pid",
-	unit:      "job or echo",
-	first:     "background",
-	ask:       "version\r\n",
-	version:   regexp.MustCompile(`^OK (.+)\r?\n`),
-	clean:     cleanGearmand,
-	workloads: gearmandWorkloads,
-	bench:     gearmandBench,
-	goals:     gearmandGoals,
-}
-
 // One operation is one echo, or one job that is submitted, taken or completed: each workload says
 // which. Gearman does not answer every request.
 var gearmandWorkloads = map[string]spec{
-	"background": {help: "submit background jobs that nobody takes, with unique ids, into -tubes functions (default 1) of each load process",
-		defaults: Load{Tubes: 1}, traits: onceCounted, build: newBackground},
+	"background": {help: "submit background jobs that nobody takes, with unique ids, into -tubes functions (default 1)",
+		defaults: Load{Tubes: 1}, traits: onceCounted, setup: setupBackground},
 	"foreground": {help: "-conns clients submit and wait, -workers workers do it (default a quarter): latency to WORK_COMPLETE",
-		traits: workers, build: newForeground},
+		traits: workers, setup: setupForeground},
 	"drain": {help: "workers take and complete -count jobs that were submitted before (default 200000)",
-		defaults: Load{Count: 200_000, Tubes: 1}, traits: once | unpaced, build: newGearDrain},
-	"echo": {help: "ECHO_REQ with a body that must come back", build: newEcho},
+		defaults: Load{Count: 200_000, Tubes: 1}, traits: once | unpaced, setup: setupGearDrain},
+	"echo": {help: "ECHO_REQ with a body that must come back", setup: setupEcho},
 	"memory": {help: "resident memory of -count waiting jobs (default 1000000), and after their drain",
-		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64, Tubes: 1}, traits: once | alone | unpaced, build: newGearMemory},
+		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64, Tubes: 1}, traits: once | unpaced, setup: setupGearMemory},
 }
 
-// newEcho returns a workload of echo requests. In a turn, a connection sends as many requests as
-// its depth, then reads the replies and checks that each returns the body that was sent; a stamp
-// makes each body different. So that many bodies must be smaller than what a server buffers for a
-// client that does not read.
-func newEcho(e *env) workload {
-	return &uniform[*gconn]{env: e, open: e.gear, make: func(_ int, c *gconn) (turn, error) {
+// setupEcho has connections that send depth requests in a turn, then read the replies and check that
+// each returns the body that was sent; a stamp makes each body different. The bodies of a turn must
+// be smaller than what a server buffers for a client that does not read.
+func setupEcho(ctx context.Context, e *env) (runner, error) {
+	return e.uniform(ctx, func(_ int, c *Conn) (turn, error) {
 		var sent, heard uint64
 		write := func(int) { sent++; c.stampBody(sent); c.request(gearman.EchoReq, c.body) }
-		check := func(_ int, m *gearman.Message) error {
+		check := func(int) error {
 			heard++
-			if err := c.expect(gearman.EchoReq, gearman.EchoRes, m); err != nil {
+			if err := c.expectPacket(gearman.EchoReq, gearman.EchoRes); err != nil {
 				return err
 			}
 			return c.expectBody(heard)
 		}
-		return func(l *lane) error { return batch(c.link, l, c.depth, c.depth, write, c.read, check) }, nil
-	}}
+		return func(l *lane) error { return c.batch(l, c.depth, c.depth, write, check) }, nil
+	})
 }
 
-// A stock records which background jobs of this process were submitted and which were taken. Every
-// job must be assigned once, with its unique id, body and function.
+// A stock records which background jobs were submitted and which were taken. Every job must be
+// assigned once, with its unique id, body and function.
 //
 // Of n submitters the i-th stamps its jobs i, i+n, i+2n, …
 type stock struct {
@@ -69,32 +53,30 @@ type stock struct {
 	functions  [][]byte
 	submitters []*submitter
 	takers     []turn
-	control    *gconn
+	control    *Conn
 
 	claims atomic.Int64    // jobs that may still be submitted, or taken
 	marks  []atomic.Uint64 // a bit per stamp: taken
 	taken  atomic.Uint64
+	grown  milestones // of submissions
 }
 
-// open connects submitters and takers, and a control.
-func (s *stock) open(ctx context.Context, submitters, takers int) (err error) {
-	for i := range s.Load.Tubes {
+// newStock connects submitters and takers, and a control.
+func newStock(ctx context.Context, e *env, submitters, takers int) (s *stock, err error) {
+	s = &stock{env: e, submitters: make([]*submitter, submitters), takers: make([]turn, takers)}
+	for i := range e.Load.Tubes {
 		s.functions = append(s.functions, []byte(s.tubeName("f", i)))
 	}
-	if s.control, err = s.gear(ctx); err != nil {
-		return err
+	if s.control, err = e.open(ctx); err != nil {
+		return s, err
 	}
-	s.submitters, s.takers = make([]*submitter, submitters), make([]turn, takers)
-	if err := openAll(ctx, submitters, s.gear, func(i int, c *gconn) error {
-		s.submitters[i] = newSubmitter(c, s, i)
-		return nil
-	}); err != nil {
-		return err
-	}
-	can := func(ctx context.Context) (*gconn, error) { return s.worker(ctx, s.functions) }
-	return openAll(ctx, takers, can, func(i int, c *gconn) error {
-		s.takers[i] = s.taker(c)
-		return nil
+	return s, e.openAll(ctx, submitters+takers, func(i int, c *Conn) error {
+		if i < submitters {
+			s.submitters[i] = newSubmitter(c, s, i)
+			return nil
+		}
+		s.takers[i-submitters] = s.taker(c)
+		return c.can(s.functions)
 	})
 }
 
@@ -106,7 +88,7 @@ func (s *stock) submit(ph *phase, n int64) error {
 		s.claims.Store(n)
 		ph.count = 0
 	}
-	return ph.all(turnsOf(s.submitters, (*submitter).turn))
+	return ph.all(turnsOf(s.submitters, func(a *submitter) turn { return a.turn }))
 }
 
 // fill submits n jobs without measuring.
@@ -114,7 +96,7 @@ func (s *stock) fill(n int) error {
 	var wg sync.WaitGroup
 	for i, a := range s.submitters {
 		part := (n + len(s.submitters) - 1 - i) / len(s.submitters)
-		wg.Go(func() { s.fail(batch(a.c.link, unmeasured(), part, bulk, a.write, a.c.read, a.check)) })
+		wg.Go(func() { s.fail(a.c.batch(unmeasured(), part, bulk, a.write, a.check)) })
 	}
 	wg.Wait()
 	return s.failure()
@@ -173,30 +155,26 @@ func (s *stock) mark(stamp uint64, function []byte) error {
 
 // A submitter submits background jobs of one function.
 type submitter struct {
-	c        *gconn
+	c        *Conn
 	stock    *stock
 	function []byte
-	next     uint64 // stamp of the next job
 	n        uint64 // jobs created
-	handle   []byte // of the last one
 	write    func(i int)
-	check    func(i int, m *gearman.Message) error
-	grown    *milestones // nil: not watched
+	check    func(i int) error
 }
 
-func newSubmitter(c *gconn, s *stock, i int) *submitter {
-	a := &submitter{c: c, stock: s, function: s.functions[i%len(s.functions)], next: uint64(i)}
-	step := uint64(len(s.submitters))
-	a.write = func(int) { c.submit(gearman.SubmitJobBG, a.function, a.next); a.next += step }
-	a.check = func(_ int, m *gearman.Message) error {
-		if err := c.expectCreated(gearman.SubmitJobBG, m, a.handle); err != nil {
+func newSubmitter(c *Conn, s *stock, i int) *submitter {
+	a := &submitter{c: c, stock: s, function: s.functions[i%len(s.functions)]}
+	next, step := uint64(i), uint64(len(s.submitters))
+	var last []byte // handle
+	a.write = func(int) { c.submit(gearman.SubmitJobBG, a.function, next); next += step }
+	a.check = func(int) error {
+		if err := c.expectCreated(gearman.SubmitJobBG, last); err != nil {
 			return err
 		}
-		a.handle = append(a.handle[:0], m.Args[0]...)
+		last = append(last[:0], c.Msg.Args[0]...)
 		a.n++
-		if a.grown != nil {
-			a.grown.add(c.at)
-		}
+		s.grown.add(c.at)
 		return nil
 	}
 	return a
@@ -207,143 +185,114 @@ func (a *submitter) turn(l *lane) error {
 	if n == 0 {
 		return errDone
 	}
-	return batch(a.c.link, l, n, n, a.write, a.c.read, a.check)
+	return a.c.batch(l, n, n, a.write, a.check)
 }
 
 // taker returns the turn of a worker that takes depth jobs at once. It claims them first, so every
 // GRAB_JOB finds one. It reports them in the write of its next turn, as worker libraries do.
-func (s *stock) taker(c *gconn) turn {
+func (s *stock) taker(c *Conn) turn {
 	write := func(int) { c.request(gearman.GrabJobUniq) }
-	check := func(_ int, m *gearman.Message) error {
-		stamp, err := c.expectAssigned(m)
+	check := func(int) error {
+		stamp, err := c.expectAssigned()
 		if err != nil {
 			return err
 		}
-		c.complete(m.Args[0], nil)
-		return s.mark(stamp, m.Args[1])
+		c.complete(nil)
+		return s.mark(stamp, c.Msg.Args[1])
 	}
 	return func(l *lane) error {
 		n := s.claim(c.depth)
 		if n > 0 {
-			return batch(c.link, l, n, n, write, c.read, check)
+			return c.batch(l, n, n, write, check)
 		}
-		if err := c.flush(); err != nil {
+		if err := c.Flush(); err != nil {
 			return err
 		}
 		return errDone
 	}
 }
 
-// A steps is a workload of two functions.
-type steps struct {
-	prepare func(ctx context.Context) error
-	measure func(ph *phase) error
-}
-
-func (w *steps) setup(ctx context.Context) error { return w.prepare(ctx) }
-func (w *steps) run(ph *phase) error             { return w.measure(ph) }
-
-// newBackground has connections that submit jobs of one of tubes functions, depth in a turn. Nobody
-// takes them, so the queue grows. The setup submits waiting jobs first.
-func newBackground(e *env) workload {
-	s := &stock{env: e}
-	return &steps{func(ctx context.Context) error {
-		if err := s.open(ctx, e.share(e.Load.Conns), 0); err != nil {
-			return err
-		}
-		return s.fill(e.share(e.Load.Waiting))
-	}, func(ph *phase) error {
-		grown := new(milestones)
-		for _, a := range s.submitters {
-			a.grown = grown
-		}
+// setupBackground has connections that submit jobs, depth in a turn. Nobody takes them, so the queue
+// grows. Waiting jobs are submitted first.
+func setupBackground(ctx context.Context, e *env) (runner, error) {
+	s, err := newStock(ctx, e, e.Load.Conns, 0)
+	if err == nil {
+		err = s.fill(e.Load.Waiting)
+	}
+	return func(ph *phase) error {
+		s.grown = milestones{}
 		if err := s.submit(ph, ph.count); err != nil {
 			return err
 		}
-		e.growth = grown.growth(ph.started)
+		e.growth = s.grown.growth(ph.started)
 		return s.audit(ph)
-	}}
+	}, err
 }
 
-// newGearDrain submits count jobs in its setup, and waiting ones that stay. It measures taking and
-// completing count of them, depth at a time on each connection.
-func newGearDrain(e *env) workload {
-	s, conns, count := &stock{env: e}, e.share(e.Load.Conns), max(1, e.share(int(e.Load.Count)))
-	return &steps{func(ctx context.Context) error {
-		if err := s.open(ctx, min(conns, 4), conns); err != nil {
-			return err
-		}
-		return s.fill(count + e.share(e.Load.Waiting))
-	}, func(ph *phase) error { return s.take(ph, uint64(count)) }}
+// setupGearDrain submits count jobs, and waiting ones that stay. The run takes and completes count
+// of them, depth at a time on each connection.
+func setupGearDrain(ctx context.Context, e *env) (runner, error) {
+	s, err := newStock(ctx, e, min(e.Load.Conns, 4), e.Load.Conns)
+	if err == nil {
+		err = s.fill(int(e.Load.Count) + e.Load.Waiting)
+	}
+	return func(ph *phase) error { return s.take(ph, uint64(e.Load.Count)) }, err
 }
 
-func newGearMemory(e *env) workload {
-	s := &stock{env: e}
-	open := func(ctx context.Context) error { return s.open(ctx, e.Load.Conns, e.Load.Conns) }
-	return &memory{&steps{prepare: open}, func(ph *phase) (int64, error) {
+func setupGearMemory(ctx context.Context, e *env) (runner, error) {
+	s, err := newStock(ctx, e, e.Load.Conns, e.Load.Conns)
+	return memoryRunner(func(ph *phase) (int64, error) {
 		if err := s.submit(ph, e.Load.Count); err != nil {
 			return 0, err
 		}
 		return int64(s.submitted()), s.audit(ph)
-	}, func(ph *phase) error { return s.take(ph, s.submitted()) }}
-}
-
-// foreground has clients that submit depth jobs at once and wait for all of their WORK_COMPLETE.
-// Workers take the jobs one at a time and return their body. The latency counts from the time at
-// which the submission was due or sent to the arrival of the result. The clients and workers of a
-// process have their own function. A worker that finds no job sleeps until the server wakes it.
-type foreground struct {
-	*env
-	function []byte
-	clients  []*client
-	workers  []*gconn
-	control  *gconn
-}
-
-func newForeground(e *env) workload {
-	return &foreground{env: e, clients: make([]*client, e.share(e.Load.Conns)), workers: make([]*gconn, e.share(e.Load.Workers))}
-}
-
-func (w *foreground) setup(ctx context.Context) (err error) {
-	w.function = []byte(w.tubeName("f", 0))
-	if w.control, err = w.gear(ctx); err != nil {
-		return err
-	}
-	if err := openAll(ctx, len(w.clients), w.gear, func(i int, c *gconn) error {
-		w.clients[i] = &client{gconn: c, function: w.function, next: uint64(i), step: uint64(len(w.clients)), handles: make([][]byte, c.depth)}
-		return nil
-	}); err != nil {
-		return err
-	}
-	can := func(ctx context.Context) (*gconn, error) { return w.worker(ctx, [][]byte{w.function}) }
-	return openAll(ctx, len(w.workers), can, func(i int, c *gconn) error { w.workers[i] = c; return nil })
+	}, func(ph *phase) error { return s.take(ph, s.submitted()) }), err
 }
 
 // stopStamps is the first stamp of the jobs that tell a worker to end. Each has another stamp,
 // because a server merges jobs with the same unique id.
 const stopStamps = 1 << 63
 
-func (w *foreground) run(ph *phase) error {
-	var working sync.WaitGroup
-	for _, c := range w.workers {
-		working.Go(func() { w.fail(c.work(w.function)) })
+// setupForeground has clients that submit depth jobs at once and wait for all of their WORK_COMPLETE.
+// Workers take the jobs one at a time and return their body. The latency counts from the time at
+// which the submission was due or sent to the arrival of the result. A worker that finds no job
+// sleeps until the server wakes it.
+func setupForeground(ctx context.Context, e *env) (runner, error) {
+	function := []byte(e.tubeName("f", 0))
+	clients, workers := make([]turn, e.Load.Conns), make([]*Conn, e.Load.Workers)
+	control, err := e.open(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := ph.all(turnsOf(w.clients, (*client).turn)); err == nil {
-		// Now the jobs that end the workers are the only ones.
-		stop := func(i int) { w.control.submit(gearman.SubmitJobBG, w.function, stopStamps+uint64(i)) }
-		created := func(_ int, m *gearman.Message) error { return w.control.expectCreated(gearman.SubmitJobBG, m, nil) }
-		w.fail(batch(w.control.link, unmeasured(), len(w.workers), bulk, stop, w.control.read, created))
-	}
-	working.Wait()
-	if err := w.failure(); err != nil {
-		return err
-	}
-	return ph.untimed(func() error { return w.control.awaitJobs([][]byte{w.function}, 0) })
+	return func(ph *phase) error {
+			var working sync.WaitGroup
+			for _, c := range workers {
+				working.Go(func() { e.fail(c.work(function)) })
+			}
+			if err := ph.all(clients); err == nil {
+				// Now the jobs that end the workers are the only ones.
+				stop := func(i int) { control.submit(gearman.SubmitJobBG, function, stopStamps+uint64(i)) }
+				created := func(int) error { return control.expectCreated(gearman.SubmitJobBG, nil) }
+				e.fail(control.batch(unmeasured(), len(workers), bulk, stop, created))
+			}
+			working.Wait()
+			if err := e.failure(); err != nil {
+				return err
+			}
+			return ph.untimed(func() error { return control.awaitJobs([][]byte{function}, 0) })
+		}, e.openAll(ctx, len(clients)+len(workers), func(i int, c *Conn) error {
+			if i < len(clients) {
+				clients[i] = (&client{Conn: c, function: function, next: uint64(i), step: uint64(len(clients)), handles: make([][]byte, c.depth)}).turn
+				return nil
+			}
+			workers[i-len(clients)] = c
+			return c.can([][]byte{function})
+		})
 }
 
 // A client submits foreground jobs.
 type client struct {
-	*gconn
+	*Conn
 	function   []byte
 	next, step uint64
 	handles    [][]byte // jobs of one turn; an empty handle is done
@@ -364,14 +313,14 @@ func (a *client) turn(l *lane) error {
 	}
 	var last []byte
 	for created, done := 0, 0; done < len(a.handles); {
-		m, err := a.read()
+		err := a.ReadPacket()
 		switch {
 		case err != nil:
 			return err
-		case m.Type == gearman.WorkComplete:
-			i := slices.IndexFunc(a.handles[:created], func(h []byte) bool { return bytes.Equal(h, m.Args[0]) })
+		case a.Msg.Type == gearman.WorkComplete:
+			i := slices.IndexFunc(a.handles[:created], func(h []byte) bool { return bytes.Equal(h, a.Msg.Args[0]) })
 			if i < 0 {
-				return a.wrong(gearman.SubmitJob, "one result of each job that was created for this client", m)
+				return a.wrongPacket(gearman.SubmitJob, "one result of each job that was created for this client")
 			}
 			if err := a.expectBody(first + uint64(i)*a.step); err != nil {
 				return err
@@ -380,12 +329,12 @@ func (a *client) turn(l *lane) error {
 			done++
 			l.answered(due, a.at)
 		case created == len(a.handles):
-			return a.wrong(gearman.SubmitJob, "WORK_COMPLETE", m)
+			return a.wrongPacket(gearman.SubmitJob, "WORK_COMPLETE")
 		default:
-			if err := a.expectCreated(gearman.SubmitJob, m, last); err != nil {
+			if err := a.expectCreated(gearman.SubmitJob, last); err != nil {
 				return err
 			}
-			a.handles[created] = append(a.handles[created][:0], m.Args[0]...)
+			a.handles[created] = append(a.handles[created][:0], a.Msg.Args[0]...)
 			last = a.handles[created]
 			created++
 		}
@@ -394,23 +343,23 @@ func (a *client) turn(l *lane) error {
 }
 
 // work does jobs until it gets a stop job.
-func (c *gconn) work(function []byte) error {
+func (c *Conn) work(function []byte) error {
 	for {
 		c.request(gearman.GrabJobUniq) // behind the report of the last job, as worker libraries do
-		if err := c.ask(); err != nil {
-			return err
+		err := c.ask()
+		if err == nil {
+			err = c.ReadPacket()
 		}
-		m, err := c.read()
-		for err == nil && m.Type == gearman.Noop { // a wake-up may be late
-			m, err = c.read()
+		for err == nil && c.Msg.Type == gearman.Noop { // a wake-up may be late
+			err = c.ReadPacket()
 		}
-		if err == nil && m.Type == gearman.NoJob {
+		if err == nil && c.Msg.Type == gearman.NoJob {
 			c.request(gearman.PreSleep)
-			if err := c.ask(); err != nil {
-				return err
+			if err = c.ask(); err == nil {
+				err = c.ReadPacket()
 			}
-			if m, err = c.read(); err == nil {
-				err = c.expect(gearman.PreSleep, gearman.Noop, m)
+			if err == nil {
+				err = c.expectPacket(gearman.PreSleep, gearman.Noop)
 			}
 			if err == nil {
 				continue
@@ -419,16 +368,16 @@ func (c *gconn) work(function []byte) error {
 		if err != nil {
 			return err
 		}
-		stamp, err := c.expectAssigned(m)
+		stamp, err := c.expectAssigned()
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(m.Args[1], function) {
-			return c.wrong(gearman.GrabJobUniq, "a job of "+string(function), m)
+		if !bytes.Equal(c.Msg.Args[1], function) {
+			return c.wrongPacket(gearman.GrabJobUniq, "a job of "+string(function))
 		}
-		c.complete(m.Args[0], c.data)
+		c.complete(c.Data)
 		if stamp >= stopStamps {
-			return c.flush()
+			return c.Flush()
 		}
 	}
 }

@@ -25,7 +25,7 @@ var beanstalkdBench = []string{
 	"connect name=connect skip=one-loop",
 	"big-bodies name=big-bodies skip=one-loop",
 	"wakeup name=wakeup rate=2000 duration=4s server-cpus=all load-cpus=all skip=one-loop",
-	"cycle name=all-cores depth=16 processes=2 server-cpus=all load-cpus=all",
+	"cycle name=all-cores depth=16 server-cpus=all load-cpus=all",
 	"memory name=memory count=1000000 rounds-max=1 skip=one-loop",
 }
 

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -20,7 +19,7 @@ func Now() int64 { return int64(time.Since(epoch)) }
 // are fixed before the first request: a server that stalls neither slows the load down nor hides
 // its stall.
 type lane struct {
-	rec      *Recorder
+	rec      *recorder
 	deadline int64 // no turn begins after this time of Now
 	budget   int64 // no turn begins after this many commands; 0: no limit
 	done     int64 // commands answered
@@ -105,16 +104,16 @@ func (l *lane) end() {
 // significant figures.
 const longest = int64(10 * time.Minute)
 
-// A Recorder collects latencies in nanoseconds. Any goroutine may use it. One histogram has 250 KB,
+// A recorder collects latencies in nanoseconds. Any goroutine may use it. One histogram has 250 KB,
 // too much for each of thousands of connections, so all share one; a lane collects equal values
 // before it takes the lock.
-type Recorder struct {
+type recorder struct {
 	mu sync.Mutex
 	h  *hdrhistogram.Histogram
 }
 
 // record counts n latencies of v nanoseconds.
-func (r *Recorder) record(v, n int64) {
+func (r *recorder) record(v, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.h == nil {
@@ -125,39 +124,17 @@ func (r *Recorder) record(v, n int64) {
 	}
 }
 
-// Take returns the summary of all latencies since the last Take.
-func (r *Recorder) Take() Latency {
+// take returns the summary of all latencies since the last take.
+func (r *recorder) take() (l Latency) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := summarize(r.h)
+	if h := r.h; h != nil {
+		us := func(ns int64) float64 { return float64(ns) / 1e3 }
+		l = Latency{Count: h.TotalCount(), P50: us(h.ValueAtQuantile(50)), P99: us(h.ValueAtQuantile(99)),
+			P999: us(h.ValueAtQuantile(99.9)), Max: us(h.Max())}
+	}
 	r.h = nil
 	return l
-}
-
-// encode returns the histogram in the library's compressed form; nil: it is empty.
-func (r *Recorder) encode() ([]byte, error) {
-	if r.h == nil {
-		return nil, nil
-	}
-	return r.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-}
-
-// merge adds an encoded histogram to r.
-func (r *Recorder) merge(encoded []byte) error {
-	if len(encoded) == 0 {
-		return nil
-	}
-	h, err := hdrhistogram.Decode(encoded)
-	if err != nil {
-		return fmt.Errorf("histogram of a load process: %w", err)
-	}
-	if r.h == nil {
-		r.h = hdrhistogram.New(1, longest, 3)
-	}
-	if dropped := r.h.Merge(h); dropped > 0 {
-		return fmt.Errorf("histogram of a load process: %d values out of bounds", dropped)
-	}
-	return nil
 }
 
 // A Latency summarizes latencies in microseconds. The zero value has none.
@@ -167,13 +144,4 @@ type Latency struct {
 	P99   float64 `json:"p99_us"`
 	P999  float64 `json:"p999_us"`
 	Max   float64 `json:"max_us"`
-}
-
-func summarize(h *hdrhistogram.Histogram) Latency {
-	if h == nil || h.TotalCount() == 0 {
-		return Latency{}
-	}
-	us := func(ns int64) float64 { return float64(ns) / 1e3 }
-	return Latency{Count: h.TotalCount(), P50: us(h.ValueAtQuantile(50)), P99: us(h.ValueAtQuantile(99)),
-		P999: us(h.ValueAtQuantile(99.9)), Max: us(h.Max())}
 }

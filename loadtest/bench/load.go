@@ -30,7 +30,6 @@ type Load struct {
 	Duration  time.Duration
 	Warmup    time.Duration
 	Rate      float64
-	Processes int
 	Settle    time.Duration
 	Rounds    int
 	Skip      []string // names of servers
@@ -43,12 +42,12 @@ type Load struct {
 
 // newLoad returns a Load with the defaults that all workloads share.
 func newLoad() Load {
-	return Load{Processes: 1, Duration: 2 * time.Second, Warmup: 300 * time.Millisecond, Settle: 10 * time.Second}
+	return Load{Duration: 2 * time.Second, Warmup: 300 * time.Millisecond, Settle: 10 * time.Second}
 }
 
 // flags adds a flag for each setting of l. A load's one-line form has the same names.
 func (l *Load) flags(fs *flag.FlagSet) {
-	fs.IntVar(&l.Conns, "conns", l.Conns, "connections over all processes (default 50)")
+	fs.IntVar(&l.Conns, "conns", l.Conns, "connections (default 50)")
 	fs.IntVar(&l.Depth, "depth", l.Depth, "commands in flight per connection (default 1)")
 	fs.IntVar(&l.Body, "body", l.Body, "bytes of a body (default 64)")
 	fs.IntVar(&l.Tubes, "tubes", l.Tubes, "number of tubes or functions, as the workload defines it")
@@ -56,7 +55,6 @@ func (l *Load) flags(fs *flag.FlagSet) {
 	fs.IntVar(&l.Workers, "workers", l.Workers, "worker connections (Gearman workload foreground; default a quarter of -conns)")
 	fs.IntVar(&l.Waiting, "waiting", l.Waiting, "extra jobs that wait from before the workload until after it (Gearman workloads background and drain)")
 	fs.IntVar(&l.Reconnect, "reconnect", l.Reconnect, "turns between new connections (workload laravel; default 10)")
-	fs.IntVar(&l.Processes, "processes", l.Processes, "load processes")
 	fs.Int64Var(&l.Count, "count", l.Count, "stop after this many operations; for drain and memory, the number of jobs")
 	fs.DurationVar(&l.Duration, "duration", l.Duration, "length of the measured phase")
 	fs.DurationVar(&l.Warmup, "warmup", l.Warmup, "length of the load before it that is not measured")
@@ -100,7 +98,7 @@ func parseCPUs(s string) ([]int, error) {
 
 // parseLoad reads a load's one-line form, "workload key=value ...", over the settings of
 // base, and fills in the workload's defaults. The key name sets the label.
-func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
+func (p *protocol) parseLoad(line string, base Load) (Load, error) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
 		return Load{}, errors.New("a load needs the name of a workload, such as 'cycle conns=50 depth=16'")
@@ -146,7 +144,7 @@ func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
 	l.Reconnect = cmp.Or(l.Reconnect, d.Reconnect)
 	l.Count = cmp.Or(l.Count, d.Count)
 	if s.is(workers) {
-		l.Workers = cmp.Or(l.Workers, max(l.Processes, l.Conns/4))
+		l.Workers = cmp.Or(l.Workers, max(1, l.Conns/4))
 	}
 	if p.endless(l) {
 		l.Warmup = 0
@@ -159,19 +157,13 @@ func (p *Protocol) parseLoad(line string, base Load) (Load, error) {
 
 // check returns why l cannot run.
 func (l *Load) check(s spec) error {
-	least := min(l.Conns, l.Depth, l.Body, l.Processes)
+	least := min(l.Conns, l.Depth, l.Body)
 	rest := min(l.Tubes, l.Held, l.Workers, l.Waiting, l.Reconnect, l.Rounds, int(l.Count), int(l.Duration), int(l.Warmup), int(l.Settle))
 	switch {
 	case least < 1 || rest < 0 || l.Conns > 60000 || l.Body > 1<<30 || l.Rate < 0 || l.Rate > 1e9:
 		return errors.New("a setting is out of range: numbers are positive, conns at most 60000, body at most 1 GiB")
-	case l.Processes > l.Conns:
-		return fmt.Errorf("%d processes cannot share %d connections", l.Processes, l.Conns)
-	case s.is(alone) && l.Processes > 1:
-		return fmt.Errorf("workload %s runs in one process only", l.Workload)
-	case s.is(pairs) && l.Conns < 2*l.Processes:
-		return fmt.Errorf("workload %s needs a producer and a consumer: 2 connections or more per process", l.Workload)
-	case s.is(workers) && l.Workers < l.Processes:
-		return fmt.Errorf("workload %s needs a worker in each of %d processes", l.Workload, l.Processes)
+	case s.is(pairs) && l.Conns < 2:
+		return fmt.Errorf("workload %s needs a producer and a consumer: 2 connections or more", l.Workload)
 	case s.is(unpaced) && l.Rate > 0:
 		return fmt.Errorf("workload %s has no open loop; leave out the rate", l.Workload)
 	case s.is(single) && l.Depth != 1:

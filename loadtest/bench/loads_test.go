@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -61,7 +60,7 @@ var smallLoads = map[string][]string{
 	},
 }
 
-func small(t *testing.T, p *Protocol, line string) Load {
+func small(t *testing.T, p *protocol, line string) Load {
 	t.Helper()
 	base := newLoad()
 	base.Duration, base.Warmup = 20*time.Second, 10*time.Millisecond
@@ -70,15 +69,6 @@ func small(t *testing.T, p *Protocol, line string) Load {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// drive runs a load in this process.
-func drive(t *testing.T, p Plan) (*report, error) {
-	t.Helper()
-	var out *report
-	p.Run = cmp.Or(p.Run, "test")
-	err := Drive(t.Context(), p, func(rep *report) error { out = rep; return nil })
-	return out, err
 }
 
 // started starts polystalkd for a test.
@@ -126,20 +116,19 @@ func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 					if testing.Short() && (l.Workload == "memory" || l.Rate > 0) {
 						continue // it waits by the clock
 					}
-					rep, err := drive(t, Plan{Load: l, Addr: s.addr, Run: fmt.Sprint("r", i), ServerPID: s.cmd.Process.Pid})
+					r, err := drive(t.Context(), plan{Load: l, Addr: s.addr, Run: fmt.Sprint("r", i), ServerPID: s.cmd.Process.Pid})
 					if err != nil {
 						t.Errorf("%s: %v", line, err)
 						continue
 					}
-					var rec Recorder
-					if err := rec.merge(rep.Latency); err != nil || rep.Ops == 0 || rec.Take().Count == 0 {
-						t.Errorf("%s: %d operations, %d bytes of histogram, %v", line, rep.Ops, len(rep.Latency), err)
+					if r.Ops == 0 || r.Latency.Count == 0 || r.LoadCPU <= 0 {
+						t.Errorf("%s: %+v", line, r)
 					}
-					if l.Workload == "cycle" && l.Depth == 1 && rep.Ops != l.Count || name == "gearman" && l.Workload == "drain" && rep.Ops != l.Count {
-						t.Errorf("%s: %d operations, want %d", line, rep.Ops, l.Count)
+					if (l.Workload == "cycle" && l.Depth == 1 || name == "gearman" && l.Workload == "drain") && r.Ops != l.Count {
+						t.Errorf("%s: %d operations, want %d", line, r.Ops, l.Count)
 					}
-					if l.Workload == "memory" && rep.Memory.Jobs < l.Count {
-						t.Errorf("%s: memory report %+v, want %d jobs", line, rep.Memory, l.Count)
+					if l.Workload == "memory" && r.Memory.Jobs < l.Count {
+						t.Errorf("%s: memory report %+v, want %d jobs", line, r.Memory, l.Count)
 					}
 				}
 				left := listed(t, name, s.addr)
@@ -170,26 +159,6 @@ func listed(t *testing.T, protocol, addr string) string {
 		}
 	}
 	return all.String()
-}
-
-// Two processes at once must not take each other's jobs.
-func TestProcessesKeepApart(t *testing.T) {
-	s := started(t, "gearman")
-	for _, line := range []string{"background conns=3 count=100", "foreground conns=4 workers=3 count=100", "drain conns=3 count=101", "echo conns=2 count=20"} {
-		l := small(t, gearmand, line+" processes=2")
-		errs := make(chan error)
-		for i := range l.Processes {
-			go func() {
-				_, err := drive(t, Plan{Load: l, Addr: s.addr, Process: i})
-				errs <- err
-			}()
-		}
-		for range l.Processes {
-			if err := <-errs; err != nil {
-				t.Errorf("%s: %v", line, err)
-			}
-		}
-	}
 }
 
 // A relay between a load and a server counts the replies of each kind, from 1, and calls lie to
@@ -341,14 +310,14 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 		{"deadline", "one-tube conns=4 count=300", `got "DEADLINE_SOON"`, nth("reserve", 20, instead("DEADLINE_SOON\r\n"))},
 		{"garbage", "wakeup conns=3 count=300", "malformed reply", nth("delete", 3, instead("INSERTED x\r\n"))},
 		{"lost body end", "cycle conns=1 count=300", "not followed by CR LF", nth("reserve", 2, instead("RESERVED 2 3\r\nabcd\r\n"))},
-		{"endless line", "cycle conns=1 count=300", "reply line of more", nth("put", 2, instead(strings.Repeat("x", 600)))},
+		{"endless line", "cycle conns=1 count=300", "malformed reply: line", nth("put", 2, instead(strings.Repeat("x", 600)))},
 		{"wrong next use", "multi-watch conns=1 tubes=3 count=100", "expected USING", nth("use", 2, instead("USING other\r\n"))},
 		{"wrong count", "many-tubes conns=1 tubes=3 count=100", "expected WATCHING 2", nth("watch", 3, instead("WATCHING 7\r\n"))},
 		{"end", "cycle conns=3", "closed the connection", nth("delete", 20, instead(""))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &relay{server: s.addr, lie: c.lie}
-			if _, err := drive(t, Plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t), Run: strings.ReplaceAll(c.name, " ", "-")}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			if _, err := drive(t.Context(), plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t), Run: strings.ReplaceAll(c.name, " ", "-")}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)
 			}
 		})
@@ -391,9 +360,9 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 		{"no job", "drain conns=2 count=100", "expected JOB_ASSIGN_UNIQ, got NO_JOB", nth(gearman.JobAssignUniq.String(), 3, instead(string(gearman.AppendNoJob(nil))))},
 		{"other body", "drain conns=1 count=100", "another body", nth(gearman.JobAssignUniq.String(), 3, swap("polystalk", "polystork"))},
 		{"shorter body", "drain conns=1 count=100", "expected 64 bytes", nth(gearman.JobAssignUniq.String(), 1, instead(string(gearman.AppendReply(nil, gearman.JobAssignUniq,
-			[]byte("H:lap:1"), []byte("lt.test.0.f0"), []byte("lt.test.0.u.0000000000000000"), []byte("abc")))))},
-		{"other function", "drain conns=1 count=100", "handed out as one of", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.0.f0", "lt.test.0.f1"))},
-		{"other load", "drain conns=1 count=100", "of another load", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.0.u.", "lt.test.9.u."))},
+			[]byte("H:lap:1"), []byte("lt.test.f0"), []byte("lt.test.u.0000000000000000"), []byte("abc")))))},
+		{"other function", "drain conns=1 count=100", "handed out as one of", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.f0", "lt.test.f1"))},
+		{"other load", "drain conns=1 count=100", "of another load", nth(gearman.JobAssignUniq.String(), 3, swap("lt.test.u.", "lt.toast.u."))},
 		{"made up", "drain conns=1 count=100", "never submitted", nth(gearman.JobAssignUniq.String(), 3, func(reply string) string {
 			return strings.ReplaceAll(reply, "0000000000000002", "0000000000000064")
 		})},
@@ -410,7 +379,7 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &relay{server: started(t, "gearman").addr, gear: true, lie: c.lie}
-			if _, err := drive(t, Plan{Load: small(t, gearmand, c.load), Addr: f.listen(t)}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			if _, err := drive(t.Context(), plan{Load: small(t, gearmand, c.load), Addr: f.listen(t), Run: "test"}); err == nil || !strings.Contains(err.Error(), c.expect) {
 				t.Errorf("error %v, want one with %q", err, c.expect)
 			}
 		})
@@ -420,7 +389,7 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 func TestCancelEndsARunThatWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &relay{server: started(t, "beanstalkd").addr, lie: nth("delete", 10, func(reply string) string { cancel(); return reply })}
-	err := Drive(ctx, Plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: f.listen(t), Run: "test"}, func(*report) error { return nil })
+	_, err := drive(ctx, plan{Load: small(t, beanstalkd, "one-tube conns=4"), Addr: f.listen(t), Run: "test"})
 	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 		t.Errorf("error %v, want that the context is canceled", err)
 	}
@@ -433,11 +402,11 @@ func TestAskLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	k, err := dialLink(t.Context(), l.Addr().String(), 0)
+	k, err := dial(t.Context(), l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.shut()
+	defer k.Close()
 	server, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -463,8 +432,8 @@ func TestAskLosesNothing(t *testing.T) {
 		if i == 2000 {
 			size = 8 << 20
 		}
-		k.out = append(k.out, make([]byte, size)...)
-		k.out[0], k.out[1] = byte(i), byte(i>>8)
+		k.Out = append(k.Out, make([]byte, size)...)
+		k.Out[0], k.Out[1] = byte(i), byte(i>>8)
 		if err := k.ask(); err != nil {
 			t.Fatal(err)
 		}

@@ -31,35 +31,43 @@ func (m *Memory) kept() float64 {
 	return max(0, float64(m.RSSDrained-m.RSSEmpty)/float64(m.RSSFull-m.RSSEmpty))
 }
 
-// memory reads the server's resident memory three times: before fill, a second after fill, and
+// memoryRunner reads the server's resident memory three times: before fill, a second after fill, and
 // after drain and the settling time. fill returns the number of jobs that it put, and drain takes
 // them out.
-type memory struct {
-	workload
-	fill  func(ph *phase) (int64, error)
-	drain func(ph *phase) error
-}
-
-func (w *memory) run(ph *phase) error {
-	if ph.ServerPID == 0 {
-		return errNoPID
-	}
-	m := &ph.memory
-	m.BodyBytes, ph.count = ph.Load.Body, 0
-	for _, step := range []func() error{
-		func() (err error) { m.RSSEmpty, err = RSS(ph.ServerPID); return err },
-		func() (err error) { m.Jobs, err = w.fill(ph); return err },
-		func() error { return ph.rest(time.Second) },
-		func() (err error) { m.RSSFull, err = RSS(ph.ServerPID); return err },
-		func() error { return w.drain(ph) },
-		func() error { return ph.rest(ph.Load.Settle) },
-		func() (err error) { m.RSSDrained, err = RSS(ph.ServerPID); return err },
-	} {
-		if err := step(); err != nil {
-			return err
+func memoryRunner(fill func(ph *phase) (int64, error), drain runner) runner {
+	return func(ph *phase) (err error) {
+		if ph.ServerPID == 0 {
+			return errNoPID
 		}
+		rss := func(to *int64) {
+			if err == nil {
+				*to, err = RSS(ph.ServerPID)
+			}
+		}
+		rest := func(d time.Duration) { // untimed
+			if err == nil {
+				err = ph.untimed(func() error {
+					select {
+					case <-time.After(d):
+					case <-ph.ended:
+					}
+					return ph.failure()
+				})
+			}
+		}
+		m := &ph.memory
+		m.BodyBytes, ph.count = ph.Load.Body, 0
+		if rss(&m.RSSEmpty); err == nil {
+			m.Jobs, err = fill(ph)
+		}
+		rest(time.Second)
+		if rss(&m.RSSFull); err == nil {
+			err = drain(ph)
+		}
+		rest(ph.Load.Settle)
+		rss(&m.RSSDrained)
+		return err
 	}
-	return nil
 }
 
 // A growth compares the speed of submissions while the queue was short and after it had grown: the

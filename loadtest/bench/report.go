@@ -28,7 +28,7 @@ type document struct {
 	Verdicts []verdict `json:"assertions,omitempty"`
 	Runs     []Run     `json:"runs"`
 
-	protocol *Protocol
+	protocol *protocol
 }
 
 // A machine has the properties that figures depend on and that may be published: no host name.

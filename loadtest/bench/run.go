@@ -1,30 +1,24 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
-
-// A workload is one process's part of a load. setup may be slow and is not measured. run is called
-// once in each phase. It returns when every command is answered, with the server in the state after
-// setup, so that it can be called again.
-type workload interface {
-	setup(ctx context.Context) error
-	run(ph *phase) error
-}
 
 // A turn is the smallest piece of a connection's behaviour that leaves nothing unanswered. It
 // returns errDone if there is nothing left to do.
@@ -32,13 +26,16 @@ type turn func(l *lane) error
 
 var errDone = errors.New("nothing left to do")
 
+// A runner plays a workload. It is called once in each phase. It returns when every command is
+// answered, with the server in the state after the setup, so that it can be called again.
+type runner func(ph *phase) error
+
 // traits are properties of a workload that must be known before it runs.
 type traits uint16
 
 const (
-	once        traits = 1 << iota // run changes the server permanently: no warm-up, and only its jobs end it
+	once        traits = 1 << iota // it changes the server permanently: no warm-up, and only its jobs end it
 	onceCounted                    // like once, if there is a count
-	alone                          // one process only
 	pairs                          // needs a producer and a consumer
 	workers                        // has worker connections in addition to -conns
 	unpaced                        // has no open loop
@@ -52,20 +49,22 @@ type spec struct {
 	help     string
 	defaults Load
 	traits   traits
-	build    func(*env) workload
+	// setup prepares the workload. It may be slow and is not measured.
+	setup func(ctx context.Context, e *env) (runner, error)
 }
 
 func (s spec) is(t traits) bool { return s.traits&t == t }
 
-// A Protocol is the protocol of a server, and how to drive the server.
-type Protocol struct {
+// A protocol is the protocol of a server, and how to drive the server.
+type protocol struct {
 	name    string
-	addr    string         // default address of a server
-	args    string         // default arguments of a command line without {port}
-	unit    string         // what an operation is, for reports
-	first   string         // default workload
-	ask     string         // the command that asks for the version
-	version *regexp.Regexp // matches the version in the answer
+	addr    string            // default address of a server
+	args    string            // default arguments of a command line without {port}
+	unit    string            // what an operation is, for reports
+	first   string            // default workload
+	ask     string            // the command that asks for the version
+	version *regexp.Regexp    // matches the version in the answer
+	read    func(*Conn) error // reads a reply
 	// clean removes the jobs and functions of a run from a server that keeps running.
 	clean     func(ctx context.Context, e *env) error
 	workloads map[string]spec
@@ -73,60 +72,38 @@ type Protocol struct {
 	goals     []string // assertions about them
 }
 
-// versionOf asks the server at addr for its version.
-func (p *Protocol) versionOf(ctx context.Context, addr string) (string, error) {
-	k, err := dialLink(ctx, addr, 0)
-	if err != nil {
-		return "", err
-	}
-	defer k.shut()
-	k.nc.SetDeadline(time.Now().Add(grace))
-	k.out = append(k.out, p.ask...)
-	for err = k.flush(); err == nil; err = k.receive(len(k.unread()) + 1) {
-		if m := p.version.FindSubmatch(k.unread()); m != nil {
-			return string(m[1]), nil
-		}
-	}
-	return "", fmt.Errorf("%.100q has no version: %w", k.unread(), err)
-}
-
-var protocols = map[string]*Protocol{beanstalkd.name: beanstalkd, gearmand.name: gearmand}
+var protocols = map[string]*protocol{beanstalkd.name: beanstalkd, gearmand.name: gearmand}
 
 // endless reports whether l ends with its jobs. Then it has neither a time limit nor a warm-up,
 // which would change the measurement.
-func (p *Protocol) endless(l Load) bool {
+func (p *protocol) endless(l Load) bool {
 	s := p.workloads[l.Workload]
 	return s.is(once) || s.is(onceCounted) && l.Count > 0
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// A Plan is the task of one load process.
-type Plan struct {
+// A plan is the task of one load process.
+type plan struct {
 	Load      Load
 	Addr      string // host:port
-	Process   int    // 0 … Load.Processes-1
 	Run       string // part of tube names, so that runs share no tube
 	ServerPID int    // 0: not known
 	Constant  bool   // the server answers constants: check kind and length only
 	Throwaway bool   // the server ends with the run: do not remove its jobs
-	// Latencies receives the latencies instead of the report. Only callers of Drive set it.
-	Latencies *Recorder `json:"-"`
 }
 
-// share returns this process's part of n. The first processes get the remainder.
-func (p *Plan) share(n int) int { return (n + p.Load.Processes - 1 - p.Process) / p.Load.Processes }
-
-// An env is the state of a workload in its process. Any goroutine may use it.
+// An env is the state of a load process. Any goroutine may use it.
 type env struct {
-	Plan
-	memory Memory // set by a workload about memory
-	growth growth // set by a workload with a queue that grows
+	plan
+	protocol *protocol
+	memory   Memory // set by a workload about memory
+	growth   growth // set by a workload with a queue that grows
 
 	mu    sync.Mutex
-	links map[*link]bool
+	conns map[*Conn]bool
 	names map[string]bool // tubes or functions of this run
-	err   error           // the first failure; links are closed once it is set
+	err   error           // the first failure; connections are closed once it is set
 	ended chan struct{}   // closed once err is set
 }
 
@@ -140,8 +117,8 @@ func (e *env) fail(err error) {
 	}
 	e.err = err
 	close(e.ended)
-	for k := range e.links {
-		k.shut()
+	for c := range e.conns {
+		c.Close()
 	}
 }
 
@@ -151,47 +128,43 @@ func (e *env) failure() error {
 	return e.err
 }
 
-// dial opens a connection that fail closes.
-func (e *env) dial(ctx context.Context) (*link, error) {
-	k, err := dialLink(ctx, e.Addr, e.Load.Body)
+// first prefers the failure that closed the connections to err, which is its consequence.
+func (e *env) first(err error) error { return cmp.Or(e.failure(), err) }
+
+// open opens a connection that fail closes.
+func (e *env) open(ctx context.Context) (*Conn, error) {
+	c, err := dial(ctx, e.Addr)
 	if err != nil {
 		return nil, err
 	}
+	c.read, c.depth, c.constant, c.body, c.tube = e.protocol.read, e.Load.Depth, e.Constant, newBody(e.Load.Body), "default"
+	c.unique = fmt.Appendf(nil, "lt.%s.u.%s", e.plan.Run, make([]byte, StampLen))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
-		k.shut()
+		c.Close()
 		return nil, e.err
 	}
-	e.links[k] = true
-	return k, nil
+	e.conns[c] = true
+	return c, nil
 }
 
 // drop closes a connection.
-func (e *env) drop(k *link) {
+func (e *env) drop(c *Conn) {
 	e.mu.Lock()
-	delete(e.links, k)
+	delete(e.conns, c)
 	e.mu.Unlock()
-	k.shut()
-}
-
-// tubeName names a tube, or a function, of this run and process.
-func (e *env) tubeName(kind string, i int) string {
-	name := fmt.Sprintf("lt.%s.%d.%s%d", e.Plan.Run, e.Process, kind, i)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.names[name] = true
-	return name
+	c.Close()
 }
 
 // openAll opens n connections and calls each with them. It opens only a few at a time, because a
 // listener's backlog is short.
-func openAll[C any](ctx context.Context, n int, open func(context.Context) (C, error), each func(i int, c C) error) error {
+func (e *env) openAll(ctx context.Context, n int, each func(i int, c *Conn) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
 	for i := range n {
 		g.Go(func() error {
-			c, err := open(ctx)
+			c, err := e.open(ctx)
 			if err != nil {
 				return err
 			}
@@ -201,35 +174,30 @@ func openAll[C any](ctx context.Context, n int, open func(context.Context) (C, e
 	return g.Wait()
 }
 
-// A uniform workload has connections that all do the same.
-type uniform[C any] struct {
-	*env
-	open   func(context.Context) (C, error)
-	before func(ctx context.Context) error // called first by setup; may be nil
-	make   func(i int, c C) (turn, error)  // prepares connection i
-	turns  []turn
-}
-
-func (w *uniform[C]) setup(ctx context.Context) error {
-	if w.before != nil {
-		if err := w.before(ctx); err != nil {
-			return err
-		}
-	}
-	w.turns = make([]turn, w.share(w.Load.Conns))
-	return openAll(ctx, len(w.turns), w.open, func(i int, c C) (err error) {
-		w.turns[i], err = w.make(i, c)
+// uniform sets up a workload with connections that all do the same. each prepares connection i.
+func (e *env) uniform(ctx context.Context, each func(i int, c *Conn) (turn, error)) (runner, error) {
+	turns := make([]turn, e.Load.Conns)
+	err := e.openAll(ctx, len(turns), func(i int, c *Conn) (err error) {
+		turns[i], err = each(i, c)
 		return err
 	})
+	return func(ph *phase) error { return ph.all(turns) }, err
 }
 
-func (w *uniform[C]) run(ph *phase) error { return ph.all(w.turns) }
+// tubeName names a tube, or a function, of this run.
+func (e *env) tubeName(kind string, i int) string {
+	name := fmt.Sprintf("lt.%s.%s%d", e.plan.Run, kind, i)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.names[name] = true
+	return name
+}
 
-// A phase is one timed part of a workload in one process. Times are nanoseconds of Now.
+// A phase is one timed part of a load. Times are nanoseconds of Now.
 type phase struct {
 	*env
 	ctx      context.Context
-	rec      *Recorder
+	rec      *recorder
 	started  int64
 	deadline int64
 	count    int64 // commands over all lanes; 0: until the deadline
@@ -239,7 +207,7 @@ type phase struct {
 }
 
 // unmeasured returns a lane for work that is not part of a phase.
-func unmeasured() *lane { return &lane{rec: new(Recorder), deadline: math.MaxInt64} }
+func unmeasured() *lane { return &lane{rec: new(recorder), deadline: math.MaxInt64} }
 
 // lane returns lane i of n. Unpaced lanes send commands that follow from other lanes' commands. The
 // caller must end it.
@@ -252,10 +220,8 @@ func (ph *phase) lane(i, n int, paced bool) (*lane, error) {
 	if !paced || ph.Load.Rate == 0 {
 		return l, nil
 	}
-	// The lanes of all processes share the rate. Each is shifted by its part of the step.
-	lanes := float64(n * ph.Load.Processes)
-	step := 1e9 / ph.Load.Rate * lanes
-	return l, l.openLoop(ph.started+int64(step*float64(i*ph.Load.Processes+ph.Process)/lanes), step)
+	step := 1e9 / ph.Load.Rate * float64(n) // the lanes share the rate; each is shifted by its part of the step
+	return l, l.openLoop(ph.started+int64(step*float64(i)/float64(n)), step)
 }
 
 // all gives every turn a goroutine and a lane, and repeats it until the phase is over.
@@ -286,23 +252,19 @@ func (ph *phase) all(turns []turn) error {
 // exclude runs f outside of the measurement: it subtracts f's time and the server's CPU. It is
 // exact only for workloads with one connection, since nothing else may drive the server.
 func (ph *phase) exclude(f func() error) error {
-	cpu, err := ph.serverCPU()
+	if ph.ServerPID == 0 {
+		return errNoPID
+	}
+	before, err := CPU(ph.ServerPID)
 	if err == nil {
 		err = ph.untimed(f)
 	}
 	if err != nil {
 		return err
 	}
-	after, err := ph.serverCPU()
-	ph.excludedCPU += after - cpu
+	after, err := CPU(ph.ServerPID)
+	ph.excludedCPU += after - before
 	return err
-}
-
-func (ph *phase) serverCPU() (time.Duration, error) {
-	if ph.ServerPID == 0 {
-		return 0, errNoPID
-	}
-	return CPU(ph.ServerPID)
 }
 
 var errNoPID = errors.New("this workload needs the server's process id (-compare, or -pid)")
@@ -315,86 +277,71 @@ func (ph *phase) untimed(f func() error) error {
 	return err
 }
 
-// rest waits, untimed.
-func (ph *phase) rest(d time.Duration) error {
-	return ph.untimed(func() error {
-		select {
-		case <-time.After(d):
-		case <-ph.ended:
-		}
-		return ph.failure()
-	})
-}
-
-// A report has the measurements of one process.
-type report struct {
-	Ops         int64
-	Wall        time.Duration // without excluded time
-	Unsent      int64         // arrivals of an open loop that were due and not sent
-	ExcludedCPU time.Duration // CPU of the server that does not count
-	LoadCPU     time.Duration // CPU of this load process
-	Latency     []byte        // encoded histogram
-	Memory      Memory
-	Growth      growth
-}
-
 // grace is how long the last replies may arrive after the end of a phase before the run fails, so
 // that a lost reply does not look like a very slow one.
 const grace = 20 * time.Second
 
-// Drive runs one process's part of a load. It calls tell with nil when the server is ready and
-// warm, and with the report after the measured phase. tell may delay the next stage.
-func Drive(ctx context.Context, p Plan, tell func(*report) error) error {
+// drive runs a load in this process.
+func drive(ctx context.Context, p plan) (*Run, error) {
 	proto := protocols[p.Load.Protocol]
-	e := &env{Plan: p, links: map[*link]bool{}, names: map[string]bool{}, ended: make(chan struct{})}
+	e := &env{plan: p, protocol: proto, conns: map[*Conn]bool{}, names: map[string]bool{}, ended: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })()
 	defer e.fail(errors.New("the run is over")) // closes all connections
-	w := proto.workloads[p.Load.Workload].build(e)
-	if err := w.setup(ctx); err != nil {
-		return fmt.Errorf("setup: %w", e.first(err))
+	before, err := e.serverUsage()
+	if err != nil {
+		return nil, err
+	}
+	run, err := proto.workloads[p.Load.Workload].setup(ctx, e)
+	if err != nil {
+		return nil, fmt.Errorf("setup: %w", e.first(err))
 	}
 	if p.Load.Warmup > 0 {
-		if _, err := e.measure(ctx, w, Load{Duration: p.Load.Warmup}, false); err != nil {
-			return fmt.Errorf("warm-up: %w", err)
+		if _, err := e.measure(ctx, run, Load{Duration: p.Load.Warmup}, false); err != nil {
+			return nil, fmt.Errorf("warm-up: %w", err)
 		}
 	}
-	if err := tell(nil); err != nil {
-		return err
-	}
-	rep, err := e.measure(ctx, w, p.Load, proto.endless(p.Load))
+	r, err := e.measure(ctx, run, p.Load, proto.endless(p.Load))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := tell(rep); err != nil {
-		return err
+	if r.Ops == 0 {
+		return nil, fmt.Errorf("no operation was answered in %v s", r.Seconds)
 	}
+	r.RSSBefore = before.rss
 	if p.Throwaway || p.Constant {
-		return nil
+		return r, nil
 	}
-	for k := range maps.Clone(e.links) {
-		e.drop(k)
+	for c := range maps.Clone(e.conns) {
+		e.drop(c)
 	}
 	if err := proto.clean(ctx, e); err != nil {
-		return fmt.Errorf("teardown: %w", e.first(err))
+		return nil, fmt.Errorf("teardown: %w", e.first(err))
 	}
-	return nil
+	return r, nil
 }
 
-// first prefers the failure that closed the connections to err, which is its consequence.
-func (e *env) first(err error) error { return cmp.Or(e.failure(), err) }
+// A usage is what a process has used until now. It is zero if the process is not known.
+type usage struct {
+	cpu time.Duration
+	rss int64
+}
 
-// measure runs w for the duration of l, or until the phase reaches its count. If endless is set, it
-// runs w until w ends by itself.
-func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*report, error) {
-	ph := &phase{env: e, ctx: ctx, rec: new(Recorder)}
-	if e.Latencies != nil {
-		ph.rec = e.Latencies
+func (e *env) serverUsage() (u usage, err error) {
+	if e.ServerPID != 0 {
+		if u.cpu, err = CPU(e.ServerPID); err == nil {
+			u.rss, err = RSS(e.ServerPID)
+		}
 	}
-	if l.Count > 0 {
-		ph.count = max(1, l.Count/int64(l.Processes))
-	}
-	cpu, err := CPU(os.Getpid())
-	if err != nil {
+	return u, err
+}
+
+// measure calls run for the duration of l, or until the phase reaches its count. If endless is set,
+// it waits until run ends by itself.
+func (e *env) measure(ctx context.Context, run runner, l Load, endless bool) (*Run, error) {
+	ph := &phase{env: e, ctx: ctx, rec: new(recorder), count: l.Count}
+	before, err := e.serverUsage()
+	own, err2 := CPU(os.Getpid())
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
 	}
 	ph.started = Now()
@@ -406,79 +353,61 @@ func (e *env) measure(ctx context.Context, w workload, l Load, endless bool) (*r
 			e.fail(fmt.Errorf("replies are still missing %v after the end of the phase", l.Duration+grace))
 		}).Stop()
 	}
-	if err := w.run(ph); err != nil || e.failure() != nil {
+	if err := run(ph); err != nil || e.failure() != nil {
 		return nil, e.first(err)
 	}
-	rep := &report{Wall: time.Duration(Now()-ph.started) - ph.excludedWall, ExcludedCPU: ph.excludedCPU, Memory: e.memory, Growth: e.growth}
-	after, err := CPU(os.Getpid())
+	wall := (time.Duration(Now()-ph.started) - ph.excludedWall).Seconds()
+	after, err := e.serverUsage()
+	ownAfter, err2 := CPU(os.Getpid())
+	if err := cmp.Or(err, err2); err != nil {
+		return nil, err
+	}
+	r := &Run{Load: l.Name, Seconds: wall, Latency: ph.rec.take(), RSSAfter: after.rss, Memory: e.memory, Growth: e.growth}
+	for _, l := range ph.lanes {
+		r.Ops += l.done
+		r.Unsent += l.unsent()
+	}
+	cpu, load, ops := (after.cpu - before.cpu - ph.excludedCPU).Seconds(), (ownAfter - own).Seconds(), float64(r.Ops)
+	r.OpsRate = ops / wall
+	r.CPU, r.LoadCPU = cpu*1e6/ops, load*1e6/ops
+	r.Busy, r.LoadBusy = cpu/wall, load/wall
+	return r, nil
+}
+
+// drivePinned runs a load in a process of its own, on the cores of the load.
+func drivePinned(ctx context.Context, sp Spawner, p plan) (*Run, error) {
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	rep.LoadCPU = after - cpu
-	for _, l := range ph.lanes {
-		rep.Ops += l.done
-		rep.Unsent += l.unsent()
-	}
-	rep.Latency, err = ph.rec.encode()
-	return rep, err
-}
-
-// A message goes from a load process to its coordinator.
-type message struct {
-	Report *report
-	Error  string
-}
-
-// worker is the main function of a load process. It reads its plan from in and goes through the
-// stages of Drive. After each stage it waits for a line of in. It ends when the coordinator ends.
-func worker(ctx context.Context, in io.Reader, out io.Writer) error {
-	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
-	var p Plan
-	if err := dec.Decode(&p); err != nil {
-		return fmt.Errorf("load process: plan: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	step := make(chan struct{})
-	go func() {
-		for {
-			var proceed bool
-			if dec.Decode(&proceed) != nil {
-				cancel(errors.New("the coordinator has ended"))
-				return
-			}
-			step <- struct{}{}
-		}
-	}()
-	err := Drive(ctx, p, func(rep *report) error {
-		if err := enc.Encode(message{Report: rep}); err != nil {
-			return err
-		}
-		select {
-		case <-step:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
+	p.Run = strconv.FormatInt(int64(os.Getpid()), 36) + strconv.FormatInt(time.Now().UnixMilli()&0xfffffff, 36)
+	task, err := json.Marshal(p)
 	if err != nil {
-		enc.Encode(message{Error: err.Error()})
+		return nil, err
 	}
-	return err
+	var out bytes.Buffer
+	var errs tail
+	cmd := exec.CommandContext(ctx, self, "worker")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(task), &out, &errs
+	if err := sp.Start(cmd, p.Load.LoadCPUs); err != nil {
+		return nil, err
+	}
+	if err := cmd.Wait(); err != nil {
+		return nil, fmt.Errorf("load process: %w: %s", err, &errs)
+	}
+	r := new(Run)
+	return r, json.Unmarshal(out.Bytes(), r)
 }
 
-// Beside runs a load in this process until ctx ends, while the caller measures something else. line
-// is the load's one-line form. rec receives the latencies.
-func Beside(ctx context.Context, protocol, addr, line string, rec *Recorder) error {
-	base := newLoad()
-	base.Duration, base.Warmup = 24*time.Hour, 0
-	l, err := protocols[protocol].parseLoad(line, base)
+// worker is the main function of a load process: its input is the plan, its output the Run.
+func worker(ctx context.Context) error {
+	var p plan
+	if err := json.NewDecoder(os.Stdin).Decode(&p); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	r, err := drive(ctx, p)
 	if err != nil {
 		return err
 	}
-	err = Drive(ctx, Plan{Load: l, Addr: addr, Run: "beside", Throwaway: true, Latencies: rec}, func(*report) error { return nil })
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return json.NewEncoder(os.Stdout).Encode(r)
 }

@@ -34,7 +34,7 @@ var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 // parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free port, {dir}
 // for an empty directory that is removed afterwards, and {body} for the size of the load's bodies.
 // A command without {port} gets the arguments of the protocol's usual server.
-func parseTarget(s string, p *Protocol) (Target, error) {
+func parseTarget(s string, p *protocol) (Target, error) {
 	var t Target
 	if m := targetName.FindString(s); m != "" {
 		t.Name, s = strings.TrimSuffix(m, "="), s[len(m):]
@@ -74,7 +74,7 @@ type server struct {
 }
 
 // start starts t with the settings of l and returns once it is ready. The caller must stop it.
-func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ *server, err error) {
+func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ *server, err error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *Protocol, l Load) (_ 
 }
 
 // await returns when the server is ready.
-func (s *server) await(ctx context.Context, t *Target, p *Protocol) error {
+func (s *server) await(ctx context.Context, t *Target, p *protocol) error {
 	for limit := time.Now().Add(10 * time.Second); ; {
 		err := t.answers(ctx, p, s.addr)
 		if err == nil {
@@ -129,16 +129,21 @@ func (s *server) await(ctx context.Context, t *Target, p *Protocol) error {
 
 // answers returns nil if the server at addr, not only its kernel, accepts connections. It sets the
 // server's version.
-func (t *Target) answers(ctx context.Context, p *Protocol, addr string) (err error) {
-	if t.Constant {
-		k, err := dialLink(ctx, addr, 0)
-		if err == nil {
-			k.shut()
-		}
+func (t *Target) answers(ctx context.Context, p *protocol, addr string) (err error) {
+	c, err := dial(ctx, addr)
+	if err != nil || t.Constant {
 		return err
 	}
-	t.Version, err = p.versionOf(ctx, addr)
-	return err
+	defer c.Close()
+	c.nc.SetDeadline(time.Now().Add(grace))
+	c.Out = append(c.Out, p.ask...)
+	for err = c.Flush(); err == nil; err = c.receive(len(c.unread()) + 1) {
+		if m := p.version.FindSubmatch(c.unread()); m != nil {
+			t.Version = string(m[1])
+			return nil
+		}
+	}
+	return fmt.Errorf("%.100q has no version: %w", c.unread(), err)
 }
 
 // stop asks the server to end, and kills it after five seconds.

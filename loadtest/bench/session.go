@@ -83,7 +83,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs.Func("load", "a `workload` with its own settings, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
 	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
 	base.flags(fs)
-	fs.Usage = func() { usage(fs) }
+	fs.Usage = func() { printUsage(fs) }
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	return s, nil
 }
 
-func usage(fs *flag.FlagSet) {
+func printUsage(fs *flag.FlagSet) {
 	w := fs.Output()
 	fmt.Fprint(w, "usage: loadtest [flags]\n")
 	for _, name := range sortedKeys(protocols) {
@@ -189,7 +189,7 @@ func quoted(args []string) string {
 // Main runs the load tester, one of its load processes, or the server that answers constants.
 func Main(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == "worker" {
-		return worker(ctx, os.Stdin, os.Stdout)
+		return worker(ctx)
 	}
 	if len(args) == 3 && args[0] == "floor" {
 		body, err := strconv.Atoi(args[2])

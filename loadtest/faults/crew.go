@@ -100,7 +100,7 @@ func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *ra
 			w.sleep(10 * time.Millisecond)
 			continue
 		}
-		stop := context.AfterFunc(w.ctx, func() { c.nc.Close() })
+		stop := context.AfterFunc(w.ctx, c.Close)
 		err = work(c, rng)
 		stop()
 		c.close()

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"polystalk/loadtest/bench"
 )
 
 // drain looks at all remaining jobs and removes them, until the servers report that there are none.
@@ -51,14 +49,14 @@ func (w *crew) look(c *conn) error {
 			return err
 		}
 		for _, j := range some {
-			r, err := c.read("stats-job", 0)
+			word, err := c.read("stats-job", 0)
 			if err != nil {
 				return err
 			}
-			if r.word == "OK" {
-				w.h.look(j.token, parseSight(r.body), c.call())
-			} else if r.word != "NOT_FOUND" {
-				return wrong{"stats-job", r.word}
+			if word == "OK" {
+				w.h.look(j.token, parseSight(c.Reply.Body), c.call())
+			} else if word != "NOT_FOUND" {
+				return wrong("stats-job", word)
 			}
 		}
 	}
@@ -85,18 +83,13 @@ func (w *crew) empty(c *conn) error {
 	for {
 		for i, name := range w.names {
 			c.say("use %s\r\n", name)
-			if _, err := c.ask("USING"); err != nil {
+			if err := c.ask("USING"); err != nil {
 				return err
 			}
-			for more := true; more; {
-				w.h.kickingTube(i)
-				c.say("kick 100000\r\n")
-				r, err := c.ask("KICKED")
-				if err != nil {
+			for more := true; more; more = c.Reply.Num > 0 {
+				if err := w.kickTube(c, i, 100_000, "KICKED"); err != nil {
 					return err
 				}
-				w.h.tubeKicked(i, bench.Now())
-				more = r.id > 0
 			}
 		}
 		for {
@@ -112,11 +105,10 @@ func (w *crew) empty(c *conn) error {
 			}
 		}
 		c.say("stats\r\n")
-		r, err := c.ask("OK")
-		if err != nil {
+		if err := c.ask("OK"); err != nil {
 			return err
 		}
-		if jobsIn(r.body) == 0 {
+		if jobsIn(c.Reply.Body) == 0 {
 			return nil
 		}
 		// A server may not have noticed yet that a connection has ended.

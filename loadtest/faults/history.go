@@ -28,7 +28,7 @@ import (
 // history compares two answers only if one command was invoked after the other was answered.
 //
 // A job costs 48 bytes for the whole run. Its life costs more, from its first reservation until it
-// is deleted.
+// is deleted; then it is judged.
 type history struct {
 	tubeNames []string
 	// slack is how much earlier a server may end a delay or a TTR, by the clock of calls.
@@ -36,20 +36,19 @@ type history struct {
 	found func(r rule, text string) // called with the lock held
 
 	mu     sync.Mutex
-	jobs   jobTable
+	jobs   []job            // by token
+	ids    map[uint64]token // of the first job with this id
 	lives  map[token]*life
 	kicks  []kicks // by tube: kicks of a number of jobs
-	next   token
-	rest   bool // the run is over, and one client looks at the remaining jobs
+	rest   bool    // the run is over, and one client looks at the remaining jobs
 	counts counts
 	live   int64 // jobs that must exist
 	rules  map[rule]int
 }
 
 func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *history {
-	h := &history{tubeNames: tubes, slack: slack, found: found, lives: make(map[token]*life), kicks: make([]kicks, len(tubes)), rules: make(map[rule]int)}
-	h.jobs.ids = make(map[uint64]token)
-	return h
+	return &history{tubeNames: tubes, slack: slack, found: found, jobs: make([]job, 1), ids: make(map[uint64]token), lives: make(map[token]*life),
+		kicks: make([]kicks, len(tubes)), rules: make(map[rule]int)}
 }
 
 // A rule is a rule that a correct server cannot break.
@@ -61,17 +60,16 @@ const (
 	back     rule = "back"     // a deleted job exists at the end of the run
 	unwanted rule = "unwanted" // the job of a refused put exists
 	altered  rule = "altered"  // a body has different bytes
-	changed  rule = "changed"  // another tube, priority or TTR, or a state that the job cannot have
+	changed  rule = "changed"  // another tube or TTR
 	idTwice  rule = "id twice" // two jobs have one id, or a job has two
-	overlap  rule = "overlap"  // no order of events explains all reservations of the job
-	disowned rule = "disowned" // NOT_FOUND for a client that certainly holds the job
-	early    rule = "early"    // a delayed job was reserved before its time
-	unburied rule = "unburied" // a buried job was reserved without a kick
 	stranger rule = "stranger" // a job without a put
+	// No order of events explains what clients were told of a job: two held it at once, it was
+	// delayed or buried and yet reserved, or its state or priority is wrong at the end.
+	unexplained rule = "unexplained"
 )
 
 // rules lists all rules in the order of reports.
-var rules = []rule{lost, back, late, altered, idTwice, overlap, disowned, changed, early, unburied, unwanted, stranger}
+var rules = []rule{lost, back, late, altered, idTwice, unexplained, changed, unwanted, stranger}
 
 // violated reports a broken rule. A zero call means the end of the run.
 func (h *history) violated(r rule, t token, id uint64, c call, format string, args ...any) {
@@ -86,11 +84,11 @@ func (h *history) known(t token) string {
 	if t == 0 {
 		return "nothing"
 	}
-	j := h.jobs.at(t)
+	j := &h.jobs[t]
 	var s strings.Builder
 	fmt.Fprintf(&s, "id %d, tube %s, pri %d, ttr %d, %d bytes, marks %b, last reserved at %d, deleted by %d", j.id, h.tubeNames[j.tube], j.pri, j.ttr, j.size, j.is, j.reserved, j.gone)
 	if l := h.lives[t]; l != nil {
-		fmt.Fprintf(&s, ", %d holds, buried %v, delayed %v to %d, kicks %+v", len(l.holds), l.buried, l.delayed, l.due, l.kicks)
+		fmt.Fprintf(&s, ", %d holds", len(l.holds))
 	}
 	return s.String()
 }
@@ -114,7 +112,7 @@ type counts struct {
 	kicked, deletesInDoubt, otherChangesInDoubt int64
 }
 
-// kicks are commands that may have made a waiting job ready.
+// kicks are kicks of a number of jobs of a tube.
 type kicks struct {
 	open  int   // number without an answer, now or forever
 	until int64 // time of the last answer to the others
@@ -123,22 +121,12 @@ type kicks struct {
 // since reports whether any kick may have taken effect at t or later.
 func (k kicks) since(t int64) bool { return k.open > 0 || k.until > t }
 
-func (k *kicks) answered(at int64) {
-	k.open--
-	k.until = max(k.until, at)
-}
-
-// kicked reports whether a kick may have made the job ready at t or later.
-func (h *history) kicked(j *job, l *life, t int64) bool {
-	return l.kicks.since(t) || h.kicks[j.tube].since(t)
-}
-
 // newToken returns the token of the next put.
 func (h *history) newToken() token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.next++
-	return h.next
+	h.jobs = append(h.jobs, job{})
+	return token(len(h.jobs) - 1)
 }
 
 // putting reports a put that is about to be sent.
@@ -146,13 +134,13 @@ func (h *history) putting(t token, p put, invoked int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts.put++
-	j := h.jobs.at(t)
+	j := &h.jobs[t]
 	*j = job{size: uint32(len(p.body)), hash: checksum(p.body), pri: p.pri, ttr: p.ttr, tube: uint16(p.tube), is: isPut}
 	if p.foreign {
 		j.is |= isForeign
 	}
 	if p.delay > 0 { // the job is delayed even if the put is never answered
-		h.lives[t] = &life{delayed: call{invoked, invoked}, due: invoked + int64(p.delay)}
+		h.life(t, invoked).ops[0].Input.(*op).due = invoked + int64(p.delay)
 	}
 }
 
@@ -161,7 +149,7 @@ func (h *history) inserted(t token, id uint64, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts.acknowledged++
-	j := h.jobs.at(t)
+	j := &h.jobs[t]
 	j.is |= isAcknowledged
 	if j.mustBe() {
 		h.live++
@@ -174,12 +162,15 @@ func (h *history) refused(t token) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts.refused++
-	h.jobs.at(t).is |= isRefused
+	h.jobs[t].is |= isRefused
 }
 
 // named checks that the job of t has this id.
 func (h *history) named(t token, j *job, id uint64, c call) {
-	switch other := h.jobs.byID(id, t); {
+	if h.ids[id] == 0 {
+		h.ids[id] = t
+	}
+	switch other := h.ids[id]; {
 	case other != t:
 		h.violated(idTwice, t, id, c, "put %d has the same id", other)
 	case j.id != 0 && j.id != id:
@@ -192,11 +183,11 @@ func (h *history) named(t token, j *job, id uint64, c call) {
 
 // kicking reports a kick-job that is about to be sent. If it is never answered, it may take effect
 // at any time.
-func (h *history) kicking(t token) {
+func (h *history) kicking(t token, invoked int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.jobs.at(t).gone == 0 {
-		h.life(t).kicks.open++
+	if h.jobs[t].gone == 0 {
+		h.life(t, invoked).observe(op{kind: opKick, doubt: true}, call{invoked, never})
 	}
 }
 
@@ -205,14 +196,17 @@ func (h *history) kickAnswered(t token, c call, kicked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.lives[t]
-	switch {
-	case l == nil: // it is deleted
-	case kicked:
+	if kicked {
 		h.counts.kicked++
-		l.observe(kickJob, nil, c)
-		l.kicks.answered(c.answered)
-	default:
-		l.kicks.open--
+	}
+	if l == nil { // it is deleted
+		return
+	}
+	if i := l.lastKick(); i >= 0 {
+		l.ops = slices.Delete(l.ops, i, i+1)
+	}
+	if kicked {
+		l.observe(op{kind: opKick}, c)
 	}
 }
 
@@ -227,7 +221,9 @@ func (h *history) kickingTube(tube int) {
 func (h *history) tubeKicked(tube int, at int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.kicks[tube].answered(at)
+	k := &h.kicks[tube]
+	k.open--
+	k.until = max(k.until, at)
 }
 
 // liveJobs returns the number of acknowledged jobs that cannot have been deleted.
@@ -254,11 +250,11 @@ func (h *history) violations() map[rule]int {
 func (h *history) recognize(id uint64, b []byte, c call) (token, *job, bool) {
 	stamp, err := bench.Stamp(b)
 	t := token(stamp)
-	if err != nil || t == 0 || t > h.next || h.jobs.at(t).is&isPut == 0 {
+	if err != nil || t == 0 || int(t) >= len(h.jobs) || h.jobs[t].is&isPut == 0 {
 		h.violated(stranger, 0, id, c, "%d bytes %.40q", len(b), b)
 		return 0, nil, false
 	}
-	j := h.jobs.at(t)
+	j := &h.jobs[t]
 	if uint32(len(b)) != j.size || checksum(b) != j.hash {
 		h.violated(altered, t, id, c, "%d bytes %.40q…, %d were put", len(b), b, j.size)
 	}
@@ -297,9 +293,9 @@ func (h *history) beginRest() {
 func (h *history) remaining() (all []waitingJob) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for t := token(1); t <= h.next; t++ {
-		if j := h.jobs.at(t); j.id != 0 && j.gone == 0 {
-			all = append(all, waitingJob{t, j.id})
+	for t, j := range h.jobs {
+		if j.id != 0 && j.gone == 0 {
+			all = append(all, waitingJob{token(t), j.id})
 		}
 	}
 	return all
@@ -316,31 +312,18 @@ type sight struct {
 func (h *history) look(t token, s sight, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j, l := h.jobs.at(t), h.lives[t]
+	j := &h.jobs[t]
 	h.exists(t, j, j.id, c)
 	if want := h.tubeNames[j.tube]; s.tube != want {
 		h.violated(changed, t, j.id, c, "it is in the tube %s", s.tube)
 	}
-	if j.is&isForeign == 0 && s.ttr != j.ttr {
+	if j.is&isForeign != 0 {
+		s.pri = 0
+	} else if s.ttr != j.ttr {
 		h.violated(changed, t, j.id, c, "its TTR is %d", s.ttr)
 	}
-	if j.is&isForeign == 0 && s.pri != j.pri && (l == nil || !slices.Contains(l.otherPris, s.pri)) {
-		h.violated(changed, t, j.id, c, "its priority is %d", s.pri)
-	}
-	want := "" // the only possible state
-	switch {
-	case l == nil:
-		want = "ready" // no client ever changed it
-	case l.buried.answered != 0 && !h.kicked(j, l, l.buried.invoked):
-		want = "buried"
-	case c.answered < l.due-int64(h.slack) && !h.kicked(j, l, l.delayed.invoked):
-		want = "delayed"
-	}
-	// An unanswered reserve may have taken the job if the server has not noticed yet that the
-	// connection has ended.
-	if want != "" && s.state != want && (want != "ready" || s.state != "reserved") {
-		h.violated(changed, t, j.id, c, "it is %s, and should be %s", s.state, want)
-	}
+	l := h.life(t, c.invoked)
+	l.observe(op{kind: opSight, state: s.state, pri: s.pri, due: c.answered + int64(h.slack), kicked: h.kicks[j.tube].since(l.begun)}, c)
 }
 
 // close ends the run. A job that must exist and was not seen since beginRest is lost. close returns
@@ -349,10 +332,10 @@ func (h *history) close() (seen, appeared int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for t, l := range h.lives {
-		h.checkHolds(t, l)
+		h.judge(t, l)
 	}
-	for t := token(1); t <= h.next; t++ {
-		j := h.jobs.at(t)
+	for i := range h.jobs[1:] {
+		t, j := token(i+1), &h.jobs[i+1]
 		if j.mustBe() && j.is&isSeen == 0 {
 			h.violated(lost, t, j.id, call{}, "it is not there")
 		}

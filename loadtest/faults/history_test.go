@@ -40,7 +40,7 @@ func bodyOf(t token) []byte {
 //
 //	put 0 [ttr delay]   sent and acknowledged within a second; sent: without an answer
 //	x reserve 2 3       sent at 2, answered at 3; so are delete, touch, and notfound
-//	x release 2 3 [pri delay]; x bury 2 3
+//	x release 2 3 [pri delay]; x bury 2 3 [pri]
 //	x delete? 4         in doubt; change? is a release or a bury
 //	x answered 6        another command was answered that was sent at 6
 //	kicked 4 5          a kick-job; unkicked: NOT_FOUND; kicktube and tubekicked: a number of jobs
@@ -69,7 +69,7 @@ func (p *script) run(text string) {
 			s = p.h.connect()
 			p.holders[name] = s
 		}
-		h, delay := p.h, time.Duration(n[3]*float64(time.Second))
+		h := p.h
 		switch f[0] {
 		case "put", "sent":
 			k := h.newToken()
@@ -87,26 +87,23 @@ func (p *script) run(text string) {
 			if got, ok := s.reserved(uint64(k), bodyOf(k), c); !ok || got != k {
 				p.t.Fatalf("the body of put %d is not recognised: %d", k, got)
 			}
-		case "delete":
-			s.deleted(k, c)
-		case "touch":
-			s.touched(k, c)
-		case "notfound":
-			s.notFound(k, c)
-		case "release":
-			s.released(k, uint32(n[2]), delay, c)
-		case "bury":
-			s.buried(k, 1, c)
+		case "delete", "touch", "notfound", "release", "bury":
+			kind := map[string]opKind{"delete": opDelete, "touch": opTouch, "notfound": opNotFound, "release": opRelease, "bury": opBury}[f[0]]
+			o := op{kind: kind, pri: uint32(n[2])}
+			if n[3] > 0 {
+				o.due = c.invoked + at(n[3])
+			}
+			s.told(k, o, c)
 		case "delete?":
-			s.deleteInDoubt(k, c.invoked)
+			s.doubted(k, op{kind: opDelete}, c.invoked)
 		case "change?":
-			s.changeInDoubt(k, 1, c.invoked)
+			s.doubted(k, op{kind: opRelease, pri: 1}, c.invoked)
 		case "answered":
 			s.answered(c.invoked)
 		case "broken":
 			s.broken()
 		case "kicking":
-			h.kicking(k)
+			h.kicking(k, c.invoked)
 		case "kicked", "unkicked":
 			h.kickAnswered(k, c, f[0] == "kicked")
 		case "kicktube":
@@ -149,42 +146,42 @@ var histories = []struct {
 	{"the same, told in the other order", late, "put 0; x reserve 2 3; y reserve 6 7; x delete 4 5"},
 	{"reserved by a call from before it was deleted", "", "put 0; x reserve 2 3; x broken; y reserve 4 5; y delete 6 8; w reserve 7 9; drain"},
 	{"deleted twice", late, "put 0; x reserve 2 3; x delete 4 5; x delete 6 7"},
-	{"reserved by another while it is held", overlap, "put 0; x reserve 2 3; y reserve 4 5; x delete 6 7"},
-	{"the same, told in the other order", overlap, "put 0; y reserve 4 5; x reserve 2 3; x release 6 7 7"},
-	{"the same, and the first connection lives but breaks", overlap, "put 0; x reserve 2 3; y reserve 4 5; x answered 6; x broken"},
+	{"reserved by another while it is held", unexplained, "put 0; x reserve 2 3; y reserve 4 5; x delete 6 7"},
+	{"the same, told in the other order", unexplained, "put 0; y reserve 4 5; x reserve 2 3; x release 6 7 7"},
+	{"the same, and the first connection lives but breaks", unexplained, "put 0; x reserve 2 3; y reserve 4 5; x answered 6; x broken"},
 	{"reserved by another once the connection has broken", "", "put 0; x reserve 2 3; x answered 3; y reserve 4 5; x broken; drain 1"},
 	{"the same, before a delete in doubt", "", "put 0; x reserve 2 3; y reserve 4 5; y broken; x delete? 6; x broken; drain 1"},
-	{"reserved by another, and an answer came before a delete in doubt", overlap, "put 0; x reserve 2 3; y reserve 4 5; x answered 6; x delete? 8; x broken"},
+	{"reserved by another, and an answer came before a delete in doubt", unexplained, "put 0; x reserve 2 3; y reserve 4 5; x answered 6; x delete? 8; x broken"},
 	{"reserved by another while the first gives up", "", "put 0; x reserve 2 3; y reserve 4 7; x release 5 6 7; drain 1"},
-	{"reserved by another before the TTR is over", overlap, "put 0 10; x reserve 2 3; y reserve 4 5; x answered 100; x broken"},
+	{"reserved by another before the TTR is over", unexplained, "put 0 10; x reserve 2 3; y reserve 4 5; x answered 100; x broken"},
 	{"reserved by another when the TTR is over", "", "put 0 10; x reserve 2 3; y reserve 11 13; x answered 20; x broken; drain 1"},
-	{"reserved by another before a touched TTR is over", overlap, "put 0 10; x reserve 2 3; x touch 9 10; y reserve 14 15; x delete 16 17"},
-	{"released by a client that holds it no longer", overlap, "put 0 1; x reserve 2 3; y reserve 4 4.1; x release 4.2 4.3 7; y delete 4.4 4.5"},
-	{"kicked while it is held", overlap, "put 0; x reserve 2 3; kicking; kicked 4 5; x delete 6 7"},
-	{"told NOT_FOUND while it is held", disowned, "put 0; x reserve 2 3; x notfound 4 5"},
+	{"reserved by another before a touched TTR is over", unexplained, "put 0 10; x reserve 2 3; x touch 9 10; y reserve 14 15; x delete 16 17"},
+	{"released by a client that holds it no longer", unexplained, "put 0 1; x reserve 2 3; y reserve 4 4.1; x release 4.2 4.3 7; y delete 4.4 4.5"},
+	{"kicked while it is held", unexplained, "put 0; x reserve 2 3; kicking; kicked 4 5; x delete 6 7"},
+	{"told NOT_FOUND while it is held", unexplained, "put 0; x reserve 2 3; x notfound 4 5"},
 	{"told NOT_FOUND when the TTR is over", "", "put 0 1; x reserve 2 3; x notfound 4 5; drain 1"},
-	{"delayed, and too early", early, "put 0 60 10; x reserve 2 3"},
-	{"delayed by a put in doubt, and too early", early, "sent 0 60 10; x reserve 2 3"},
+	{"delayed, and too early", unexplained, "put 0 60 10; x reserve 2 3"},
+	{"delayed by a put in doubt, and too early", unexplained, "sent 0 60 10; x reserve 2 3"},
 	{"delayed, and in time", "", "put 0 60 2; x reserve 2 3; x broken; drain 1"},
 	{"delayed and kicked", "", "put 0 60 10; kicking; x reserve 2 3; x broken; kicked 1 4; drain 1"},
-	{"released with a delay, and too early", early, "put 0; x reserve 2 3; x release 4 5 1 10; y reserve 6 7"},
+	{"released with a delay, and too early", unexplained, "put 0; x reserve 2 3; x release 4 5 1 10; y reserve 6 7"},
 	{"released with a delay in doubt", "", "put 0; x reserve 2 3; x change? 4; x broken; y reserve 6 7; y broken; drain 1"},
-	{"buried and handed out", unburied, "put 0; x reserve 2 3; x bury 4 5; y reserve 6 7"},
-	{"kicked, buried and handed out", unburied, "put 0; kicking; unkicked 2 3; x reserve 4 5; x bury 6 7; y reserve 8 9"},
+	{"buried and handed out", unexplained, "put 0; x reserve 2 3; x bury 4 5; y reserve 6 7"},
+	{"kicked, buried and handed out", unexplained, "put 0; kicking; unkicked 2 3; x reserve 4 5; x bury 6 7; y reserve 8 9"},
 	{"buried, kicked and handed out", "", "put 0; x reserve 2 3; x bury 4 5; kicking; kicked 6 7; y reserve 8 9; y broken; drain 1"},
 	{"buried, its tube kicked", "", "put 0; x reserve 2 3; x bury 4 5; kicktube 0; y reserve 6 7; y broken; tubekicked 0 8; drain 1"},
-	{"buried, another tube kicked", unburied, "put 0; x reserve 2 3; x bury 4 5; kicktube 1; y reserve 6 7"},
+	{"buried, another tube kicked", unexplained, "put 0; x reserve 2 3; x bury 4 5; kicktube 1; y reserve 6 7"},
 	{"at rest as it was put", "", "put 0; rest; look a ready 7 60"},
 	{"at rest, reserved in doubt", "", "put 0; rest; look a reserved 7 60"},
-	{"at rest, buried and reserved", changed, "put 0; x reserve 2 3; x bury 4 5; look a reserved 1 60"},
+	{"at rest, buried and reserved", unexplained, "put 0; x reserve 2 3; x bury 4 5 1; look a reserved 1 60"},
 	{"at rest in another tube", changed, "put 0; look b ready 7 60"},
-	{"at rest with another priority", changed, "put 0; look a ready 8 60"},
+	{"at rest with another priority", unexplained, "put 0; look a ready 8 60"},
 	{"at rest with another TTR", changed, "put 0; look a ready 7 61"},
-	{"at rest in another state", changed, "put 0; look a buried 7 60"},
-	{"at rest, buried and ready", changed, "put 0; x reserve 2 3; x bury 4 5; look a ready 1 60"},
-	{"at rest, delayed and ready", changed, "put 0 60 3600; look a ready 7 60"},
+	{"at rest in another state", unexplained, "put 0; look a buried 7 60"},
+	{"at rest, buried and ready", unexplained, "put 0; x reserve 2 3; x bury 4 5 1; look a ready 1 60"},
+	{"at rest, delayed and ready", unexplained, "put 0 60 3600; look a ready 7 60"},
 	{"at rest with the priority of a release", "", "put 0; x reserve 2 3; x release 4 5 1; rest; look a ready 1 60"},
-	{"at rest with the priority from before a release", changed, "put 0; x reserve 2 3; x release 4 5 1; look a ready 7 60"},
+	{"at rest with the priority from before a release", unexplained, "put 0; x reserve 2 3; x release 4 5 1; look a ready 7 60"},
 	{"at rest with the priority of a release in doubt", "", "put 0; x reserve 2 3; x change? 4; x broken; rest; look a ready 1 60"},
 	{"at rest with the priority from before a release in doubt", "", "put 0; x reserve 2 3; x change? 4; x broken; rest; look a ready 7 60"},
 	{"at rest, deleted", back, "put 0; x reserve 2 3; x delete 4 5; rest; look a ready 7 60"},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type job struct {
 	reserved int64  // when the latest RESERVED was invoked
 	hash     uint32
 	size     uint32
-	pri, ttr uint32
+	pri, ttr uint32 // of the put; 0 if Gearman's server chooses them
 	tube     uint16
 	is       marks
 }
@@ -44,42 +45,11 @@ const (
 // mustBe reports whether the job must exist.
 func (j *job) mustBe() bool { return j.gone == 0 && j.is&(isAcknowledged|isDoubtful) == isAcknowledged }
 
-const pageBits = 12
-
-// A jobTable holds all jobs by token, and tokens by id. Jobs do not move.
-type jobTable struct {
-	pages []*[1 << pageBits]job
-	ids   map[uint64]token
-}
-
-func (b *jobTable) at(t token) *job {
-	for int(t>>pageBits) >= len(b.pages) {
-		b.pages = append(b.pages, new([1 << pageBits]job))
-	}
-	return &b.pages[t>>pageBits][t&(1<<pageBits-1)]
-}
-
-// byID returns the first token with this id. If the id is new, it is t.
-func (b *jobTable) byID(id uint64, t token) token {
-	if first, ok := b.ids[id]; ok {
-		return first
-	}
-	b.ids[id] = t
-	return t
-}
-
-// A life holds further facts about a job, in addition to its record.
+// A life has what happened to a job, in addition to its record.
 type life struct {
+	begun int64
 	holds []hold                // reservations without a reported end
-	ops   []porcupine.Operation // all reservations, and the answers that prove or disprove them
-	kicks kicks
-	// told is the arrival of the latest answer that decides the job's state. A command invoked
-	// before that proves nothing.
-	told      int64
-	buried    call // the answer to the bury; zero: the job may be in any state
-	delayed   call // the answer that delayed it until due
-	due       int64
-	otherPris []uint32 // possible priorities in addition to the record's
+	ops   []porcupine.Operation // their inputs are *op; the first is the put
 }
 
 // A hold is a reservation that a client got.
@@ -91,86 +61,126 @@ type hold struct {
 // never is later than any other time.
 const never = math.MaxInt64
 
-// life returns the life of t, and creates it if necessary.
-func (h *history) life(t token) *life {
+// life returns the life of t, and creates it if necessary. at is a time before anything happened to
+// the job, except that it was put.
+func (h *history) life(t token, at int64) *life {
 	l := h.lives[t]
 	if l == nil {
-		l = new(life)
+		l = &life{begun: at}
+		l.observe(op{kind: opPut, pri: h.jobs[t].pri}, call{math.MinInt64, math.MinInt64 + 1})
 		h.lives[t] = l
 	}
 	return l
 }
 
-// certain records an answer that decides the job's state. It reports whether no other answer can be
-// later.
-func (l *life) certain(c call) bool {
-	before := l.told
-	l.told = max(before, c.answered)
-	l.buried, l.delayed, l.due = call{}, call{}, 0
-	return before < c.invoked
+// An op is what a client was told about a job, or what may have happened to it.
+type op struct {
+	kind  opKind
+	by    *holder // the client's connection
+	doubt bool    // it has no answer, and perhaps no effect
+	pri   uint32  // after a put, a release or a bury
+	due   int64   // of a put or a release: end of the delay; of a reserve or a sight: latest time at which it took effect
+	// kicked is set for a reserve or a sight if any number of kicks may have made the job ready.
+	kicked bool
+	state  string // of a sight
 }
 
-// Operations of the model of a job as a lock. Its state is the holder; nil: the job is free.
-type lockOp uint8
+type opKind uint8
 
 const (
-	acquire lockOp = iota // RESERVED: it was free
-	expire                // the hold may end from now on: by its TTR, its connection, or another command
-	release               // RELEASED or BURIED: it was held
-	touch                 // TOUCHED: it was held
-	remove                // DELETED: the client held it, or it was free
-	kickJob               // KICKED: it was free
+	opPut opKind = iota
+	opReserve
+	opEnd // the hold may end from now on: by its TTR, its connection, or another command
+	opRelease
+	opBury
+	opTouch
+	opDelete
+	opKick
+	opNotFound // of a client that had reserved the job
+	opSight    // stats-job at the end of the run
 )
 
-var lockNames = [...]string{"RESERVED", "end", "RELEASED or BURIED", "TOUCHED", "DELETED", "KICKED"}
+var opNames = [...]string{"put", "RESERVED", "end", "RELEASED", "BURIED", "TOUCHED", "DELETED", "KICKED", "NOT_FOUND", "stats-job"}
 
-type lockInput struct {
-	op lockOp
-	by *holder
+// A state is the state of a job in the model that must explain what clients were told.
+type state struct {
+	by     *holder // nil: not reserved
+	buried bool
+	due    int64 // end of the delay; 0: none
+	pri    uint32
 }
 
-var lockModel = porcupine.Model{
-	Init: func() any { return (*holder)(nil) },
-	Step: func(state, input, _ any) (bool, any) {
-		held, in := state.(*holder), input.(lockInput)
-		switch in.op {
-		case acquire:
-			return held == nil, in.by
-		case expire:
-			if held == in.by {
-				held = nil
-			}
-			return true, held
-		case release:
-			return held == in.by, (*holder)(nil)
-		case touch:
-			return held == in.by, held
-		case remove:
-			return held == nil || held == in.by, (*holder)(nil)
-		default:
-			return held == nil, held
+// after returns the state after in, and whether in is possible in s.
+func (s state) after(in *op) (state, bool) {
+	mine := s.by != nil && s.by == in.by
+	ready := in.kicked || !s.buried && s.due <= in.due
+	switch in.kind {
+	case opPut:
+		return state{pri: in.pri, due: in.due}, true
+	case opReserve:
+		return state{by: in.by, pri: s.pri}, s.by == nil && ready
+	case opEnd:
+		if mine {
+			s.by = nil
 		}
+		return s, true
+	case opRelease, opBury:
+		if !mine {
+			return s, in.doubt
+		}
+		return state{buried: in.kind == opBury, due: in.due, pri: in.pri}, true
+	case opTouch:
+		return s, mine
+	case opNotFound:
+		return s, !mine
+	case opDelete, opKick:
+		if s.by != nil && (!mine || in.kind == opKick) {
+			return s, in.doubt
+		}
+		return state{pri: s.pri}, true
+	}
+	// An unanswered reserve may have taken the job if the server has not noticed yet that the
+	// connection has ended.
+	fits := map[string]bool{"ready": s.by == nil && ready, "reserved": s.by != nil || ready, "buried": s.buried, "delayed": s.due != 0}
+	return s, fits[in.state] && s.pri == in.pri
+}
+
+var jobModel = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, in, _ any) (bool, any) {
+		next, ok := s.(state).after(in.(*op))
+		return ok, next
 	},
 }
 
-// observe adds an answered operation.
-func (l *life) observe(op lockOp, by *holder, c call) {
-	l.ops = append(l.ops, porcupine.Operation{Input: lockInput{op, by}, Call: c.invoked, Return: c.answered})
+// observe adds what took effect between the times of c, if at all.
+func (l *life) observe(o op, c call) {
+	l.ops = append(l.ops, porcupine.Operation{Input: &o, Call: c.invoked, Return: c.answered})
 }
 
-// checkHolds checks that an order of all operations explains the reservations. It stops without a
-// result after a second.
-func (h *history) checkHolds(t token, l *life) {
-	for _, o := range l.holds { // their end was not reported
-		l.observe(expire, o.by, call{min(o.by.alive, o.until), never})
-	}
-	if len(l.ops) > 2 && porcupine.CheckOperationsTimeout(lockModel, l.ops, time.Second) == porcupine.Illegal {
-		var told strings.Builder
-		for _, op := range l.ops {
-			in := op.Input.(lockInput)
-			fmt.Fprintf(&told, ", %s by %p %d to %d", lockNames[in.op], in.by, op.Call, op.Return)
+// lastKick returns the index of the last kick in doubt.
+func (l *life) lastKick() int {
+	for i, o := range slices.Backward(l.ops) {
+		if in := o.Input.(*op); in.kind == opKick && in.doubt {
+			return i
 		}
-		h.violated(overlap, t, h.jobs.at(t).id, call{}, "no order explains what clients were told%s", &told)
+	}
+	return -1
+}
+
+// judge checks that an order of all operations explains what clients were told. It stops without a
+// result after a second.
+func (h *history) judge(t token, l *life) {
+	for _, o := range l.holds { // their end was not reported
+		l.observe(op{kind: opEnd, by: o.by}, call{min(o.by.alive, o.until), never})
+	}
+	if porcupine.CheckOperationsTimeout(jobModel, l.ops, time.Second) == porcupine.Illegal {
+		var told strings.Builder
+		for _, o := range l.ops {
+			in := o.Input.(*op)
+			fmt.Fprintf(&told, ", %s %s by %p %d to %d, %+v", opNames[in.kind], in.state, in.by, o.Call, o.Return, *in)
+		}
+		h.violated(unexplained, t, h.jobs[t].id, call{}, "no order explains what clients were told%s", &told)
 	}
 	l.ops = nil
 }

@@ -11,7 +11,7 @@
 //	fleet      all nodes and what is between them; node is one server
 //	crew       the clients: producer, worker, and drain for the end; conn is a connection
 //	history    what clients were told, and whether it can be true; holder is one connection,
-//	           jobs has the records and the model of a job's reservations
+//	           jobs has the records and the model of a job
 //
 // The seed, which is printed, decides the faults and their times; the effects depend on the
 // machine. So a seed repeats a run approximately.

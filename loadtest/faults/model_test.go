@@ -222,6 +222,9 @@ func (c *modelClient) reserve() {
 	}, func(int64) {})
 }
 
+// acts are the kinds of changes.
+var acts = [...]opKind{opDelete, opRelease, opRelease, opBury}
+
 // change deletes, releases or buries a job that c reserved.
 func (c *modelClient) change() {
 	q := c.q
@@ -261,22 +264,20 @@ func (c *modelClient) change() {
 			j.state = "buried"
 		}
 	}, func(at call) {
-		switch {
-		case !found:
-			c.s.notFound(t, at)
-		case kind == 0:
-			c.s.deleted(t, at)
-		case kind == 3:
-			c.s.buried(t, pri, at)
-		default:
-			c.s.released(t, pri, delay, at)
+		o := op{kind: acts[kind], pri: pri}
+		if delay > 0 {
+			o.due = at.invoked + int64(delay)
 		}
+		if !found {
+			o = op{kind: opNotFound}
+		}
+		c.s.told(t, o, at)
 	}, func(invoked int64) {
-		if kind == 0 {
-			c.s.deleteInDoubt(t, invoked)
-		} else {
-			c.s.changeInDoubt(t, pri, invoked)
+		o := op{kind: acts[kind], pri: pri}
+		if delay > 0 {
+			o.due = invoked + int64(delay)
 		}
+		c.s.doubted(t, o, invoked)
 	})
 }
 
@@ -289,7 +290,7 @@ func (c *modelClient) kick() {
 		return
 	}
 	t := all[q.rng.IntN(len(all))].token
-	q.h.kicking(t)
+	q.h.kicking(t, q.now)
 	kicked := false
 	c.do(func() {
 		if j := q.jobs[t]; j != nil && (j.state == "buried" || j.state == "delayed") {
@@ -326,7 +327,7 @@ func model(seed uint64, f plant) *queue {
 		q.h.look(j.token, sight{"a", j.state, j.pri, j.ttr}, c)
 		q.h.kickingTube(0)
 		s.reserved(uint64(j.token), bodyOf(j.token), call{q.now + 2, q.now + 3})
-		s.deleted(j.token, call{q.now + 4, q.now + 5})
+		s.told(j.token, op{kind: opDelete}, call{q.now + 4, q.now + 5})
 		q.now += 10
 	}
 	q.h.close()

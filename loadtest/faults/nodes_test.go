@@ -134,7 +134,7 @@ func TestClientsTellWhatTheyAreAnswered(t *testing.T) {
 				id++
 				io.WriteString(server, strings.ReplaceAll(tt.answer, "%d", fmt.Sprint(id)))
 			}()
-			c := &conn{nc: client, r: bufio.NewReader(client), patience: w.patience, holder: w.h.connect()}
+			c := newConn(client, w.patience, w.h)
 			if err := w.produce(c, rngOf(1), 1); err != nil && err != errBroken {
 				w.wrong = append(w.wrong, err)
 			}

@@ -51,7 +51,7 @@ func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 		}
 		tube := rng.IntN(tubes)
 		c.say("use %s\r\n", w.names[tube])
-		if _, err := c.ask("USING"); err != nil {
+		if err := c.ask("USING"); err != nil {
 			return err
 		}
 		for range 8 {
@@ -85,21 +85,21 @@ func (w *crew) put(c *conn, rng *rand.Rand, tube, n int) error {
 		return err
 	}
 	for i, t := range tokens {
-		r, err := c.read("put", 0)
+		word, err := c.read("put", 0)
 		if err != nil {
 			return err
 		}
-		switch r.word {
+		switch word {
 		case "INSERTED":
-			w.inserted(t, r.id, c.call())
+			w.inserted(t, c.Reply.Num, c.call())
 			if delays[i] == longDelay {
-				w.keep(waitingJob{t, r.id})
+				w.keep(waitingJob{t, c.Reply.Num})
 			}
 		case "OUT_OF_MEMORY", "DRAINING", "INTERNAL_ERROR":
 			w.h.refused(t)
 			w.sleep(10 * time.Millisecond)
 		default:
-			return wrong{"put", r.word + " " + strconv.FormatUint(r.id, 10)}
+			return wrong("put", c.Reply.Line)
 		}
 	}
 	return nil
@@ -137,13 +137,12 @@ func (w *crew) submit(c *conn, rng *rand.Rand) error {
 			return err
 		}
 		for _, t := range tokens {
-			m, _, err := c.readPacket()
-			if err != nil {
+			if err := c.readPacket(); err != nil {
 				return err
 			}
-			switch m.Type {
+			switch c.Msg.Type {
 			case gearman.JobCreated:
-				id, err := idOf(m.Args[0])
+				id, err := idOf(c.Msg.Args[0])
 				if err != nil {
 					return err
 				}
@@ -151,7 +150,7 @@ func (w *crew) submit(c *conn, rng *rand.Rand) error {
 			case gearman.Error:
 				w.h.refused(t)
 			default:
-				return wrong{"SUBMIT_JOB_BG", m.Type.String()}
+				return wrong("SUBMIT_JOB_BG", c.Msg.Type)
 			}
 		}
 	}
@@ -161,7 +160,7 @@ func (w *crew) submit(c *conn, rng *rand.Rand) error {
 func idOf(handle []byte) (uint64, error) {
 	id, err := strconv.ParseUint(string(handle[bytes.LastIndexByte(handle, ':')+1:]), 10, 64)
 	if err != nil {
-		return 0, wrong{"a request of Gearman", string(handle)}
+		return 0, wrong("a request of Gearman", handle)
 	}
 	return id, nil
 }
@@ -177,22 +176,22 @@ func (w *crew) grab(c *conn, rng *rand.Rand) error {
 		if err := c.send(); err != nil {
 			return err
 		}
-		m, data, err := c.readPacket()
-		for err == nil && (m.Type == gearman.Noop || m.Type == gearman.Error) {
+		err := c.readPacket()
+		for err == nil && (c.Msg.Type == gearman.Noop || c.Msg.Type == gearman.Error) {
 			// A wake-up, or the error for a completed job that the worker had lost.
-			m, data, err = c.readPacket()
+			err = c.readPacket()
 		}
 		if err != nil {
 			return err
 		}
-		switch m.Type {
+		switch c.Msg.Type {
 		case gearman.JobAssign:
-			handle := string(m.Args[0])
-			id, err := idOf(m.Args[0])
+			handle := string(c.Msg.Args[0])
+			id, err := idOf(c.Msg.Args[0])
 			if err != nil {
 				return err
 			}
-			t, ok := c.holder.reserved(id, data, c.call())
+			t, ok := c.holder.reserved(id, c.Data, c.call())
 			if rng.IntN(50) == 0 {
 				w.sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			}
@@ -201,22 +200,21 @@ func (w *crew) grab(c *conn, rng *rand.Rand) error {
 			}
 			c.packet(gearman.WorkComplete, handle, "done")
 			if ok {
-				c.holder.deleteInDoubt(t, bench.Now())
+				c.holder.doubted(t, op{kind: opDelete}, bench.Now())
 			}
 		case gearman.NoJob:
 			c.packet(gearman.PreSleep)
 			if err := c.send(); err != nil {
 				return err
 			}
-			m, _, err := c.readPacket() // without a wake-up in time the client dials again
-			if err != nil {
+			if err := c.readPacket(); err != nil { // without a wake-up in time the client dials again
 				return err
 			}
-			if m.Type != gearman.Noop {
-				return wrong{"PRE_SLEEP", m.Type.String()}
+			if c.Msg.Type != gearman.Noop {
+				return wrong("PRE_SLEEP", c.Msg.Type)
 			}
 		default:
-			return wrong{"GRAB_JOB", m.Type.String()}
+			return wrong("GRAB_JOB", c.Msg.Type)
 		}
 	}
 	return nil

@@ -7,22 +7,11 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// An act is what a worker does with a reserved job.
-type act uint8
-
-const (
-	actDelete act = iota
-	actRelease
-	actDelay
-	actBury
-	actTouch
-	actExpire
-)
-
-// A task is a reserved job and the act for it.
+// A task is a reserved job and what a worker does with it: opDelete, opRelease, opBury, opTouch, or
+// opEnd for nothing, so that its reservation ends by its TTR or with the connection.
 type task struct {
 	waitingJob
-	act   act
+	act   opKind
 	pri   uint32
 	delay time.Duration
 }
@@ -64,13 +53,12 @@ func (w *crew) work(c *conn, rng *rand.Rand) error {
 func (w *crew) watch(c *conn, tubes []string) error {
 	for _, name := range tubes {
 		c.say("watch %s\r\n", name)
-		if _, err := c.ask("WATCHING"); err != nil {
+		if err := c.ask("WATCHING"); err != nil {
 			return err
 		}
 	}
 	c.say("ignore default\r\n")
-	_, err := c.ask("WATCHING")
-	return err
+	return c.ask("WATCHING")
 }
 
 // reserve asks for n jobs in one write, and returns the jobs it got. The server may wait for up to
@@ -83,18 +71,18 @@ func (w *crew) reserve(c *conn, n, wait int) (tasks []task, err error) {
 		return nil, err
 	}
 	for range n {
-		r, err := c.read("reserve", time.Duration(wait)*time.Second)
+		word, err := c.read("reserve", time.Duration(wait)*time.Second)
 		if err != nil {
 			return nil, err
 		}
-		switch r.word {
+		switch word {
 		case "RESERVED":
-			if t, ok := c.holder.reserved(r.id, r.body, c.call()); ok {
-				tasks = append(tasks, task{waitingJob: waitingJob{t, r.id}})
+			if t, ok := c.holder.reserved(c.Reply.Num, c.Reply.Body, c.call()); ok {
+				tasks = append(tasks, task{waitingJob: waitingJob{t, c.Reply.Num}, act: opDelete})
 			}
 		case "TIMED_OUT", "DEADLINE_SOON":
 		default:
-			return nil, wrong{"reserve", r.word}
+			return nil, wrong("reserve", word)
 		}
 	}
 	return tasks, nil
@@ -105,79 +93,65 @@ func (t *task) draw(rng *rand.Rand) {
 	t.pri = rng.Uint32N(1000)
 	switch n := rng.IntN(200); {
 	case n < 12:
-		t.act = actRelease
+		t.act = opRelease
 	case n < 17:
-		t.act, t.delay = actDelay, time.Duration(1+rng.IntN(2))*time.Second
+		t.act, t.delay = opRelease, time.Duration(1+rng.IntN(2))*time.Second
 	case n < 18:
-		t.act, t.delay = actDelay, longDelay
+		t.act, t.delay = opRelease, longDelay
 	case n < 24:
-		t.act = actBury
+		t.act = opBury
 	case n < 28:
-		t.act = actTouch
+		t.act = opTouch
 	case n < 29:
-		t.act = actExpire
+		t.act = opEnd
 	}
 }
 
-// finish sends the acts in one write, and reads the answers.
+// finish sends the acts in one write, and reads and reports the answers.
 func (w *crew) finish(c *conn, tasks []task) error {
 	for _, t := range tasks {
 		switch t.act {
-		case actDelete:
+		case opDelete:
 			c.say("delete %d\r\n", t.id)
-		case actRelease, actDelay:
+		case opRelease:
 			c.say("release %d %d %d\r\n", t.id, t.pri, t.delay/time.Second)
-		case actBury:
+		case opBury:
 			c.say("bury %d %d\r\n", t.id, t.pri)
-		case actTouch:
+		case opTouch:
 			c.say("touch %d\r\n", t.id)
 		}
 	}
 	err := c.send()
 	for _, t := range tasks {
-		if t.act == actExpire {
-			continue // its reservation ends by its TTR, or with the connection
+		if t.act == opEnd {
+			continue
 		}
-		var r reply
+		o := op{kind: t.act, pri: t.pri}
+		if t.delay > 0 {
+			o.due = c.sent + int64(t.delay)
+		}
+		var word string
 		if err == nil {
-			r, err = c.read("a change", 0)
+			word, err = c.read("a change", 0)
 		}
 		switch {
-		case err == nil:
-			err = w.done(c, t, r)
-		case t.act == actDelete:
-			c.holder.deleteInDoubt(t.token, c.sent)
-		case t.act != actTouch:
-			c.holder.changeInDoubt(t.token, t.pri, c.sent)
+		case err != nil && t.act != opTouch:
+			c.holder.doubted(t.token, o, c.sent)
+		case err != nil:
+		case word == opNames[t.act]:
+			c.holder.told(t.token, o, c.call())
+			if t.act == opBury || t.delay == longDelay {
+				w.keep(t.waitingJob)
+			}
+		case word == "NOT_FOUND":
+			c.holder.told(t.token, op{kind: opNotFound}, c.call())
+		case word == "OUT_OF_MEMORY" || word == "INTERNAL_ERROR":
+			// The disk is full: the job is unchanged and still held.
+		default:
+			err = wrong("a change of a job", word)
 		}
 	}
 	return err
-}
-
-// done reports the answer to a change to the history.
-func (w *crew) done(c *conn, t task, r reply) error {
-	s, call := c.holder, c.call()
-	switch {
-	case r.word == "NOT_FOUND":
-		s.notFound(t.token, call)
-	case r.word == "DELETED" && t.act == actDelete:
-		s.deleted(t.token, call)
-	case r.word == "RELEASED" && (t.act == actRelease || t.act == actDelay):
-		s.released(t.token, t.pri, t.delay, call)
-		if t.delay == longDelay {
-			w.keep(t.waitingJob)
-		}
-	case r.word == "BURIED" && t.act == actBury:
-		s.buried(t.token, t.pri, call)
-		w.keep(t.waitingJob)
-	case r.word == "TOUCHED" && t.act == actTouch:
-		s.touched(t.token, call)
-	case r.word == "OUT_OF_MEMORY" || r.word == "INTERNAL_ERROR":
-		// The disk is full: the job is unchanged and still held.
-	default:
-		return wrong{"a change of a job", r.word}
-	}
-	return nil
 }
 
 // kick makes jobs ready that would otherwise wait forever: buried and delayed ones by id, and in
@@ -185,7 +159,7 @@ func (w *crew) done(c *conn, t task, r reply) error {
 func (w *crew) kick(c *conn, rng *rand.Rand) error {
 	h := w.h
 	c.say("use %s\r\n", w.names[kickedTube])
-	if _, err := c.ask("USING"); err != nil {
+	if err := c.ask("USING"); err != nil {
 		return err
 	}
 	for {
@@ -194,28 +168,36 @@ func (w *crew) kick(c *conn, rng *rand.Rand) error {
 		}
 		jobs := w.takeKept()
 		for _, j := range jobs {
-			h.kicking(j.token)
+			h.kicking(j.token, bench.Now())
 			c.say("kick-job %d\r\n", j.id)
 		}
 		c.send() // an error shows in the answers
 		for i, j := range jobs {
-			r, err := c.read("kick-job", 0)
+			word, err := c.read("kick-job", 0)
 			if err != nil {
 				w.keep(jobs[i:]...) // kick them again later, whatever happened to them
 				return err
 			}
-			if r.word != "KICKED" && r.word != "NOT_FOUND" && r.word != "OUT_OF_MEMORY" {
-				return wrong{"kick-job", r.word}
+			if word != "KICKED" && word != "NOT_FOUND" && word != "OUT_OF_MEMORY" {
+				return wrong("kick-job", word)
 			}
-			h.kickAnswered(j.token, c.call(), r.word == "KICKED")
+			h.kickAnswered(j.token, c.call(), word == "KICKED")
 		}
 		if rng.IntN(10) == 0 {
-			h.kickingTube(kickedTube)
-			c.say("kick %d\r\n", 1+rng.IntN(20))
-			if _, err := c.ask("KICKED", "OUT_OF_MEMORY"); err != nil {
+			if err := w.kickTube(c, kickedTube, 1+rng.IntN(20), "KICKED", "OUT_OF_MEMORY"); err != nil {
 				return err
 			}
-			h.tubeKicked(kickedTube, bench.Now())
 		}
 	}
+}
+
+// kickTube kicks up to n jobs of the used tube.
+func (w *crew) kickTube(c *conn, tube, n int, words ...string) error {
+	w.h.kickingTube(tube)
+	c.say("kick %d\r\n", n)
+	err := c.ask(words...)
+	if err == nil {
+		w.h.tubeKicked(tube, bench.Now())
+	}
+	return err
 }

@@ -2,12 +2,10 @@ package cluster
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/admin"
 )
 
 // awaitCopy waits until the leader says that a member is of a kind and lacks nothing.
@@ -37,56 +35,6 @@ func two(t *testing.T) (first, second *node) {
 	first, second = newNode(t, "jobs1"), newNode(t, "jobs2")
 	first.timeout, second.timeout = swift, swift
 	return first, second
-}
-
-// A server is killed again and again while it joins: it continues under the same name, and has all
-// jobs in the end. The leader shows how much of the journal was sent, until the server has caught up.
-func TestJoinIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	first, second := two(t)
-	first.found("--cluster-catchup-rate", "1000000") // the transfer takes many seconds
-	first.work(1400, 10_000, false)
-	for i, segments := range []int{1, 2, 1} {
-		second.launch("--cluster-join", first.cluster)
-		if i == 0 {
-			was := new(admin.ClusterFetching)
-			eventually(t, "progress is shown", func() bool {
-				m := first.member(second.name)
-				if m == nil || m.Fetching == nil || m.Fetching.SentBytes == 0 {
-					return false
-				}
-				now := m.Fetching
-				if now.AllBytes < 14_000_000 || now.SentBytes > now.AllBytes || now.Begun.IsZero() {
-					t.Fatalf("%+v", now)
-				}
-				defer func() { was = now }()
-				return was.SentBytes > 0 && now.SentBytes > was.SentBytes
-			})
-		}
-		eventually(t, "something is sent", func() bool { return second.has("incoming.*") >= segments })
-		second.Crash()
-		if second.has("cluster.joining") != 1 || second.has("cluster.state") != 0 {
-			t.Fatalf("after end %d it holds %s", i+1, files(t, second.dir))
-		}
-	}
-	first.restart()
-	// Meanwhile it cannot start without a cluster.
-	got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", second.dir)
-	if got.Code != 10 || !strings.Contains(got.Stderr, "--cluster-join") {
-		t.Errorf("without a cluster: exit code %d: %s", got.Code, got.Stderr)
-	}
-	second.start("--cluster-join", first.cluster)
-	awaitVoters(t, first, 2)
-	if second.has("incoming.*")+second.has("cluster.joining")+second.has("exchange.*") > 0 {
-		t.Errorf("not removed: %s", files(t, second.dir))
-	}
-	if m := first.member(second.name); m != nil && m.Fetching != nil {
-		t.Errorf("then there is still %+v", m.Fetching)
-	}
-	lead(t, []*node{first, second}, second)
-	(&tally{1400, 1400}).wantReady(second)
 }
 
 // A server that poses as another member is refused with a remedy. If no server answers, it retries.

@@ -10,8 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -88,45 +86,6 @@ func (c *GearmanConn) Ask(t *testing.T, text string, kind gearman.Type, body str
 func (c *GearmanConn) Hear(t *testing.T, kind gearman.Type, body string) {
 	t.Helper()
 	Hears(t, c.R, Response(kind, body))
-}
-
-// Created submits a job, and returns the number in its handle.
-func (c *GearmanConn) Created(t *testing.T, kind gearman.Type, args ...string) (number int) {
-	t.Helper()
-	must(t, c.Send([]byte(Request(kind, args...))))
-	// The answer ends with the mark: no other request is answered on this connection.
-	must(t, c.Send([]byte("getpid\n")))
-	text, err := c.R.ReadString('\n')
-	must(t, err)
-	_, text, found := strings.Cut(text, "H:lap:")
-	text, _, ended := strings.Cut(text, "OK")
-	number, err = strconv.Atoi(text)
-	if !found || !ended || err != nil {
-		t.Fatalf("%v %q: got %.200q", kind, args, text)
-	}
-	return number
-}
-
-// List asks for a list, and returns its lines without the last one.
-func (c *GearmanConn) List(t *testing.T, command string) (lines []string) {
-	t.Helper()
-	must(t, c.Send([]byte(command+"\n")))
-	for {
-		line, err := c.R.ReadString('\n')
-		must(t, err)
-		if line == ".\n" {
-			return lines
-		}
-		lines = append(lines, line)
-	}
-}
-
-// Ends expects the server to close the connection without another byte.
-func (c *GearmanConn) Ends(t *testing.T, after string) {
-	t.Helper()
-	if b, err := io.ReadAll(c.R); err != nil || len(b) > 0 {
-		t.Fatalf("after %.60q: got %q, %v; want the end", after, b, err)
-	}
 }
 
 // Request returns a packet of a client or a worker.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/conversation"
 )
 
@@ -23,9 +24,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 		args = append(args, "-z", "300000")
 	}
 	s, err := conversation.StartServer(program, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Stop)
 	c := daemon.Client(t, s)
 	other := daemon.Client(t, s)
@@ -127,11 +126,15 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 			dir := t.TempDir()
 			jobs, high := legacy(t, dir, true)
 			files := contents(t, dir, "binlog.")
+			if shards == "16" { // the state after a crash during an import: the mark, and a part of the journal
+				write(t, filepath.Join(dir, "importing"), "")
+				write(t, filepath.Join(dir, "journal.0000000001"), "begun")
+			}
 			s := startLogged(t, dir, "--shards", shards)
 			c := s.Client()
 			expectImported(t, c, jobs, high)
-			if !s.LogHas(tookOver) {
-				t.Error("the log does not say so")
+			if !s.LogHas(tookOver) || s.LogHas(startOver) != (shards == "16") {
+				t.Errorf("the log does not say so: %s", s.LogText())
 			}
 			if n := fmt.Sprintf(`"binlog.%d"`, len(files)+lowest(t, files)-1); !s.LogHas(n) {
 				t.Errorf("the log does not name %s", n)
@@ -156,19 +159,13 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 
 			// The journal cannot be merged with what beanstalkd has written since.
 			later := filepath.Join(dir, "binlog.1000000")
-			if err := os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(later, append([]byte{7, 0, 0, 0}, make([]byte, 4092)...), 0o400))
 			refuses(t, dir, "binlog.1000000", "were not imported")
-			if err := os.Remove(later); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(later))
 
 			// The journal has everything, even without beanstalkd's files.
 			for name := range files {
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(filepath.Join(dir, name)))
 			}
 			s = startLogged(t, dir)
 			c = s.Client()
@@ -178,67 +175,13 @@ func TestTakesOverBeanstalkdsDirectory(t *testing.T) {
 	}
 }
 
-// TestKilledWhileTakingOver: an incomplete journal is made again.
-func TestKilledWhileTakingOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	dir := t.TempDir()
-	jobs, high := legacy(t, dir, false)
-	files := contents(t, dir, "binlog.")
-	before := func(call string, when int) {
-		s := startTraced(t, dir, fmt.Sprintf("%s:signal=KILL:when=%d", call, when), "--loops", "1", "-s", "262144")
-		s.WaitLog("serving") // or its end
-		s.Crash()
-	}
-	partial := 0
-	for _, c := range []struct {
-		call string
-		when int
-	}{{"pwrite64", 1}, {"fdatasync", 1}, {"fdatasync", 2}, {"pwrite64", 3}, {"pwrite64", 5}, {"fdatasync", 5}, {"unlinkat", 1}, {"unlinkat", 3}, {"unlinkat", 5}, {"fsync", 1}, {"fsync", 2}, {"fsync", 3}} {
-		for _, name := range segments(t, dir) {
-			os.Remove(name)
-		}
-		os.Remove(filepath.Join(dir, "importing"))
-		before(c.call, c.when)
-		if _, err := os.Stat(filepath.Join(dir, "importing")); err == nil {
-			partial++
-		}
-		s := startLogged(t, dir)
-		expectImported(t, s.Client(), jobs, high)
-		if _, err := os.Stat(filepath.Join(dir, "importing")); err == nil {
-			t.Error("the mark is still there")
-		}
-		s.Crash()
-	}
-	if partial == 0 {
-		t.Error("no crash came in the middle")
-	}
-
-	// The state after a crash: the mark, and some of the jobs. Without beanstalkd's files the other
-	// jobs are lost.
-	if err := os.WriteFile(filepath.Join(dir, "importing"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	aside := t.TempDir()
-	move := func(from, to string) {
-		for name := range files {
-			if err := os.Rename(filepath.Join(from, name), filepath.Join(to, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	move(dir, aside)
-	refuses(t, dir, "importing", "put them back")
-	move(aside, dir)
-	s := startLogged(t, dir)
-	if !s.LogHas(startOver) || !s.LogHas(tookOver) {
-		t.Errorf("it did not start again: %s", s.LogText())
-	}
-	expectImported(t, s.Client(), jobs, high)
-	s.Crash()
-	if now := contents(t, dir, "binlog."); !maps.Equal(now, files) {
-		t.Error("beanstalkd's files are not as they were")
+// refuses starts the daemon. It must report what is wrong with a file, and change nothing.
+func refuses(t *testing.T, dir, file string, says ...string) {
+	t.Helper()
+	before := contents(t, dir, "")
+	wants(t, run(t, nil, "-l", "127.0.0.1", "-p", "0", "-b", dir), fault.Journal, append(says, file)...)
+	if !maps.Equal(contents(t, dir, ""), before) {
+		t.Error("the directory was changed")
 	}
 }
 
@@ -282,9 +225,7 @@ func TestCountersAfterRestart(t *testing.T) {
 func startOther(t *testing.T, args []string) *conversation.Server {
 	t.Helper()
 	s, err := conversation.StartServer(args[0], args[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Stop)
 	return s
 }

@@ -1,10 +1,7 @@
 package process
 
 import (
-	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -142,56 +139,6 @@ func TestGearmandLimitsDescriptors(t *testing.T) {
 		if s.LogHas("flag -f: "+n+" descriptors are too few; the limit is set to 64") != raised {
 			t.Errorf("-f %s: %s", n, s.LogText())
 		}
-	}
-}
-
-// TestJournalHasItsDescriptors: segments are opened and compacted while clients use all other
-// descriptors.
-func TestJournalHasItsDescriptors(t *testing.T) {
-	s, gear := daemon.GearmandWith(t, "-f", "128", "--journal", t.TempDir(), "--journal-size", "1", "--beanstalk-listen", "127.0.0.1:0")
-	conn, most := daemon.Dial(t, s.Listen[0]), int(logged(t, s, "serving")["max-connections"].(float64))
-	without, _ := daemon.GearmandWith(t, "-f", "128")
-	if n := int(logged(t, without, "serving")["max-connections"].(float64)); n <= most {
-		t.Errorf("%d connections with a journal, %d without", most, n)
-	}
-	for range most - 1 {
-		daemon.Says(t, daemon.Dial(t, gear), "maxqueue f 1\n", "OK\r\n")
-	}
-	daemon.Dial(t, gear) // it waits
-	put := "put 5 0 1000 60000\r\n" + strings.Repeat("d", 60000) + "\r\n"
-	for id := range 60 {
-		daemon.Says(t, conn, put, fmt.Sprintf("INSERTED %d\r\n", id+1))
-	}
-	for id := range 59 {
-		daemon.Says(t, conn, fmt.Sprintf("delete %d\r\n", id+1), "DELETED\r\n")
-	}
-	daemon.Says(t, conn, put, "INSERTED 61\r\n")
-}
-
-// TestNoRequestOfHTTPIsObeyed: a web page can make its visitor's browser post any lines to any port
-// of the visitor's machine.
-func TestNoRequestOfHTTPIsObeyed(t *testing.T) {
-	s, gear := daemon.GearmandWith(t, "--beanstalk-listen", "127.0.0.1:0")
-	client := http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
-	for _, addr := range []string{gear, s.Listen[0]} {
-		resp, err := client.Post("http://"+addr+"/", "text/plain", strings.NewReader("put 0 0 60 1\r\nx\r\nshutdown\nshutdown graceful\r\n"))
-		if err == nil {
-			resp.Body.Close()
-			t.Errorf("%s answers HTTP with %s", addr, resp.Status)
-		}
-		if resp, err = client.PostForm("http://"+addr+"/", url.Values{"a\nshutdown\n": {"\nshutdown\n"}}); err == nil {
-			resp.Body.Close()
-			t.Errorf("%s answers a form with %s", addr, resp.Status)
-		}
-		if resp, err = client.Get("https://" + addr); err == nil || strings.Contains(err.Error(), "Timeout") {
-			t.Errorf("%s and TLS: %v, %v", addr, resp, err)
-		}
-	}
-	daemon.Says(t, daemon.Dial(t, gear), "status\n", ".\n")
-	stat(t, s, "total-jobs", "0")
-	line := logged(t, s, "closing a connection: its client speaks HTTP or TLS")
-	if conn, _ := line["conn"].(string); !strings.HasPrefix(conn, "127.0.0.1:") {
-		t.Errorf("the log names %q", conn)
 	}
 }
 

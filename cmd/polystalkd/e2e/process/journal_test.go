@@ -3,14 +3,11 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/conversation"
@@ -43,16 +40,6 @@ func fields(reply string) map[string]string {
 type sighting struct {
 	stats map[string]string
 	body  string
-	at    time.Time // about when
-}
-
-// n returns a value of stats-job.
-func (s *sighting) n(key string) int {
-	n, err := strconv.Atoi(s.stats[key])
-	if err != nil {
-		return -1
-	}
-	return n
 }
 
 // shape returns the properties of a job that must not change by themselves: stats-job without
@@ -78,13 +65,9 @@ func see(t *testing.T, c *conversation.Client, ids []uint64) map[uint64]*sightin
 		fed := daemon.Feed(c, ask.Bytes())
 		for _, id := range chunk {
 			job, err := c.Reply(conversation.Patience)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			stats, err := c.Reply(conversation.Patience)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			head, body, _ := bytes.Cut(job, []byte("\r\n"))
 			if string(head) == "NOT_FOUND" && string(stats) == "NOT_FOUND\r\n" {
 				continue
@@ -92,11 +75,9 @@ func see(t *testing.T, c *conversation.Client, ids []uint64) map[uint64]*sightin
 			if !bytes.HasPrefix(head, fmt.Appendf(nil, "FOUND %d ", id)) || !bytes.HasPrefix(stats, []byte("OK ")) {
 				t.Fatalf("job %d: %.60q, %.60q", id, job, stats)
 			}
-			found[id] = &sighting{fields(string(stats)), string(bytes.TrimSuffix(body, []byte("\r\n"))), time.Now()}
+			found[id] = &sighting{fields(string(stats)), string(bytes.TrimSuffix(body, []byte("\r\n")))}
 		}
-		if err := <-fed; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-fed)
 	}
 	return found
 }
@@ -121,15 +102,6 @@ func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 		if g.shape() != w.shape() || g.body != w.body {
 			t.Errorf("job %d was\n\t%s, is\n\t%s", id, w.shape(), g.shape())
 		}
-		passed := int(g.at.Sub(w.at).Seconds())
-		if d := g.n("age") - w.n("age") - passed; d < -1 || d > 2 {
-			t.Errorf("job %d was %d s old, and %d s later %d", id, w.n("age"), passed, g.n("age"))
-		}
-		if w.stats["state"] == "delayed" {
-			if d := w.n("time-left") - g.n("time-left") - passed; d < -1 || d > 2 {
-				t.Errorf("job %d was due in %d s, and %d s later in %d", id, w.n("time-left"), passed, g.n("time-left"))
-			}
-		}
 	}
 	for id, g := range got {
 		if want[id] == nil {
@@ -142,9 +114,7 @@ func sameJobs(t *testing.T, got, want map[uint64]*sighting) {
 func segments(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "journal.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -153,14 +123,10 @@ func contents(t *testing.T, dir, prefix string) map[string]string {
 	t.Helper()
 	m := make(map[string]string)
 	names, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m[filepath.Base(name)] = string(b)
 	}
 	return m
@@ -172,31 +138,11 @@ func putN(t *testing.T, c *conversation.Client, n int, command string) (last uin
 	fed := daemon.Feed(c, bytes.Repeat([]byte(command), n))
 	for range n {
 		reply, err := c.Reply(conversation.Patience)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := fmt.Sscanf(string(reply), "INSERTED %d\r\n", &last); err != nil {
 			t.Fatalf("put: %q", reply)
 		}
 	}
-	if err := <-fed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-fed)
 	return last
-}
-
-// hearOut reads the remaining output of a server until it closes.
-func hearOut(c *conversation.Client) string {
-	c.SetReadDeadline(time.Now().Add(daemon.Hang))
-	var all bytes.Buffer
-	for {
-		reply, err := c.Reply(daemon.Hang)
-		all.Write(reply)
-		if err != nil {
-			if err != io.EOF {
-				fmt.Fprintf(&all, "(%v)", err)
-			}
-			return all.String()
-		}
-	}
 }

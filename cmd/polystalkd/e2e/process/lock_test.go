@@ -32,9 +32,7 @@ func TestOneServerForADirectory(t *testing.T) {
 		t.Errorf("exit code %d and %q, want 10 and our process %s named in one line", second.Code, second.Stderr, pid)
 	}
 	port, err := conversation.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if other := daemon.RunToEnd(t, program, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", fmt.Sprint(port), "-b", dir); other.Code != 10 {
 		t.Errorf("beanstalkd: exit code %d and %q, want 10", other.Code, other.Stderr)
 	}
@@ -101,9 +99,7 @@ func lockedBy(t *testing.T, dir string) int {
 	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
 		return locked.PID
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Unlock()
 	return 0
 }

@@ -8,15 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
-	"polystalk/codec/gearman"
 )
 
 // TestErrorsOfTwoFilesEndTheStart: all faults with their lines, and the code of the first one.
@@ -209,62 +206,4 @@ func TestReloadInPlaceOfGearmand(t *testing.T) {
 	must(t, syscall.Kill(d.pid, syscall.SIGHUP))
 	awaitFile(t, log, "applied=2 need-restart=0")
 	daemon.Says(t, daemon.Dial(t, d.address), "verbose\n", "OK DEBUG\n")
-}
-
-// TestReloadsLoseNoConnection: two hundred reloads, each with other settings, while clients of both
-// protocols put, reserve and delete.
-func TestReloadsLoseNoConnection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	const clients, reloads = 20, 200
-	gear, path := daemon.FreeAddress(t), confFile(t, "")
-	s, notify := notified(t, nil, "--config", path, "--gearman-listen", gear, "--gearman-prefix", "H:x", "--loops", "2", "--shards", "4")
-	var stop atomic.Bool
-	var done atomic.Int64
-	var all sync.WaitGroup
-	for i := range clients {
-		c := s.Client()
-		tube := fmt.Sprintf("t%d", i)
-		daemon.Expect(t, c, "use "+tube+"\r\n", "USING "+tube+"\r\n")
-		daemon.Expect(t, c, "watch "+tube+"\r\n", "WATCHING 2\r\n")
-		all.Go(func() {
-			for ; !stop.Load(); done.Add(1) {
-				put, err := c.Ask("put 0 0 99 5\r\nhello\r\n")
-				id := strings.TrimSpace(strings.TrimPrefix(string(put), "INSERTED "))
-				reserved, err2 := c.Ask("reserve\r\n")
-				deleted, err3 := c.Ask("delete " + id + "\r\n")
-				if err := errors.Join(err, err2, err3); err != nil || string(reserved) != "RESERVED "+id+" 5\r\nhello\r\n" || string(deleted) != "DELETED\r\n" {
-					t.Errorf("%q %q %q %v", put, reserved, deleted, err)
-					return
-				}
-			}
-		})
-		g := daemon.DialGearman(t, gear)
-		g.Ask(t, daemon.Request(gearman.EchoReq, "hello"), gearman.EchoRes, "hello") // it is let in before max-connections is less
-		all.Go(func() {
-			for ; !stop.Load(); done.Add(1) {
-				_ = g.Send([]byte(daemon.Request(gearman.EchoReq, "hello"))) // Reply tells
-				if kind, args, err := g.Reply(); err != nil || kind != gearman.EchoRes || string(args[0]) != "hello" {
-					t.Errorf("echo: %v %q %v", kind, args, err)
-					return
-				}
-			}
-		})
-	}
-	for n := range reloads {
-		text := fmt.Sprintf("max-job-size = %d\nmax-connections = %d\nconnection-memory = %d\ngearman-max-body = %d\ngearman-retries = %d\ngearman-wakeup = %d\ngearman-max-unread = %d\n",
-			5+n%7, 1+n%3*100, 8<<20+n<<20, 5+n%11, n%4, n%3, 100+n)
-		if n%5 == 4 {
-			text += "broken"
-		}
-		write(t, path, text)
-		reload(t, s, notify)
-	}
-	stop.Store(true)
-	all.Wait()
-	if n := done.Load(); n < reloads {
-		t.Errorf("the clients did only %d rounds beside %d reloads", n, reloads)
-	}
-	ends(t, s, syscall.SIGTERM)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
-	"polystalk/codec/conversation"
 )
 
 // runScript runs a script of testdata/clients.
@@ -96,23 +95,6 @@ func TestBeanstalkClients(t *testing.T) {
 		}
 		t.Run("go", func(t *testing.T) { goWholeLife(t, "tcp", p.beanstalk) })
 	})
-}
-
-func TestGoBeanstalkOverUnixSocket(t *testing.T) {
-	path := filepath.Join(daemon.ShortDir(t), "s")
-	args := []string{"-l", "unix:" + path}
-	if os.Getenv("POLYSTALKD_BIN") == "" {
-		args = append(args, "--log-level", "error")
-	}
-	s := conversation.NewServer(exec.Command(daemon.Program(t), args...), path)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Stop()
-	if err := s.AwaitAccept("unix", path); err != nil {
-		t.Fatal(err)
-	}
-	goWholeLife(t, "unix", path)
 }
 
 // unquoted removes YAML's quotes, which go-beanstalk keeps.

@@ -71,57 +71,6 @@ func startWithDescriptors(t *testing.T, n int, args ...string) *conversation.Ser
 	return s
 }
 
-func TestCommandsBehindAWaitingReserveRunInOrder(t *testing.T) {
-	s := daemon.Start(t, daemon.ShardArgs(4)...)
-	c, other := daemon.Client(t, s), daemon.Client(t, s)
-	const n = 50_000
-	b := []byte("reserve\r\n")
-	for i := range n {
-		b = fmt.Appendf(b, "use tube-%d\r\n", i)
-	}
-	fed := daemon.Feed(c, b)
-	daemon.AwaitStat(t, s, "current-waiting", 1)
-	if err := <-fed; err != nil {
-		t.Fatal(err)
-	}
-	if c.Ready(conversation.Silence) {
-		t.Fatal("something was answered before the reserve")
-	}
-	putOne(t, other, 1, 1)
-	daemon.Expect(t, c, "", "RESERVED 1 1\r\nb\r\n")
-	for i := range n {
-		daemon.Expect(t, c, "", fmt.Sprintf("USING tube-%d\r\n", i))
-	}
-	daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
-	c.Close()
-	nothingLeft(t, s, 1)
-}
-
-func TestBigBody(t *testing.T) {
-	size := daemon.Amount(t, "POLYSTALKD_BIG_BODY", 128<<20)
-	s := daemon.Start(t, append(daemon.ShardArgs(4), "-z", "1073741824")...)
-	c, other := daemon.Client(t, s), daemon.Client(t, s)
-	body := make([]byte, size)
-	for i := range body {
-		body[i] = byte(i * 7 >> 3)
-	}
-	fed := daemon.Feed(c, fmt.Appendf(nil, "put 0 0 100 %d\r\n", size), body, []byte("\r\n"))
-	served(t, other)
-	if err := <-fed; err != nil {
-		t.Fatal(err)
-	}
-	daemon.Expect(t, c, "", "INSERTED 1\r\n")
-	if err := c.Say([]byte("reserve\r\n")); err != nil {
-		t.Fatal(err)
-	}
-	got, err := c.Reply(4 * conversation.Patience)
-	head := fmt.Sprintf("RESERVED 1 %d\r\n", size)
-	if err != nil || !bytes.HasPrefix(got, []byte(head)) || !bytes.Equal(got[len(head):len(got)-2], body) {
-		t.Fatalf("%d bytes %.60q, %v", len(got), got, err)
-	}
-	daemon.Expect(t, c, "delete 1\r\n", "DELETED\r\n")
-}
-
 // TestShortConnectionsLeaveNothing: connections put, reserve and delete a job in a tube of
 // their own, and then end in each way: closed or reset, with a job held, in the middle of a
 // body, or waiting.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"strings"
@@ -14,59 +13,12 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// served checks that the server serves another client meanwhile.
-func served(t *testing.T, other *conversation.Client) {
-	t.Helper()
-	for range 1000 {
-		daemon.Expect(t, other, "list-tube-used\r\n", "USING default\r\n")
-	}
-}
-
 // putOne puts the job with that id, of a body of size bytes, and returns the body.
 func putOne(t *testing.T, c *conversation.Client, id, size int) string {
 	t.Helper()
 	body := strings.Repeat("b", size)
 	daemon.Expect(t, c, fmt.Sprintf("put 0 0 100 %d\r\n%s\r\n", size, body), fmt.Sprintf("INSERTED %d\r\n", id))
 	return body
-}
-
-// TestSlowReaderGetsEveryReply: a client sends commands before it reads the first of its
-// replies: more replies than the server holds, then more commands too. The server stops
-// reading, and continues as the replies go.
-func TestSlowReaderGetsEveryReply(t *testing.T) {
-	for name, tt := range map[string]struct{ size, peeks, lists int }{
-		"replies":  {60000, 5000, 1},
-		"commands": {5000, 5000, 300_000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name == "replies" {
-				t.Skip("long")
-			}
-			s := daemon.Start(t, daemon.ShardArgs(4)...)
-			other := daemon.Client(t, s)
-			body := putOne(t, other, 1, tt.size)
-			was, open := daemon.Memory(s), len(openFiles(s))
-			slow := daemon.Client(t, s)
-			fed := daemon.Feed(slow, bytes.Repeat([]byte("peek 1\r\n"), tt.peeks), bytes.Repeat([]byte("list-tube-used\r\n"), tt.lists))
-			served(t, other)
-			daemon.Bounded(t, s, was, 32<<20)
-			found := fmt.Sprintf("FOUND 1 %d\r\n%s\r\n", tt.size, body)
-			for i := range tt.peeks + tt.lists {
-				want := found
-				if i >= tt.peeks {
-					want = "USING default\r\n"
-				}
-				if got, err := slow.Reply(conversation.Patience); err != nil || string(got) != want {
-					t.Fatalf("reply %d: %.80q, %v", i, got, err)
-				}
-			}
-			if err := <-fed; err != nil {
-				t.Error(err)
-			}
-			slow.Close()
-			awaitDescriptors(t, s, open)
-		})
-	}
 }
 
 // TestConnectionsTogetherAreBounded: many clients send ahead, or leave their replies unread,

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -95,34 +94,8 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 		return json.Unmarshal(b, &tube) == nil && tube.Jobs.Ready == 3 && by != "" && by != follower.name
 	})
 
-	// The stream of tube events at a follower continues until the leader is gone, and can be opened
-	// again once another one leads.
-	events := func() (line func() string) {
-		res, err := http.Get(urls[follower] + "/api/v1/events?topics=tubes")
-		if err != nil {
-			return nil
-		}
-		t.Cleanup(func() { res.Body.Close() })
-		if res.StatusCode != 200 {
-			return nil
-		}
-		in := bufio.NewReader(res.Body)
-		return func() string {
-			late := time.AfterFunc(3*daemon.Hang, func() { res.Body.Close() })
-			s, _ := in.ReadString('\n')
-			if !late.Stop() {
-				t.Error("no line arrives, and the stream does not end")
-			}
-			return s
-		}
-	}
-	var line func() string
-	eventually(t, "there are events at a follower", func() bool { line = events(); return line != nil })
 	works(t, "", urls[follower], "cluster", "transfer", others[1].name, "--token-file", token)
-	for line() != "" { // until its end
-	}
 	leader(t, all)
-	eventually(t, "there are events again", func() bool { return events() != nil })
 	works(t, "", urls[follower], "check")
 	works(t, "3 ready", urls[l], "check", "--tube", "mail") // usually it is a follower now
 

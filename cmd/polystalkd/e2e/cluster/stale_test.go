@@ -22,7 +22,7 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 	all, web := withHTTP(t, swift)
 	client := &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
 	answers := make(map[int]int)
-	for round := range daemon.Amount(t, "POLYSTALKD_RESUMES", 2) {
+	for round := range 2 {
 		l, others := leader(t, all)
 		tube := fmt.Sprint("tube", round)
 		id := ""

@@ -128,20 +128,6 @@ func RunToEnd(t *testing.T, program string, env []string, args ...string) Outcom
 	return Outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Amount returns how many repetitions a test does: n, or the value in the environment.
-func Amount(t *testing.T, name string, n int) int {
-	t.Helper()
-	v := os.Getenv(name)
-	if v == "" {
-		return n
-	}
-	m, err := strconv.Atoi(v)
-	if err != nil || m <= 0 {
-		t.Fatalf("%s=%q: want a number above 0", name, v)
-	}
-	return m
-}
-
 // ShortDir returns a directory with a path short enough for unix sockets.
 func ShortDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "ps")

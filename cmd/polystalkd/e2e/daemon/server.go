@@ -205,9 +205,6 @@ func Start(t *testing.T, args ...string) *conversation.Server {
 	return s
 }
 
-// Kill ends a server like a crash of the process.
-func Kill(s *conversation.Server) { s.Kill() }
-
 // AwaitStat waits until the server's stats show a value.
 func AwaitStat(t *testing.T, s *conversation.Server, key string, value uint64) {
 	t.Helper()

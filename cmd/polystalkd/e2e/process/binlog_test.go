@@ -79,7 +79,7 @@ func legacy(t *testing.T, dir string, large bool) (jobs map[uint64]*sighting, hi
 			daemon.MustAsk(t, other, "reserve-job %d\r\n", id)
 		}
 	}
-	daemon.Kill(s)
+	s.Kill()
 	return jobs, gone
 }
 
@@ -203,11 +203,11 @@ func TestCountersAfterRestart(t *testing.T) {
 		daemon.Expect(t, c, "bury 2 0\r\n", "BURIED\r\n")
 		daemon.Expect(t, c, "reserve-job 3\r\n", "RESERVED 3 1\r\nx\r\n")
 		daemon.Expect(t, c, "release 3 0 1000\r\n", "RELEASED\r\n")
-		daemon.Kill(s)
+		s.Kill()
 		s = startOther(t, args)
 		c = daemon.Client(t, s)
 		after[i] = [2]map[string]string{fields(daemon.MustAsk(t, c, "stats\r\n")), fields(daemon.MustAsk(t, c, "stats-tube a\r\n"))}
-		daemon.Kill(s)
+		s.Kill()
 	}
 	for n, keys := range [][]string{
 		{"current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "total-jobs", "job-timeouts", "cmd-put", "cmd-delete", "current-tubes"},

@@ -2,14 +2,8 @@ package process
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -17,10 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/codec/wiretest/certtest"
 )
 
 // TestOptionsOfHTTPWithoutHTTP: options that protect HTTP cause a warning when HTTP is not served.
@@ -71,31 +65,14 @@ func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
 	}
 }
 
-// writeCertificate writes a new self-signed certificate for 127.0.0.1 with that serial number,
-// and its key.
-func writeCertificate(t *testing.T, cert, key string, number int64) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(number), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	must(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
-	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})))
-}
-
 // TestFilesOfHTTPAreReadAgain: tokens and certificates are read with the configuration, all or
-// nothing; without one, each by itself. Here they are credentials of the service manager.
+// nothing, also without a file of it. Here they are credentials of the service manager.
 func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, tokens := filepath.Join(dir, "http-tls-cert"), filepath.Join(dir, "http-tls-key"), filepath.Join(dir, "http-tokens")
+	ca := certtest.New(t)
 	for _, configured := range []bool{true, false} {
-		writeCertificate(t, cert, key, 1)
+		ca.Renew(cert, key, certtest.ForNode("first"))
 		write(t, tokens, tokenLine("admin", "one"))
 		must(t, os.Chmod(tokens, 0o644))
 		path := confFile(t, "max-job-size = 10\n")
@@ -106,35 +83,35 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 		s, notify := notified(t, []string{"CREDENTIALS_DIRECTORY=" + dir}, args...)
 		logged(t, s, "everybody on this machine may read the file of tokens: chmod o-r")
 		url := "https://" + httpOf(t, s) + "/api/v1/config"
-		expect := func(number int64, token string, status int) {
+		expect := func(name, token string, status int) {
 			t.Helper()
 			a, _ := askHTTP(t, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, "GET", url, token, "")
-			if got := a.TLS.PeerCertificates[0].SerialNumber.Int64(); got != number || a.StatusCode != status {
-				t.Errorf("configured %v, token %s: certificate %d, status %d; want %d, %d", configured, token, got, a.StatusCode, number, status)
+			if got := a.TLS.PeerCertificates[0].DNSNames[0]; got != name || a.StatusCode != status {
+				t.Errorf("configured %v, token %s: certificate %s, status %d; want %s, %d", configured, token, got, a.StatusCode, name, status)
 			}
 		}
-		expect(1, "one", 200)
-		expect(1, "", 401) // although it is a loopback address
+		expect("first", "one", 200)
+		expect("first", "", 401) // although it is a loopback address
 		write(t, tokens, tokenLine("admin", "two"))
 		if configured { // nothing holds of what is right beside a broken key
 			write(t, key, "broken")
 			write(t, path, "max-job-size = 20\n")
 			reload(t, s, notify)
 			logs(t, s, "credential http-tls-cert", "nothing was changed")
-			expect(1, "one", 200)
+			expect("first", "one", 200)
 			stat(t, s, "max-job-size", "10")
 		}
-		writeCertificate(t, cert, key, 2)
+		ca.Renew(cert, key, certtest.ForNode("second"))
 		reload(t, s, notify)
 		logs(t, s, "the tokens were read again", "the certificate was read again")
-		expect(2, "two", 200)
-		expect(2, "one", 401)
+		expect("second", "two", 200)
+		expect("second", "one", 401)
 		if !configured {
 			write(t, key, "broken")
 			write(t, tokens, "broken\n")
 			reload(t, s, notify)
 			logs(t, s, "cannot be used", "the tokens are unchanged", tokens+":1:", "nothing was changed")
-			expect(2, "two", 200)
+			expect("second", "two", 200)
 		}
 		if s.LogHas("PRIVATE") {
 			t.Error("the log has the key")

@@ -65,8 +65,7 @@ func TestDiskErrorsEndTheServer(t *testing.T) {
 		}
 		s.EndsWith(fault.Journal)
 		logs(t, s, "polystalkd: the journal has failed", "journal.")
-		again := startKept(t, dir)
-		if found := see(t, daemon.Client(t, again), upTo(uint64(acked+1))); acked == 0 || len(found) < acked {
+		if found := see(t, startLogged(t, dir).Client(), upTo(uint64(acked+1))); acked == 0 || len(found) < acked {
 			t.Errorf("%d jobs of %d that were acknowledged are there", len(found), acked)
 		}
 	}

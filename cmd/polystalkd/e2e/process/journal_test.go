@@ -13,13 +13,7 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// startKept runs the daemon with a journal in dir until the end of the test or a kill.
-func startKept(t *testing.T, dir string, args ...string) *conversation.Server {
-	t.Helper()
-	return daemon.Start(t, append([]string{"-b", dir, "--log-level", "error"}, args...)...)
-}
-
-// startLogged is like startKept, and gives access to the log.
+// startLogged runs the daemon with a journal in dir.
 func startLogged(t *testing.T, dir string, args ...string) *daemon.Server {
 	t.Helper()
 	return daemon.Serve(t, append([]string{"-b", dir}, args...)...)

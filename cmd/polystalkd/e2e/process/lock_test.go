@@ -22,8 +22,8 @@ import (
 func TestOneServerForADirectory(t *testing.T) {
 	program, _ := daemon.Reference(t)
 	dir := t.TempDir()
-	s := startKept(t, dir, "-s", "300000")
-	c := daemon.Client(t, s)
+	s := startLogged(t, dir)
+	c := s.Client()
 	putN(t, c, 10, "put 0 0 100 3\r\nabc\r\n")
 	files := slices.Sorted(maps.Keys(contents(t, dir, "")))
 	second := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), "-l", "127.0.0.1", "-p", "0", "-b", dir)
@@ -40,9 +40,8 @@ func TestOneServerForADirectory(t *testing.T) {
 		t.Errorf("the directory has %q, had %q", now, files)
 	}
 	daemon.Expect(t, c, "put 0 0 100 3\r\nabc\r\n", "INSERTED 11\r\n")
-	daemon.Kill(s)
-	s = startKept(t, dir) // the lock ends with the process
-	daemon.AwaitStat(t, s, "current-jobs-ready", 11)
+	s.Crash()
+	stat(t, startLogged(t, dir), "current-jobs-ready", "11") // the lock ends with the process
 
 	theirs := t.TempDir()
 	r := startOther(t, []string{program, "-b", theirs})
@@ -50,7 +49,7 @@ func TestOneServerForADirectory(t *testing.T) {
 	if found := segments(t, theirs); refused.Code != 10 || len(found) > 0 {
 		t.Errorf("with beanstalkd in the directory: exit code %d and %q, and it left %q", refused.Code, refused.Stderr, found)
 	}
-	daemon.Kill(r)
+	r.Kill()
 }
 
 // TestLockedToTheEnd: a signal during a long start ends the server while it reads and writes the
@@ -60,9 +59,9 @@ func TestLockedToTheEnd(t *testing.T) {
 		t.Skip("long")
 	}
 	dir := t.TempDir()
-	first := startKept(t, dir)
-	daemon.Expect(t, daemon.Client(t, first), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
-	daemon.Kill(first)
+	first := startLogged(t, dir)
+	daemon.Expect(t, first.Client(), "put 0 0 100 3\r\nabc\r\n", "INSERTED 1\r\n")
+	first.Crash()
 	// The first flush of the start is slow, and so is the removal of the socket at the end.
 	s := strace(t, []string{
 		"-o", os.DevNull, "-e", "trace=fdatasync,unlinkat",

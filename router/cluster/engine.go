@@ -47,11 +47,10 @@ func newEngine(o *NodeOptions) (*engine, error) {
 	return e, nil
 }
 
-// receive passes a message from a peer to the Machine. It ignores invalid messages. An error is a
-// panic of raft.
+// receive is Machine.receive. An error is a panic of raft.
 func (e *engine) receive(msg Message) (err error) {
 	defer e.recovered(&err)
-	_ = e.machine.receive(msg)
+	e.machine.receive(msg)
 	return nil
 }
 

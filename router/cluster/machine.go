@@ -149,14 +149,11 @@ func (m *Machine) Tick(now time.Duration) {
 	}
 }
 
-// receive handles a message from a peer. It fails, and changes nothing, if peers do not send such
-// messages or the sender is not a member.
-func (m *Machine) receive(msg Message) error {
-	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.from()) || msg.from() == m.id {
-		return fmt.Errorf("no server sends %v", msg)
-	}
-	if msg.asksForVote() && m.quiet > 0 {
-		return nil
+// receive handles a message from a peer. It ignores messages that peers do not send, and messages of
+// nodes that are not members.
+func (m *Machine) receive(msg Message) {
+	if !msg.comesFromPeers() || msg.To() != m.id || !ValidID(msg.from()) || msg.from() == m.id || msg.asksForVote() && m.quiet > 0 {
+		return
 	}
 	step := msg.pb
 	if step.GetType() == raftpb.MsgSnap && m.takeSnapshot(step) {
@@ -165,15 +162,12 @@ func (m *Machine) receive(msg Message) error {
 			Type: raftpb.MsgHeartbeat.Enum(), To: step.To, From: step.From, Term: step.Term, Commit: new(uint64(0)),
 		}
 	}
-	if err := m.raft.Step(step); err != nil {
-		return fmt.Errorf("%v: %w", msg, err)
+	if m.raft.Step(step) != nil || !msg.isFromLeader() {
+		return
 	}
-	if msg.isFromLeader() {
-		if s := m.raft.BasicStatus(); s.Lead == msg.from() && s.GetTerm() == msg.pb.GetTerm() {
-			m.quiet = electionTicks
-		}
+	if s := m.raft.BasicStatus(); s.Lead == msg.from() && s.GetTerm() == msg.pb.GetTerm() {
+		m.quiet = electionTicks
 	}
-	return nil
 }
 
 // takeSnapshot records that the leader's log no longer has the entries that this node needs. It

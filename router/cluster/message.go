@@ -20,13 +20,6 @@ func (m Message) from() uint64 { return m.pb.GetFrom() }
 // Encode returns the message as bytes, which the caller owns.
 func (m Message) Encode() ([]byte, error) { return proto.Marshal(m.pb) }
 
-// String is for logs and tests.
-func (m Message) String() string {
-	p := m.pb
-	return fmt.Sprintf("%v %x→%x term %d at %d/%d +%d commit %d", p.GetType(), p.GetFrom(), p.GetTo(),
-		p.GetTerm(), p.GetIndex(), p.GetLogTerm(), len(p.GetEntries()), p.GetCommit())
-}
-
 // Decode decodes a message from Encode. The message keeps b.
 func Decode(b []byte) (Message, error) {
 	m := Message{&raftpb.Message{}}

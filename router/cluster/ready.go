@@ -11,11 +11,6 @@ import (
 // A ready is work for the owner of a Machine. The Appends of all readies must be done in order, and
 // so must the Applys. The rest has no order.
 type ready struct {
-	Role   role
-	Term   uint64
-	Leader uint64 // zero: none is known
-	Commit uint64
-
 	Send   []Message // to send now
 	Append *Append   // or nil
 	Apply  *apply    // or nil
@@ -58,8 +53,8 @@ func (m *Machine) Ready() (r ready, ok bool) {
 	if s := rd.SoftState; s != nil {
 		m.become(s)
 	}
-	s := m.raft.BasicStatus()
-	r = ready{Role: m.role, Term: s.GetTerm(), Leader: m.leader, Commit: s.GetCommit(), Send: held, Fetch: m.fetch}
+	commit := m.raft.BasicStatus().GetCommit()
+	r = ready{Send: held, Fetch: m.fetch}
 	m.fetch = nil
 	m.noteOwn(rd.Entries)
 	for _, state := range rd.ReadStates {
@@ -68,7 +63,7 @@ func (m *Machine) Ready() (r ready, ok bool) {
 	for _, msg := range rd.Messages {
 		switch msg.GetTo() {
 		case raft.LocalAppendThread:
-			r.Append = m.toAppend(msg, r.Commit)
+			r.Append = m.toAppend(msg, commit)
 		case raft.LocalApplyThread:
 			r.Apply = &apply{Entries: fromRaft(msg.GetEntries()), Own: m.Leads(), after: Message{msg.GetResponses()[0]}}
 		default:

@@ -40,7 +40,6 @@ type Forwarder struct {
 
 	mu        sync.Mutex
 	leader    *target
-	grace     *time.Timer // ends all routes after Options.Wait; nil: there is a leader
 	routes    map[*route]struct{}
 	listeners map[net.Listener]struct{}
 	released  context.Context // ends with Release
@@ -108,19 +107,16 @@ func (f *Forwarder) SetLeader(node uint64) {
 		return
 	}
 	f.leader.end()
-	f.leader = newTarget(f.ctx, node)
-	if f.grace != nil {
-		f.grace.Stop()
-		f.grace = nil
-	}
+	l := newTarget(f.ctx, node)
+	f.leader = l
 	if node != 0 {
 		f.cutOthers()
 		return
 	}
-	f.grace = time.AfterFunc(f.o.Wait, func() {
+	time.AfterFunc(f.o.Wait, func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.leader.node == 0 {
+		if f.leader == l {
 			f.cutOthers()
 		}
 	})
@@ -141,31 +137,11 @@ func (f *Forwarder) cutOthers() {
 	}
 }
 
-func (f *Forwarder) leading() *target {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.leader
-}
-
-// begin registers a route. It reports false if the server does not lead any more.
-func (f *Forwarder) begin(r *route) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.leader.node != r.to || f.ctx.Err() != nil {
-		return false
-	}
-	f.routes[r] = struct{}{}
-	return true
-}
-
 // Close ends everything except listeners, and waits for it.
 func (f *Forwarder) Close() {
 	f.Release()
 	f.end()
 	f.mu.Lock()
-	if f.grace != nil {
-		f.grace.Stop()
-	}
 	for r := range f.routes {
 		go r.cut()
 	}
@@ -200,7 +176,9 @@ func (f *Forwarder) find(c conn, protocol string) (*route, error) {
 	defer cancel()
 	failed := errLeaderless
 	for ctx.Err() == nil {
-		l := f.leading()
+		f.mu.Lock()
+		l := f.leader
+		f.mu.Unlock()
 		attempts := l.attempts
 		switch l.node {
 		case f.o.Self:
@@ -253,10 +231,13 @@ func (f *Forwarder) connect(ctx context.Context, leader uint64, c conn, protocol
 		return nil, err
 	}
 	s.SetWriteDeadline(time.Time{})
-	r := &route{client: c, stream: s, to: leader}
-	if !f.begin(r) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.leader.node != leader || f.ctx.Err() != nil {
 		s.Abort()
 		return nil, errLeaderless
 	}
+	r := &route{client: c, stream: s, to: leader}
+	f.routes[r] = struct{}{}
 	return r, nil
 }

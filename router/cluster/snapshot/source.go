@@ -35,7 +35,6 @@ type Source struct {
 	mu      sync.Mutex
 	sending map[uint64]*Sending
 	holds   map[uint64]context.CancelFunc // end the goroutines of hold
-	closed  bool
 	running sync.WaitGroup
 }
 
@@ -65,9 +64,8 @@ func NewSource(o SourceOptions) *Source {
 // Close ends all transfers and waits for them.
 func (s *Source) Close() {
 	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.end()
+	s.mu.Unlock()
 	s.running.Wait()
 }
 
@@ -117,7 +115,7 @@ func (s *Source) begin(to uint64) (*cluster.Members, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed || err != nil:
+	case err != nil, s.ctx.Err() != nil:
 		return nil, cluster.ErrEnded
 	case st.Role != cluster.Leading:
 		return nil, errors.New("this server no longer leads: ask the leader")

@@ -172,6 +172,19 @@ func (x *node) status(of *node) PeerStatus {
 	return PeerStatus{}
 }
 
+// hears reports whether another node has a connection to the node.
+func (x *node) hears(of *node) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	p := x.peers[of.Self().Node]
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.in != nil
+}
+
 // wantLogged waits for words in the log.
 func (x *node) wantLogged(t *testing.T, words string) {
 	t.Helper()

@@ -18,7 +18,7 @@ const (
 // each subject (see WithSubject), so that other servers and clients cannot flood the log. The
 // attribute "suppressed" of a line counts the lines dropped before it. Debug lines are not limited.
 func LimitLog(log *slog.Logger) *slog.Logger {
-	return slog.New(&limiter{log.Handler(), &limiterState{messages: map[lineKey]silence{}, subjects: map[lineKey]silence{}}})
+	return slog.New(&limiter{log.Handler(), &limiterState{lines: map[lineKey]silence{}}})
 }
 
 type subjectKey struct{}
@@ -35,9 +35,8 @@ type limiter struct {
 }
 
 type limiterState struct {
-	mu       sync.Mutex
-	messages map[lineKey]silence
-	subjects map[lineKey]silence // at most subjectsMax
+	mu    sync.Mutex
+	lines map[lineKey]silence // of subjects at most subjectsMax, and one of each message
 }
 
 type lineKey struct{ message, subject string }
@@ -68,23 +67,23 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 func (l *limiterState) allow(key lineKey, now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	in, every := l.messages, logEvery
-	if _, known := l.subjects[key]; key.subject != "" {
-		if !known && len(l.subjects) >= subjectsMax {
-			maps.DeleteFunc(l.subjects, func(_ lineKey, s silence) bool { return !now.Before(s.until) })
+	every := logEvery
+	if key.subject != "" {
+		if len(l.lines) >= subjectsMax {
+			maps.DeleteFunc(l.lines, func(k lineKey, s silence) bool { return k != key && !now.Before(s.until) })
 		}
-		if known || len(l.subjects) < subjectsMax {
-			in, every = l.subjects, logEverySubject
+		if _, known := l.lines[key]; known || len(l.lines) < subjectsMax {
+			every = logEverySubject
 		} else {
 			key.subject = ""
 		}
 	}
-	s := in[key]
+	s := l.lines[key]
 	if now.Before(s.until) {
-		in[key] = silence{s.until, s.n + 1}
+		l.lines[key] = silence{s.until, s.n + 1}
 		return 0, false
 	}
-	in[key] = silence{until: now.Add(every)}
+	l.lines[key] = silence{until: now.Add(every)}
 	return s.n, true
 }
 

@@ -62,12 +62,12 @@ func TestSubjectsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		log(begun, slog.LevelWarn, fmt.Sprint(i), "refused")
 	}
-	if n := strings.Count(out.String(), "refused"); n != subjectsMax+1 || len(l.subjects) != subjectsMax {
-		t.Errorf("logged %d times, %d remembered, want %d and %d", n, len(l.subjects), subjectsMax+1, subjectsMax)
+	if n := strings.Count(out.String(), "refused"); n != subjectsMax+1 || len(l.lines) != n {
+		t.Errorf("logged %d times, %d remembered, want %d of each", n, len(l.lines), subjectsMax+1)
 	}
 	log(begun.Add(logEverySubject), slog.LevelWarn, "another", "refused")
-	if len(l.subjects) != 1 {
-		t.Errorf("%d are remembered after their time, want 1", len(l.subjects))
+	if len(l.lines) != 1 {
+		t.Errorf("%d are remembered after their time, want 1", len(l.lines))
 	}
 }
 

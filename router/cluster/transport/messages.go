@@ -151,7 +151,6 @@ func (p *peer) writeUntil(ctx context.Context, s *Stream) error {
 		if err != nil {
 			return err
 		}
-		p.sent.Add(1)
 		p.sentBytes.Add(uint64(len(m)))
 	}
 }
@@ -196,7 +195,10 @@ func (t *Transport) listen(s *Stream, addr string) {
 	if before != nil {
 		before.abort() // the other end has replaced it
 	}
-	p.poke() // the server runs: connect to it at once
+	select {
+	case p.again <- struct{}{}: // the server runs: connect to it at once
+	default:
+	}
 	err = p.read(s)
 	p.mu.Lock()
 	current := p.in == s
@@ -223,8 +225,7 @@ func (p *peer) read(s *Stream) error {
 		}
 		p.receivedBytes.Add(uint64(len(body)))
 		if kind == frameMessage {
-			p.received.Add(1)
-			p.t.o.Receive(p.node, body)
+			p.t.o.Receive(p.member.Node, body)
 			continue
 		}
 		n := int64(binary.LittleEndian.Uint64(body))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,10 +22,10 @@ const (
 	pauseMax = 500 * time.Millisecond
 )
 
-// A peer is another server: the connection to it, and the connection from it.
+// A peer is another server at one address: the connection to it, and the connection from it.
 type peer struct {
 	t       *Transport
-	node    uint64
+	member  Member
 	isGuest bool // not a member that this server knows; guarded by Transport.mu
 	ctx     context.Context
 	leave   context.CancelFunc // ends run
@@ -35,49 +34,17 @@ type peer struct {
 	open        atomic.Bool // else send drops messages
 	queue       chan []byte
 	queuedBytes atomic.Int64
-	moved       chan struct{} // one element: connect at once
+	again       chan struct{} // one element: connect at once
 
-	sent, sentBytes, received, receivedBytes, dropped, connects atomic.Uint64
+	sentBytes, receivedBytes, dropped atomic.Uint64
 
-	mu     sync.Mutex
-	member Member    // its name and address
-	loss   loss      // what is wrong with the connection to it
-	out    net.Conn  // to it, or nil
-	until  time.Time // the end of the certificate that it showed last; zero: none
-	in     *Stream   // the latest from it, or nil
-	clock  clockOffset
-	room   *int64 // free bytes that it reported last, or nil
-}
-
-func newPeer(t *Transport, m Member, isGuest bool) *peer {
-	p := &peer{
-		t: t, node: m.Node, isGuest: isGuest, member: m, log: LimitLog(t.o.Log),
-		queue: make(chan []byte, queueMessages), moved: make(chan struct{}, 1),
-	}
-	p.ctx, p.leave = context.WithCancel(t.ctx)
-	return p
-}
-
-// move sets the name and address.
-func (p *peer) move(m Member) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.member == m {
-		return
-	}
-	if p.out != nil && p.member.Addr != m.Addr {
-		p.out.Close()
-	}
-	p.member = m
-	p.poke()
-}
-
-// poke ends the pause before the next attempt to connect.
-func (p *peer) poke() {
-	select {
-	case p.moved <- struct{}{}:
-	default:
-	}
+	mu    sync.Mutex
+	loss  loss // what is wrong with the connection to it
+	out   bool // there is a connection to it
+	until time.Time
+	in    *Stream // the latest from it, or nil
+	clock clockOffset
+	room  *int64
 }
 
 // remove ends both connections, and drops queued messages.
@@ -96,10 +63,7 @@ func (p *peer) run() {
 	wait := pauseMin
 	for p.ctx.Err() == nil {
 		p.open.Store(true)
-		p.mu.Lock()
-		m := p.member
-		p.mu.Unlock()
-		s, err := p.t.dial(p.ctx, m, Raft)
+		s, err := p.t.dial(p.ctx, p.member, Raft)
 		if err == nil {
 			begun := time.Now()
 			p.begin(s)
@@ -107,14 +71,11 @@ func (p *peer) run() {
 			if time.Since(begun) > pauseMax {
 				wait = pauseMin
 			}
-			p.mu.Lock()
-			p.out = nil
-			p.mu.Unlock()
 		}
 		p.lose(err)
 		select {
 		case <-time.After(wait/2 + rand.N(wait/2)):
-		case <-p.moved:
+		case <-p.again:
 		case <-p.ctx.Done():
 		}
 		wait = min(2*wait, pauseMax)
@@ -123,9 +84,8 @@ func (p *peer) run() {
 
 // begin records a new connection.
 func (p *peer) begin(s *Stream) {
-	p.connects.Add(1)
 	p.mu.Lock()
-	p.out = s.raw
+	p.out = true
 	if cert := certificateOf(s.Conn); cert != nil {
 		p.until = cert.NotAfter
 	}
@@ -144,18 +104,18 @@ func (p *peer) lose(err error) {
 	}
 	p.dropped.Add(p.shut())
 	p.mu.Lock()
+	p.out = false
 	level, isNew := p.loss.note(err, time.Now())
-	m := p.member
 	p.mu.Unlock()
 	if isNew {
 		text := "the connection to another server of the cluster is lost; trying again"
 		if level == slog.LevelWarn {
 			text = "no connection to another server of the cluster; trying again"
 		}
-		p.log.Log(p.ctx, level, text, "node", m.Name, "addr", m.Addr, "err", err)
+		p.log.Log(p.ctx, level, text, "node", p.member.Name, "addr", p.member.Addr, "err", err)
 	}
 	if f := p.t.o.Unreachable; f != nil {
-		f(p.node)
+		f(p.member.Node)
 	}
 }
 
@@ -197,9 +157,8 @@ func (p *peer) status() PeerStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := PeerStatus{
-		Member: p.member, ConnectedTo: p.out != nil, Hears: p.in != nil, Trouble: p.loss.text, CertificateUntil: p.until, Room: p.room,
-		Queued: len(p.queue), QueuedBytes: int(p.queuedBytes.Load()), Dropped: p.dropped.Load(), Connects: p.connects.Load(),
-		Sent: p.sent.Load(), SentBytes: p.sentBytes.Load(), Received: p.received.Load(), ReceivedBytes: p.receivedBytes.Load(),
+		Member: p.member, ConnectedTo: p.out, Trouble: p.loss.text, CertificateUntil: p.until, Room: p.room,
+		SentBytes: p.sentBytes.Load(), ReceivedBytes: p.receivedBytes.Load(), Dropped: p.dropped.Load(),
 	}
 	s.ClockAhead, s.ClockSamples = p.clock.value()
 	return s

@@ -78,7 +78,7 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 				t.Errorf("answered %+v, %v, want a reason with %q", g, err, tt.want)
 			}
 			x.wantLogged(t, logRefused)
-			if s := x.Status(); len(s) != 1 || s[0].Hears {
+			if s := x.Status(); len(s) != 1 || x.peers[2].in != nil {
 				t.Errorf("status %+v, want one that was not accepted", s)
 			}
 		})

@@ -192,7 +192,7 @@ func TestWrongCertificatesAreRefused(t *testing.T) {
 			_, err = n1.Open(t.Context(), 2, Admin)
 			wantTexts(t, "n1", err, tt.n1Connects)
 			n2.wantLogged(t, tt.n2Met)
-			if s := n1.status(n2); s.Hears || s.Sent > 0 {
+			if s := n1.status(n2); n1.hears(n2) || s.SentBytes > 0 {
 				t.Errorf("status %+v, want no connection", s)
 			}
 		})

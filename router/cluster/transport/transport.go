@@ -62,7 +62,6 @@ type Transport struct {
 	self    Identity
 	members []Member
 	peers   map[uint64]*peer // the other members, and guests
-	closed  bool
 }
 
 // limits are timeouts, which tests shorten.
@@ -141,34 +140,36 @@ func (t *Transport) SetCluster(id uint64) {
 func (t *Transport) SetMembers(members []Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.ctx.Err() != nil {
 		return
 	}
 	t.members = slices.Clone(members)
-	known := make(map[uint64]bool)
-	for _, m := range members {
-		known[m.Node] = true
-		if m.Node == t.self.Node {
-			continue
-		}
-		if p := t.peers[m.Node]; p != nil {
-			p.isGuest = false
-			p.move(m)
-			continue
-		}
-		t.addPeer(m, false)
-	}
 	for node, p := range t.peers {
-		if !known[node] && !p.isGuest {
+		if at := slices.IndexFunc(members, func(m Member) bool { return m.Node == node }); at >= 0 {
+			p.isGuest = false
+			if p.member == members[at] {
+				continue
+			}
+		}
+		if !p.isGuest {
 			p.remove()
 			delete(t.peers, node)
+		}
+	}
+	for _, m := range members {
+		if m.Node != t.self.Node && t.peers[m.Node] == nil {
+			t.addPeer(m, false)
 		}
 	}
 }
 
 // addPeer begins to connect to a server. t.mu is held.
 func (t *Transport) addPeer(m Member, isGuest bool) *peer {
-	p := newPeer(t, m, isGuest)
+	p := &peer{
+		t: t, isGuest: isGuest, member: m, log: LimitLog(t.o.Log),
+		queue: make(chan []byte, queueMessages), again: make(chan struct{}, 1),
+	}
+	p.ctx, p.leave = context.WithCancel(t.ctx)
 	t.peers[m.Node] = p
 	t.work.Go(p.run)
 	return p
@@ -179,7 +180,7 @@ func (t *Transport) addPeer(m Member, isGuest bool) *peer {
 func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.ctx.Err() != nil {
 		return nil, net.ErrClosed
 	}
 	if p := t.peers[from.Node]; p != nil {
@@ -201,9 +202,9 @@ func (t *Transport) peerOf(from Identity, addr string) (*peer, error) {
 func (t *Transport) dismiss(p *peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p.isGuest && t.peers[p.node] == p {
+	if p.isGuest && t.peers[p.member.Node] == p {
 		p.leave()
-		delete(t.peers, p.node)
+		delete(t.peers, p.member.Node)
 	}
 }
 
@@ -229,9 +230,8 @@ func (t *Transport) Send(to uint64, message []byte) bool {
 // Close closes everything, and waits for all callbacks and goroutines.
 func (t *Transport) Close() error {
 	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
 	t.end()
+	t.mu.Unlock()
 	err := t.o.Listener.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
@@ -241,18 +241,14 @@ func (t *Transport) Close() error {
 }
 
 // A PeerStatus describes the connections with another server. Counters begin when this server
-// starts or hears of the other.
+// starts, or hears of the other and its address.
 type PeerStatus struct {
 	Member
-	IsMember    bool   // else it is a guest
 	ConnectedTo bool   // this server can send to it
-	Hears       bool   // it has a connection to this server
 	Trouble     string // why this server is not connected to it; empty: it is, or tries for the first time
 
-	Queued, QueuedBytes                      int // not sent yet
-	Sent, SentBytes, Received, ReceivedBytes uint64
-	Dropped                                  uint64 // messages that were not sent
-	Connects                                 uint64
+	SentBytes, ReceivedBytes uint64
+	Dropped                  uint64 // messages that were not sent
 
 	// ClockAhead is how far its clock is ahead of this server's, minus the time of transmission.
 	// ClockSamples counts the clock frames on this connection.
@@ -271,9 +267,7 @@ func (t *Transport) Status() []PeerStatus {
 	t.mu.RLock()
 	list := make([]PeerStatus, 0, len(t.peers))
 	for _, p := range t.peers {
-		s := p.status()
-		s.IsMember = !p.isGuest
-		list = append(list, s)
+		list = append(list, p.status())
 	}
 	t.mu.RUnlock()
 	slices.SortFunc(list, func(a, b PeerStatus) int {

@@ -22,6 +22,9 @@ type engine struct {
 	send  func(Message)
 	fetch func(Fetch)
 
+	appends []*Append // for the disk, oldest first
+	applies []*apply  // for the applier, oldest first
+
 	leading    atomic.Uint64 // the term in which it leads, or zero
 	promoted   atomic.Uint64 // the term in which the replica leads, or zero
 	leaseUntil atomic.Int64  // Machine.LeaseUntil
@@ -102,7 +105,7 @@ func (e *engine) change(entry *Entry, next *Members) (err error) {
 
 // turn proposes queued entries, and collects the Machine's work until there is none. It publishes
 // the term and the lease before it sends messages.
-func (e *engine) turn(appends []*Append, applies []*apply) (_ []*Append, _ []*apply, err error) {
+func (e *engine) turn() (err error) {
 	defer e.recovered(&err)
 	for {
 		e.propose()
@@ -115,19 +118,19 @@ func (e *engine) turn(appends []*Append, applies []*apply) (_ []*Append, _ []*ap
 			e.send(msg)
 		}
 		if r.Append != nil {
-			appends = append(appends, r.Append)
+			e.appends = append(e.appends, r.Append)
 		}
 		if r.Apply != nil {
-			applies = append(applies, r.Apply)
+			e.applies = append(e.applies, r.Apply)
 		}
 		if r.Fetch != nil {
 			e.fetch(*r.Fetch)
 		}
 	}
 	if t := e.promoted.Load(); t != 0 && t != e.leading.Load() {
-		return appends, applies, errDeposed
+		return errDeposed
 	}
-	return appends, applies, nil
+	return nil
 }
 
 // propose gives the journal's entries to the Machine. During a hand-over they stay queued:

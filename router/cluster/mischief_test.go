@@ -110,7 +110,7 @@ func (w *world) transfer(to *simNode) error {
 	}
 	return s.after(s.hand.Do(func(m *Machine) {
 		if m.Transfer(to.id) == nil {
-			w.transfers++
+			w.seen["transfers"]++
 			w.tell("node %d hands over to %d", s.id, to.id)
 		}
 	}))
@@ -144,7 +144,7 @@ func (w *world) changeMembers(other *simNode) error {
 	}
 	return s.after(s.hand.Do(func(m *Machine) {
 		if _, err := m.ProposeChange(c); err == nil {
-			w.changes++
+			w.seen["changes"]++
 			w.tell("node %d proposes %+v", s.id, c)
 		}
 	}))
@@ -166,7 +166,7 @@ func (s *simNode) join(leader *simNode) error {
 	s.create(leader.hand.Machine().Members())
 	s.w.tell("node %d joins", s.id)
 	if s.back {
-		s.w.rejoins++
+		s.w.seen["rejoins"]++
 	}
 	return s.start()
 }

@@ -128,9 +128,10 @@ func (n *Node) loop() {
 		for _, e := range n.inbox.take() {
 			n.handle(e)
 		}
-		appends, applies, err := n.engine.turn(nil, nil)
-		n.appends.put(appends...)
-		n.applies.put(applies...)
+		err := n.engine.turn()
+		n.appends.put(n.engine.appends...)
+		n.applies.put(n.engine.applies...)
+		n.engine.appends, n.engine.applies = nil, nil
 		n.look()
 		n.end(err)
 	}

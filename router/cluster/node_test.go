@@ -14,52 +14,6 @@ import (
 	"polystalk/shard/wal/fakedisk"
 )
 
-// A lockedLog is a memLog that several goroutines may use.
-type lockedLog struct {
-	mu sync.Mutex
-	memLog
-	hang chan struct{} // Sync waits until it is closed, if there is one
-	full chan struct{} // Append waits until it is closed, if there is one
-}
-
-func (l *lockedLog) First() uint64 { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.First() }
-func (l *lockedLog) Last() uint64  { l.mu.Lock(); defer l.mu.Unlock(); return l.memLog.Last() }
-func (l *lockedLog) Term(i uint64) (uint64, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.memLog.Term(i)
-}
-
-func (l *lockedLog) Read(lo, hi uint64, size int) ([]Entry, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.memLog.Read(lo, hi, size)
-}
-
-func (l *lockedLog) Append(list []Entry, commit uint64) error {
-	l.mu.Lock()
-	full := l.full
-	l.mu.Unlock()
-	if full != nil {
-		<-full
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.memLog.Append(list, commit)
-}
-
-func (l *lockedLog) Sync() error {
-	l.mu.Lock()
-	hang := l.hang
-	l.mu.Unlock()
-	if hang != nil {
-		<-hang
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.memLog.Sync()
-}
-
 // A net joins nodes of one process.
 type net struct {
 	mu    sync.Mutex
@@ -94,7 +48,7 @@ type testNode struct {
 	t      *testing.T
 	id     uint64
 	disk   *fakedisk.Disk
-	log    *lockedLog
+	log    *memLog
 	props  *Proposals
 	node   *Node
 	failed chan *commit.Failure
@@ -148,12 +102,9 @@ func (s *testNode) acknowledge(n uint64) error {
 
 // recover starts a node with the committed part of a log: its own, or a fetched one.
 func (s *testNode) recover(from *testNode) {
-	from.log.mu.Lock()
-	log := from.log.copyOf()
-	from.log.mu.Unlock()
 	s.ops, s.acked = nil, 0
-	s.log = &lockedLog{memLog: *log}
-	for _, e := range log.entries[:log.committed] {
+	s.log = from.log.copyOf()
+	for _, e := range s.log.entries[:s.log.committed] {
 		if e.Kind == record.Normal {
 			s.ops = append(s.ops, opsOf(e.Data)...)
 		}
@@ -191,7 +142,7 @@ func newNet(t *testing.T, voters int) (*net, []*testNode) {
 	}
 	var all []*testNode
 	for _, one := range m.List {
-		s := &testNode{t: t, id: one.ID, disk: fakedisk.New(one.ID), log: &lockedLog{}}
+		s := &testNode{t: t, id: one.ID, disk: fakedisk.New(one.ID), log: &memLog{}}
 		st, err := CreateState(s.disk, Identity{1, one.ID, one.Name}, Vote{}, m)
 		if err != nil {
 			t.Fatal(err)
@@ -308,7 +259,7 @@ func TestMembersComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _ := l.node.View()
-	s := &testNode{t: t, id: 7, disk: fakedisk.New(7), log: &lockedLog{}}
+	s := &testNode{t: t, id: 7, disk: fakedisk.New(7), log: &memLog{}}
 	st, err := CreateState(s.disk, Identity{1, 7, "n7"}, Vote{}, v.Members)
 	if err != nil {
 		t.Fatal(err)
@@ -359,10 +310,7 @@ func TestHangingDiskHandsOver(t *testing.T) {
 	}
 	_, all := newNet(t, 3)
 	l := leader(t, all)
-	hang := make(chan struct{})
-	l.log.mu.Lock()
-	l.log.hang = hang
-	l.log.mu.Unlock()
+	hang := l.log.set(&l.log.hang)
 	if err := l.do(1); err != nil {
 		t.Fatal(err)
 	}

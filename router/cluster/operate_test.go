@@ -11,12 +11,8 @@ import (
 func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	_, all := newNet(t, 1)
 	l := leader(t, all)
-	hang := make(chan struct{})
-	defer close(hang) // the node is stopped after that
-	l.log.mu.Lock()
-	l.log.hang = hang // so no entry is committed
-	before := l.log.memLog.Last()
-	l.log.mu.Unlock()
+	hang, before := l.log.set(&l.log.hang), l.log.Last() // no entry is committed
+	defer close(hang)                                    // the node is stopped after that
 	add := Change{Add, Member{ID: 7, Name: "n7", Addr: "y"}}
 	asked := make(chan error)
 	go func() { asked <- l.node.Change(t.Context(), add) }()
@@ -36,11 +32,8 @@ func TestTransferToAFullNodeMovesNoLead(t *testing.T) {
 	_, all := newNet(t, 3)
 	l := leader(t, all)
 	i := slices.IndexFunc(all, func(s *testNode) bool { return s != l })
-	full := make(chan struct{})
+	full := all[i].log.set(&all[i].log.full)
 	defer close(full) // the node is stopped after that
-	all[i].log.mu.Lock()
-	all[i].log.full = full
-	all[i].log.mu.Unlock()
 	if err := l.do(1); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func (s *simNode) apply() error {
 	if s.hand.Applies() == 0 {
 		return nil
 	}
-	p := s.hand.applies[0]
+	p := s.hand.engine.applies[0]
 	before := len(s.w.history)
 	if err := s.w.commit(s.id, p.Entries); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s *simNode) after(err error) error {
 		return s.stop(false)
 	case errors.As(err, &f) && f.Cause == commit.Deposed:
 		s.w.tell("node %d is deposed", s.id)
-		s.w.deposed++
+		s.w.seen["deposed"]++
 		return s.stop(true)
 	}
 	return fmt.Errorf("node %d: %w", s.id, err)
@@ -194,19 +194,19 @@ func (s *simNode) after(err error) error {
 
 // stop ends a life by a power cut, and may schedule a restart.
 func (s *simNode) stop(again bool) error {
-	if n := len(s.hand.appends); n > 0 && s.w.rng.IntN(2) == 0 { // in the middle of a write
+	if n := len(s.hand.engine.appends); n > 0 && s.w.rng.IntN(2) == 0 { // in the middle of a write
 		s.log.broken = true
 		s.disk.CrashAt = s.disk.Ops + 1 + s.w.rng.IntN(6)
-		s.hand.engine.disk.do(s.hand.appends[:1+s.w.rng.IntN(n)])
+		s.hand.engine.disk.do(s.hand.engine.appends[:1+s.w.rng.IntN(n)])
 		s.disk.CrashAt = 0
 	}
 	s.hand, s.doomed = nil, false
 	s.life++
-	s.w.stops++
+	s.w.seen["stops"]++
 	was := s.log.Last()
 	s.log = s.log.stop(s.w.rng)
 	if s.log.Last() < was {
-		s.w.forgotten++
+		s.w.seen["forgotten"]++
 	}
 	s.disk.Cut()
 	s.w.tell("node %d stops; its log is %d…%d", s.id, s.log.first, s.log.Last())
@@ -298,7 +298,7 @@ func (s *simNode) take() error {
 	if err := s.stop(true); err != nil {
 		return err
 	}
-	s.w.fetched++
+	s.w.seen["fetched"]++
 	s.w.tell("node %d takes the journal of %d", s.id, f.From)
 	s.log = log
 	st, err := OpenState(s.disk)

@@ -119,7 +119,7 @@ func (s *simNode) acknowledge(n uint64) error {
 // reply tells a client that its operations are safe.
 func (w *world) reply(ops []uint64) {
 	w.told = append(w.told, ops...)
-	w.acked += len(ops)
+	w.seen["acked"] += len(ops)
 }
 
 // upTo returns the number of operations in the history up to an index.

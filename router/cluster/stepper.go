@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"time"
 
 	"polystalk/shard/wal"
@@ -9,10 +10,8 @@ import (
 // A Stepper is a node that one goroutine drives step by step, so that a simulator runs whole
 // clusters from one seed. After an error only its disk may be used.
 type Stepper struct {
-	engine  *engine
-	now     func() time.Duration
-	appends []*Append
-	applies []*apply
+	engine *engine
+	now    func() time.Duration
 }
 
 // StepperOptions are a Stepper's parts and callbacks. Of NodeOptions it uses State, Log, Replica,
@@ -52,10 +51,10 @@ func (s *Stepper) Leased() bool { return s.engine.leased(s.now()) }
 
 // turn collects work after a step that returned an error or nil.
 func (s *Stepper) turn(err error) error {
-	if err == nil {
-		s.appends, s.applies, err = s.engine.turn(s.appends, s.applies)
+	if err != nil {
+		return err
 	}
-	return err
+	return s.engine.turn()
 }
 
 // Tick is Machine.Tick.
@@ -75,20 +74,21 @@ func (s *Stepper) Propose() error { return s.turn(nil) }
 
 // Writes returns the number of Appends that wait for the disk, Applies the number of Applys that
 // wait for the replica.
-func (s *Stepper) Writes() int  { return len(s.appends) }
-func (s *Stepper) Applies() int { return len(s.applies) }
+func (s *Stepper) Writes() int  { return len(s.engine.appends) }
+func (s *Stepper) Applies() int { return len(s.engine.applies) }
 
 // Write does the first n Appends with one sync. If the disk is full (wal.IsFull), they still wait.
 func (s *Stepper) Write(n int) error {
-	after, err := s.engine.disk.do(s.appends[:n])
+	e := s.engine
+	after, err := e.disk.do(e.appends[:n])
 	if wal.IsFull(err) {
 		return err
 	}
-	s.appends = s.appends[n:]
+	e.appends = e.appends[n:]
 	for _, msg := range after {
-		if msg.To() != s.engine.self {
-			s.engine.send(msg)
-		} else if err := s.engine.done(msg); err != nil {
+		if msg.To() != e.self {
+			e.send(msg)
+		} else if err := e.done(msg); err != nil {
 			return err
 		}
 	}
@@ -97,20 +97,17 @@ func (s *Stepper) Write(n int) error {
 
 // Apply does the oldest Apply.
 func (s *Stepper) Apply() error {
-	p := s.applies[0]
-	s.applies = s.applies[1:]
+	e := s.engine
+	p := e.applies[0]
+	e.applies = e.applies[1:]
 	var failed error
-	s.engine.applier.change = func(e *Entry, next *Members) {
-		if err := s.engine.change(e, next); err != nil {
-			failed = err
-		}
-	}
-	err := s.engine.applier.do(p)
+	e.applier.change = func(entry *Entry, next *Members) { failed = errors.Join(failed, e.change(entry, next)) }
+	err := e.applier.do(p)
 	if err == nil {
 		err = failed
 	}
 	if err == nil {
-		err = s.engine.done(p.Done())
+		err = e.done(p.Done())
 	}
 	return s.turn(err)
 }

@@ -24,7 +24,7 @@
 // On a follower a connection takes two descriptors, two goroutines, and no buffer while it is idle;
 // with TLS 16 KiB, on the leader as well. Package net would splice through pipes: four more
 // descriptors and up to 2 MiB of kernel memory per connection, to save a cheap copy. A reply takes
-// 13 µs longer than at the leader, with TLS 28 µs, if both servers share two cores (BenchmarkHop).
+// 13 µs longer than at the leader, with TLS 28 µs, if both servers share two cores.
 //
 // # Requests that may have been executed
 //

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -32,8 +31,9 @@ func wantCounts(t *testing.T, text string, want map[string]int) {
 	}
 }
 
-func TestMessageIsLoggedOnceASecond(t *testing.T) {
-	log, out, _ := logAt(t)
+// A message is logged once a second, and once a minute for each subject.
+func TestLinesAreLimited(t *testing.T) {
+	log, out, l := logAt(t)
 	begun := time.Now()
 	for i := range 100 {
 		at := begun.Add(time.Duration(i) * 25 * time.Millisecond)
@@ -42,17 +42,18 @@ func TestMessageIsLoggedOnceASecond(t *testing.T) {
 		log(at, slog.LevelDebug, "", "detail")
 	}
 	wantCounts(t, out.String(), map[string]int{"msg=crowd": 3, "msg=peace": 3, "suppressed=39": 4, "level=WARN": 3, "level=INFO": 3, "msg=detail": 100})
-}
-
-func TestSubjectIsLoggedOnceAMinute(t *testing.T) {
-	log, out, _ := logAt(t)
-	begun := time.Now()
+	out.Reset()
 	for i := range 101 {
 		at := begun.Add(time.Duration(i) * 1200 * time.Millisecond)
 		log(at, slog.LevelWarn, "10.0.0.1", "refused")
 		log(at, slog.LevelWarn, "10.0.0.2", "refused")
 	}
 	wantCounts(t, out.String(), map[string]int{"from=10.0.0.1": 3, "from=10.0.0.2": 3, "from=10.0.0.1 suppressed=49": 2, "level=WARN": 6})
+	out.Reset()
+	for range 3 {
+		slog.New(l).With("a", 1).WithGroup("g").WarnContext(t.Context(), "again")
+	}
+	wantCounts(t, out.String(), map[string]int{"again": 1, "a=1": 1})
 }
 
 // Many subjects share one line a second, and old ones are forgotten.
@@ -69,12 +70,4 @@ func TestSubjectsAreBounded(t *testing.T) {
 	if len(l.lines) != 1 {
 		t.Errorf("%d are remembered after their time, want 1", len(l.lines))
 	}
-}
-
-func TestLimitHoldsForDerivedLoggers(t *testing.T) {
-	_, out, l := logAt(t)
-	for range 3 {
-		slog.New(l).With("a", 1).WithGroup("g").WarnContext(context.Background(), "again")
-	}
-	wantCounts(t, out.String(), map[string]int{"again": 1, "a=1": 1})
 }

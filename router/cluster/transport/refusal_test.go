@@ -58,9 +58,7 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 		{"a kind that is not served", change(func(g *greeting) { g.kind = Journal }), "serves no connections of journal"},
 		{"a kind that there is not", change(func(g *greeting) { g.kind = 77 }), "kind 77"},
 		{"a server that is not admitted", change(func(g *greeting) { g.from = Identity{cluster, 9, "removed"} }), "it was removed"},
-		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
 		{"no parts", append([]byte(magic), 1, 0, 3, 0, 'a', 'b', 'c'), "mangled"},
-		{"a large size", append([]byte(magic), 1, 0, 0xff, 0xff), "mangled"},
 		{"a browser", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "not a server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,8 +96,6 @@ func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 		{"another kind", (&greeting{kind: Admin, from: right, to: 1}).append(nil), "mangled"},
 		{"for another", (&greeting{kind: Raft, from: right, to: 3}).append(nil), "mangled"},
 		{"refused", (&greeting{kind: Raft, from: right, to: 1, reason: "because"}).append(nil), "server n2 (2) refuses: because"},
-		{"another version", append([]byte(magic), 2, 0, 3, 0, 'a', 'b', 'c'), "speaks version 2"},
-		{"no server", []byte("HTTP/1.1 400 Bad Request\r\n"), "not a server"},
 		{"TLS", []byte{0x15, 3, 1, 0, 2, 2, 70, 0, 0, 0, 0, 0}, "it speaks TLS"},
 		{"nothing", nil, "closed the connection"},
 	} {
@@ -248,37 +244,6 @@ func TestStreamsTakeSeats(t *testing.T) {
 		}
 		s.Close()
 	}
-}
-
-func TestStreamsCarryBytesBothWays(t *testing.T) {
-	forBoth(t, func(t *testing.T, a, b *node) {
-		s, err := a.Open(t.Context(), 2, Forward)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := <-b.streams
-		if r.Remote() != a.Self() || r.Kind() != Forward {
-			t.Errorf("%v of %v has come", r.Kind(), r.Remote())
-		}
-		if (s.TCP() == nil) != (a.o.Security != nil) {
-			t.Error("TLS is taken for plaintext, or the other way round")
-		}
-		io.WriteString(s, "question")
-		if err := s.CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(r); err != nil || string(got) != "question" {
-			t.Errorf("read %q, %v", got, err)
-		}
-		io.WriteString(r, "answer")
-		r.Close()
-		if got, err := io.ReadAll(s); err != nil || string(got) != "answer" {
-			t.Errorf("read %q, %v", got, err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func TestCloseEndsStreams(t *testing.T) {

@@ -41,20 +41,13 @@ func TestSourceRefuses(t *testing.T) {
 	refused(43, "no server of the cluster")
 	l.node.set(func() { l.node.leader = 9 })
 	refused(42, "no longer leads")
-	l.node.set(func() { l.node.leader = leaderID })
+	// A leader that does not serve yet sends its journal: it may need the receiver for a majority.
+	l.node.set(func() { l.node.leader, l.node.waits = leaderID, true })
 	if err := fetch(42); err != nil {
 		t.Error(err)
 	}
 	l.source.Close()
 	refused(42, "ended")
-}
-
-// A leader that does not serve yet sends its journal: it may need the receiver for a majority.
-func TestLeaderThatDoesNotServeYetSendsItsJournal(t *testing.T) {
-	l := newLeader(t, 10)
-	l.node.member(t, 42, "two", false)
-	l.node.set(func() { l.node.waits = true })
-	fetched(t, l, fakedisk.New(1))
 }
 
 // Two servers at a time get the journal, and none gets it twice at once.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"io"
 	"math"
 	"net/http"
@@ -10,28 +9,6 @@ import (
 	"testing"
 	"time"
 )
-
-// TestCheckHidesTheRequestID, because monitoring compares its lines. Elsewhere the id leads to the
-// log.
-func TestCheckHidesTheRequestID(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = io.WriteString(w, `{"type":"/problems/internal","title":"t","status":500,"detail":"what","remedy":"do this","request_id":"r17"}`)
-	}))
-	defer server.Close()
-	run := func(args ...string) (int, string) {
-		var out bytes.Buffer
-		code := Run(t.Context(), &App{Out: &out, Err: &out, Getenv: func(string) string { return "" }}, append(args, "--server", server.URL))
-		return code, out.String()
-	}
-	if code, line := run("check"); code != 2 || line != "POLYSTALK CRITICAL - what: do this\n" {
-		t.Errorf("check: %d, %q", code, line)
-	}
-	if code, line := run("tube", "mail"); code != 111 || line != "polystalk: what: do this (request r17)\n" {
-		t.Errorf("another command: %d, %q", code, line)
-	}
-}
 
 // A lost is a writer that fails.
 type lost struct{ err error }
@@ -50,21 +27,6 @@ func TestCheckIsUnknownWhenItsLineCannotBeWritten(t *testing.T) {
 			if code := Run(t.Context(), a, append(args, "--server", server.URL)); code != 3 {
 				t.Errorf("%q: exit code %d with %v", args, code, err)
 			}
-		}
-	}
-}
-
-// TestCheckNeedsFigures: missing figures do not mean 0 jobs.
-func TestCheckNeedsFigures(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{}`)
-	}))
-	defer server.Close()
-	for _, args := range [][]string{{"check"}, {"check", "--tube", "mail"}} {
-		a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
-		if code := Run(t.Context(), a, append(args, "--server", server.URL)); code != 2 {
-			t.Errorf("%q: exit code %d", args, code)
 		}
 	}
 }

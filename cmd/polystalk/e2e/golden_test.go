@@ -3,21 +3,26 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"polystalk/cmd/polystalk/cli"
+	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
 
 // TestGolden runs the commands of testdata/*.txt, which follow a dollar. Below each is its output,
 // its standard error after "! ", and its exit code if it is not 0. T stands for text that differs
-// between runs.
+// between runs. After an equals sign are the words of fake, for the commands that follow.
 func TestGolden(t *testing.T) {
 	for name, server := range map[string]func(*testing.T) *program{
 		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p },
@@ -29,6 +34,7 @@ func TestGolden(t *testing.T) {
 		"operate":            asAdmin,
 		"operate-beanstalkd": beanstalkd,
 		"check":              asAdmin,
+		"servers":            func(t *testing.T) *program { return &program{t: t} },
 		"check-beanstalkd":   beanstalkd,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +58,9 @@ func TestGolden(t *testing.T) {
 						readable(t, o)
 					}
 					got.WriteString(steady(p, o))
+				case strings.HasPrefix(line, "= "):
+					fmt.Fprintln(&got, line)
+					p.server = fake(t, words(t, line[2:]))
 				case strings.HasPrefix(line, "#") || line == "":
 					fmt.Fprintln(&got, line)
 				}
@@ -82,7 +91,7 @@ var (
 func readable(t *testing.T, o outcome) {
 	t.Helper()
 	parts := pluginLine.FindStringSubmatch(o.stdout)
-	if parts == nil || o.stderr != "" || map[string]int{"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}[parts[1]] != o.code || (parts[3] == "") != (parts[1] == "UNKNOWN") {
+	if parts == nil || o.stderr != "" || map[string]int{"OK": 0, "WARNING": 1, "CRITICAL": 2, "UNKNOWN": 3}[parts[1]] != o.code || parts[3] == "" && o.code < 2 || parts[3] != "" && o.code == 3 {
 		t.Fatalf("no line of a plugin: %+v", o)
 	}
 	for item := range strings.FieldsSeq(parts[3]) {
@@ -109,6 +118,40 @@ func TestGoldenHasEveryCommand(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fake returns the name of a server: the only word, or a scheme with the address of a server that
+// sends a text and closes the connection, and with hangs does not close it; nobody: there is none.
+// An answer of HTTP is its status, its type and its content. Requests get several answers in turn.
+func fake(t *testing.T, words []string) string {
+	t.Helper()
+	if len(words) == 1 {
+		return words[0]
+	}
+	scheme, texts := words[0]+"://", words[1:]
+	hangs := texts[0] == "hangs"
+	switch {
+	case texts[0] == "nobody":
+		return scheme + daemon.FreeAddress(t)
+	case hangs:
+		texts = texts[1:]
+	case len(texts)%3 == 0:
+		var answers []string
+		for a := range slices.Chunk(texts, 3) {
+			status, err := strconv.Atoi(a[0])
+			must(t, err)
+			answers = append(answers, fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Type: %s\r\n\r\n%s", status, http.StatusText(status), a[1], a[2]))
+		}
+		texts = answers
+	}
+	var asked atomic.Int64
+	return scheme + serving(t, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 4096))
+		_, _ = io.WriteString(conn, texts[int(asked.Add(1)-1)%len(texts)])
+		if hangs {
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	})
 }
 
 // words splits a line at spaces, except in Go's quotes.
@@ -165,6 +208,9 @@ func steady(p *program, o outcome) string {
 		text += fmt.Sprintf("[%d]\n", o.code)
 	}
 	text = strings.ReplaceAll(text, p.server, "SERVER")
+	if _, address, ok := strings.Cut(p.server, "://"); ok {
+		text = strings.ReplaceAll(text, address, "ADDRESS")
+	}
 	for _, c := range changing {
 		text = regexp.MustCompile(c.find).ReplaceAllString(text, c.put)
 	}

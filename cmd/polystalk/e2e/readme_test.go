@@ -15,7 +15,6 @@ import (
 
 	version "polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/cli"
-	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
@@ -127,7 +126,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestHelpHasTheExitCodes, and errors about the usage have a hint.
 func TestHelpHasTheExitCodes(t *testing.T) {
 	p := &program{t: t}
 	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {
@@ -143,18 +141,6 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 	if help := p.must(0, "--help").stdout; !strings.Contains(help, "polystalk --version\n") {
 		t.Errorf("the help does not name it: %q", help)
 	}
-	for _, tt := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"journal"}, "missing"}, {[]string{"journal", "eat"}, `unknown command "eat"`}, {[]string{"journal", "verify"}, "DIR is missing"},
-		{[]string{"journal", "verify", "--fast", "a"}, "--fast"}, {[]string{"journal", "verify", "a", "b"}, `unknown argument "b"`},
-		{[]string{"journal", "salvage", "a"}, "NEWDIR is missing"}, {[]string{"journal", "verify", ""}, "is empty"}, {[]string{"journal", "verify", "a", "-o", "json"}, "--output is for verbs that talk to servers"},
-		{[]string{"stats", "--fast"}, "--fast"},
-	} {
-		p.says(tt.want, client.Usage, tt.args...)
-	}
-	p.says("no such file", client.Dir, "journal", "verify", "/nonexistent")
 }
 
 func TestHelpListsEveryExitCodeOfTheGuide(t *testing.T) {

@@ -23,103 +23,24 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-func TestBadServersGetALineWithARemedy(t *testing.T) {
-	_, s := polystalkd(t)
-	content := func(status int, contentType, body string) string {
-		return answering(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			if status == http.StatusFound {
-				w.Header().Set("Location", "https://elsewhere.example")
-			}
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-		}).server
-	}
+// TestWrongServersGetALineWithARemedy: testdata/servers.txt has the ones that send fixed bytes.
+func TestWrongServersGetALineWithARemedy(t *testing.T) {
+	p, s := polystalkd(t)
 	tls := httptest.NewUnstartedServer(http.NotFoundHandler())
 	tls.Config.ErrorLog = log.New(io.Discard, "", 0)
 	tls.StartTLS()
 	t.Cleanup(tls.Close)
-	closes := func(text string) string {
-		return serving(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 4096)); _, _ = io.WriteString(conn, text) })
-	}
-	const hello = "USING default\r\n"
-	const late = "does not answer in time: try again, or raise --timeout"
-	for _, tt := range []struct {
-		about, server string
-		code          int
-		want          string
-	}{
-		{"nobody", "http://" + daemon.FreeAddress(t), client.System, "is polystalkd running, with --http?"},
-		{"nobody", "beanstalk://" + daemon.FreeAddress(t), client.System, "is the server running?"},
-		{"no socket", "unix:/nonexistent/http.sock", client.System, "is polystalkd running, with that socket?"},
-		{"no socket", "beanstalk+unix:/nonexistent/sock", client.System, "is the server running?"},
-		{"no name", "nowhere:80", client.Usage, "give http://HOST:PORT"},
-		{"silence", "http://" + replying(t, ""), client.System, late},
-		{"silence", "beanstalk://" + replying(t, ""), client.System, late},
-		{"half an answer", "http://" + replying(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"), client.System, "--timeout"},
-		{"half an answer", "beanstalk://" + replying(t, "USING"), client.System, late},
-		{"a hanging beanstalkd", "beanstalk://" + replying(t, hello), client.System, late},
-		{"a closed connection", "beanstalk://" + closes(""), client.System, "has closed the connection"},
-		{"another protocol", "beanstalk://" + closes("H"), client.System, "does not speak beanstalkd's protocol: it answers \"H\": write polystalkd's"},
-		{"a negative size", "beanstalk://" + replying(t, hello+"OK -5\r\n"), client.System, "announces"},
-		{"no size", "beanstalk://" + replying(t, hello+"OK\r\n"), client.System, "announces"},
-		{"a size that is too large", "beanstalk://" + replying(t, hello+"OK 65537\r\n"), client.System, "announces"},
-		{"a long line", "beanstalk://" + replying(t, hello+strings.Repeat("x", 5000)), client.System, `it answers "xxx`},
-		{"another reply", "beanstalk://" + replying(t, hello+"FOUND 1 5\r\nabcde\r\n"), client.System, `it answers "FOUND"`},
-		{"no statistics", "beanstalk://" + replying(t, hello+"OK 4\r\n---\n\r\n"), client.System, "answers without current-jobs-ready"},
-		{"beanstalkd for HTTP", "http://" + replying(t, "UNKNOWN_COMMAND\r\n"), client.System, "protocol as beanstalk://HOST:PORT"},
-		{"our beanstalkd for HTTP", "http://" + s.Listen[0], client.System, "is that the address of polystalkd's --http?"},
-		{"HTTP for beanstalkd", "beanstalk://" + replying(t, "HTTP/1.1 400 Bad Request\r\n"), client.System, "--http as http://HOST:PORT"},
-		{"HTTP for HTTPS", strings.Replace(content(200, "text/html", "x"), "http:", "https:", 1), client.System, "write it as http://HOST:PORT"},
-		{"an unknown certificate", tls.URL, client.System, "SSL_CERT_FILE"},
-		{"a page", content(200, "text/html; charset=utf-8", "<p>"), client.System, "it answers 200 OK, text/html"},
-		{"no page", content(404, "text/plain", "404"), client.System, "it answers 404 Not Found, text/plain"},
-		{"a login", content(302, "text/html", ""), client.System, "points to https://elsewhere.example"},
-		{"no JSON", content(200, "application/json", "{"), client.System, "is not polystalkd's --http"},
-		{"nothing", content(204, "application/json", ""), client.System, "answers nothing"},
-		{"an unknown problem", content(418, "application/problem+json", `{"type":"/problems/x","title":"It is\u001b[2J so","status":418,"remedy":"do\nthat"}`), client.Usage, `It is\x1B[2J so: do\nthat`},
-		{"an empty problem", content(500, "application/problem+json", "{}"), client.System, "is not polystalkd's --http"},
+	for server, want := range map[string]string{
+		"http://" + s.Listen[0]:                             "is that the address of polystalkd's --http?",
+		strings.Replace(p.server, "http:", "https:", 1):     "write it as http://HOST:PORT",
+		strings.Replace(p.server, "http:", "beanstalk:", 1): "--http as http://HOST:PORT",
+		tls.URL: "SSL_CERT_FILE",
+		"beanstalk://" + replying(t, "USING default\r\n"+strings.Repeat("x", 5000)): `it answers "xxx`,
 	} {
-		t.Run(tt.about, func(t *testing.T) {
-			t.Parallel()
-			timeout := "10s"
-			if strings.Contains(tt.want, "--timeout") {
-				timeout = "300ms"
-			}
-			o := (&program{t: t, server: tt.server}).must(tt.code, "stats", "--timeout", timeout)
-			if !strings.Contains(o.stderr, tt.want) || o.stdout != "" {
-				t.Errorf("%s%q, want %q", o.stdout, o.stderr, tt.want)
-			}
-		})
+		(&program{t: t, server: server}).says(want, client.System, "stats")
 	}
-	p := &program{t: t, places: []string{"unix:/nonexistent/http.sock", "http://" + daemon.FreeAddress(t)}}
+	p = &program{t: t, places: []string{"unix:/nonexistent/http.sock", "http://" + daemon.FreeAddress(t)}}
 	p.says("start polystalkd with --http", client.System, "stats")
-	p = &program{t: t, server: "http://" + daemon.FreeAddress(t)}
-	if o := p.must(2, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK CRITICAL - http://") || o.stderr != "" {
-		t.Errorf("check of nobody: %q, %q", o.stdout, o.stderr)
-	}
-}
-
-func TestListsWithAMissingMemberOrWithoutAnEndFail(t *testing.T) {
-	for body, want := range map[string]string{
-		`{}`: `without "tubes"`, `{"tubes":1}`: `without "tubes"`, `[]`: `without "tubes"`, `{"tubes":[],"next":1}`: `without "next"`,
-		`{"tubes":[{"name":"a"}],"next":"x"}`: "the same part of the list again",
-	} {
-		p := answering(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, body) })
-		p.says(want, client.System, "tubes")
-	}
-}
-
-func TestOlderServersAreNamedAsTheCause(t *testing.T) {
-	p := answering(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/v1/openapi.json" {
-			answer(w, 200, `{"paths":{"/tubes/{tube}":{"get":{}}}}`)
-			return
-		}
-		answer(w, 404, `{"type":"/problems/not-found","title":"no","status":404,"detail":"no such thing","remedy":"look"}`)
-	})
-	p.says("is older than this program, and has no POST /jobs/1/release: upgrade it", client.Usage, "release", "1")
-	p.says("no such thing: polystalk tubes lists", client.Nothing, "tube", "x")
 }
 
 func TestBusyServersAreAskedAgainWithinTheTimeout(t *testing.T) {

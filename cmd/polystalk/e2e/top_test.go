@@ -5,10 +5,9 @@ import (
 	"testing"
 
 	"polystalk/cmd/polystalk/cli"
-	"polystalk/cmd/polystalk/client"
 )
 
-// TestTopWritesTextOffATerminal, and refuses other formats.
+// TestTopWritesTextOffATerminal.
 func TestTopWritesTextOffATerminal(t *testing.T) {
 	p, _ := polystalkd(t)
 	for _, screens := range []cli.Screens{{}, {In: true}, {Out: true}, {In: true, Out: true, Err: true}} {
@@ -23,8 +22,5 @@ func TestTopWritesTextOffATerminal(t *testing.T) {
 	p.env = map[string]string{"TERM": "dumb"} // a terminal that cannot move its cursor
 	if o := p.must(0, "top", "-n", "1"); strings.Contains(o.stdout, "\x1b") || !strings.HasPrefix(o.stdout, "polystalk top  http://") {
 		t.Errorf("%q", o.stdout)
-	}
-	for _, args := range [][]string{{"-o", "json"}, {"--jq", "."}, {"-d", "soon"}, {"-d", "0"}, {"-d", "NaN"}, {"-d", "1e300"}, {"-n", "-1"}, {"--limit", "0"}, {"--sort", "put"}, {"["}, {"a", "b"}} {
-		p.must(client.Usage, append([]string{"top", "--batch"}, args...)...)
 	}
 }

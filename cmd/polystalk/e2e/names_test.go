@@ -1,7 +1,8 @@
 package e2e
 
 import (
-	"net"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,25 +44,27 @@ func TestBodiesArriveUnchanged(t *testing.T) {
 	})
 }
 
+// submit submits a background job of each of these Gearman functions.
+func submit(t *testing.T, address string, functions ...string) {
+	t.Helper()
+	c := daemon.DialGearman(t, address)
+	for _, name := range functions {
+		must(t, c.Send([]byte(daemon.Request(gearman.SubmitJobBG, name, "", "data of "+name))))
+		if kind, _, err := c.Reply(); err != nil || kind != gearman.JobCreated {
+			t.Fatalf("%q: answered with %v, %v", name, kind, err)
+		}
+	}
+}
+
 // TestTubesAreReachedByAnyName, with any bytes.
 func TestTubesAreReachedByAnyName(t *testing.T) {
 	address := daemon.FreeAddress(t)
 	p, _ := polystalkd(t, "--gearman-listen", address)
-	conn, err := net.Dial("tcp", address)
-	must(t, err)
-	defer conn.Close()
 	names := map[string]string{ // with their form for --path
 		"-x": "-x", "--all": "--all", "a b": "a%20b", `say "hi"`: "say%20%22hi%22", "it's": "it's", "a/b?c#d%": "a%2Fb%3Fc%23d%25", "..": "%2E%2E", "*": "*",
 		"tab\tend": "tab%09end", "\x1b[2J": "%1B%5B2J", "\xff\xfe": "%ff%fe", "\u202e": "%E2%80%AE", `back\slash`: `back%5Cslash`,
 	}
-	for name := range names {
-		if _, err := conn.Write(gearman.AppendRequest(nil, gearman.SubmitJobBG, []byte(name), nil, []byte("data of "+name))); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := conn.Read(make([]byte, 64)); err != nil || n < 12 {
-			t.Fatalf("%q: %d octets, %v", name, n, err)
-		}
-	}
+	submit(t, address, slices.Collect(maps.Keys(names))...)
 	for name, encoded := range names {
 		want := "1\n"
 		p.prints(want, "tube", "--jq", ".jobs.ready", "--path", "--", encoded)

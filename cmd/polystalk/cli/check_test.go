@@ -51,13 +51,4 @@ func TestTimesAreSecondsWithoutAUnit(t *testing.T) {
 			t.Errorf("%q is taken for %v s", text, got)
 		}
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{}`)
-	}))
-	defer server.Close()
-	a := &App{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}
-	if code := Run(t.Context(), a, []string{"stats", "--timeout", "2", "--server", server.URL}); code != 0 {
-		t.Errorf("--timeout 2: exit code %d", code)
-	}
 }

@@ -50,6 +50,10 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%+v: %s\nwant %s", tt.p, got, tt.want)
 		}
 	}
+	got := shown(t, &Printer{}, `{"rows":[{"name":"メール","in":{"n":1}},{"name":"e\u0301","in":{"n":2}}]}`)
+	if want := "NAME    N  AGE\nメール  1    -\ne\u0301       2    -\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, parts := range [][]string{{part1, part2}, {part1}, {`{"rows":[],"matching":0}`}, {`{"rows":[]}`, part2}} {
 		var got struct {
 			Rows []json.RawMessage `json:"rows"`
@@ -58,25 +62,6 @@ func TestFormats(t *testing.T) {
 		text := shown(t, &Printer{Format: "json"}, parts...)
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Rows == nil || got.Next != nil {
 			t.Errorf("%v: %v of %s", parts, err, text)
-		}
-	}
-}
-
-func TestBadFormats(t *testing.T) {
-	for _, p := range []*Printer{{Format: "yaml"}, {Format: "table", Filter: "."}, {Format: "name", Filter: "."}} {
-		if err := p.Check(); ExitCode(err) != Usage {
-			t.Errorf("%+v: %v", p, err)
-		}
-	}
-	for _, text := range []string{".[", "nosuch", "$x"} {
-		if err := (&Printer{Filter: text}).Check(); ExitCode(err) != Usage {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	l := (&Printer{Out: new(strings.Builder), Format: "table"}).List(view)
-	for _, part := range []string{"[]", "{}", `{"rows":{}}`} {
-		if err := l.Page([]byte(part)); ExitCode(err) != System {
-			t.Errorf("%s: %v", part, err)
 		}
 	}
 }
@@ -135,20 +120,5 @@ func TestFigures(t *testing.T) {
 		if got := (Column{As: body}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", row, got, want)
 		}
-	}
-}
-
-// TestPathsGoThroughLists, and wide characters get their width.
-func TestPathsGoThroughLists(t *testing.T) {
-	v, err := Decode([]byte(`{"all":[{"name":"a"},{"name":"b\u001b"},{"other":1},2],"none":[],"one":{"name":"c"}}`))
-	must(t, err)
-	for path, want := range map[string]string{"all.name": `a,b\x1B`, "none.name": "-", "one.name": "c", "all.name.x": "-", "one.name.x": "-", "nothing.name": "-", "nothing|one.name": "c"} {
-		if got := (Column{Path: path}).Cell(v); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
-	}
-	got := shown(t, &Printer{}, `{"rows":[{"name":"メール","in":{"n":1}},{"name":"e\u0301","in":{"n":2}}]}`)
-	if want := "NAME    N  AGE\nメール  1    -\ne\u0301       2    -\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -14,7 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
+	"time"
 
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
@@ -101,21 +100,27 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	p.prints("1\n", "stats", "--jq", ".jobs_total")
 }
 
-// TestImportReportsRefusedLinesAndGoesOn with the next line.
+// TestImportReportsRefusedLinesAndGoesOn with the next line. A wrong --to is reported once.
 func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 	long := strings.Repeat("x", 256)
-	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 8<<20))
-	lines := strings.Join([]string{
-		`{"tube_path":"a","body":"1"}`, `{"tube_path":"` + long + `","body":"2"}`, `no job`, `{"tube_path":"a","body_base64":"` + large + `"}`,
+	file := filepath.Join(t.TempDir(), "jobs")
+	must(t, os.WriteFile(file, []byte(strings.Join([]string{
+		`{"tube_path":"a","body":"1"}`, `{"tube_path":"` + long + `","body":"2"}`, `no job`,
+		`{"tube_path":"a","body_base64":"` + base64.StdEncoding.EncodeToString(make([]byte, 8<<20)) + `"}`,
 		`{"tube_path":"App::resize","body":"5"}`, `{"tube_path":"a","body":"6","state":"buried"}`,
-	}, "\n") + "\n"
+	}, "\n")+"\n"), 0o600))
 	p, s := polystalkd(t)
 	for server, wants := range map[string]struct {
 		bad []int
 		put string
 	}{p.server: {[]int{2, 3, 4}, "import: 3 jobs\n"}, "beanstalk://" + s.Listen[0]: {[]int{2, 3, 4, 5}, "import: 2 jobs\n"}} {
-		q := &program{t: t, server: server, in: lines}
-		o := q.polystalk("import", "-")
+		q := &program{t: t, server: server}
+		q.says("polystalk: --to is a name of 256 bytes: ", client.Usage, "import", file, "--to", long)
+		if _, err := os.Stat(file + ".imported"); err == nil {
+			t.Error("it remembers an import of which there was none")
+		}
+		o := q.polystalk("import", file)
+		must(t, os.Remove(file+".imported"))
 		if o.code != client.NotDone || o.stdout != wants.put || strings.Count(o.stderr, "\n") != len(wants.bad)+1 || !strings.Contains(o.stderr, fmt.Sprint(len(wants.bad), " lines with errors")) {
 			t.Errorf("%s: %d, %q, %q", server, o.code, o.stdout, o.stderr)
 		}
@@ -125,14 +130,6 @@ func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 			}
 		}
 	}
-	p.in = `{"tube":"` + long + `","body":""}` + "\n"
-	if o := p.polystalk("import", "-"); o.code != client.Usage || !utf8.ValidString(o.stderr) {
-		t.Errorf("%d, %q", o.code, o.stderr)
-	}
-	p = asAdmin(t)
-	p.must(0, "drain", "on")
-	p.in = strings.Repeat(`{"tube":"a","body":""}`+"\n", 3)
-	p.says("To retry line 1 use --skip 0; to leave it out use --skip 1.", client.NotDone, "import", "-")
 }
 
 // TestImportTakesLinesOfAnyVersion with all members of any version's export, and handwritten lines.
@@ -170,27 +167,11 @@ func TestImportWithoutAConnectionHasPutNothing(t *testing.T) {
 	}
 	p = &program{t: t, server: "beanstalk://" + s.Listen[0]}
 	p.says("To put all of it into "+p.server+" use --skip 0.", client.Unconfirmed, "import", file)
-}
-
-func TestImportArgumentsAreCheckedOnce(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "jobs")
-	must(t, os.WriteFile(file, []byte(strings.Repeat(`{"tube":"a","body":"1"}`+"\n", 18)), 0o600))
-	p, s := polystalkd(t)
-	for _, server := range []string{p.server, "beanstalk://" + s.Listen[0]} {
-		q := &program{t: t, server: server}
-		if o := q.must(client.Usage, "import", file, "--to", strings.Repeat("x", 256)); !strings.HasPrefix(o.stderr, "polystalk: --to is a name of 256 bytes: ") {
-			t.Errorf("%q", o.stderr)
-		}
-		q.says("there are only 18 lines: --skip 30 is too many", client.Usage, "import", file, "--skip", "30")
-		if _, err := os.Stat(file + ".imported"); err == nil {
-			t.Error("it remembers an import of which there was none")
-		}
+	// Another file with the same name was not imported. A device is not remembered.
+	must(t, os.Chtimes(file, time.Time{}, time.Now().Add(time.Hour)))
+	p.must(0, "import", file)
+	p.must(0, "import", os.DevNull)
+	if _, err := os.Stat(os.DevNull + ".imported"); err == nil {
+		t.Error("the position in a device is remembered")
 	}
-	q := &program{t: t, server: "beanstalk://" + s.Listen[0]}
-	q.must(client.Usage, "import", file, "--to", "App::resize")
-	q.in = `{"tube_path":"%FF%00","body":"1"}`
-	if o := q.polystalk("import", "-"); !strings.Contains(o.stderr, `no tube "\xFF\x00": `) {
-		t.Errorf("%q", o.stderr)
-	}
-	p.must(0, "import", file, "--skip", fmt.Sprint(18))
 }

@@ -93,13 +93,16 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"7","action":"kick","state":%q,"to_look_at":1000,"looked_at":400,"matched":400,"done":300,"skipped":{"gone":2},"as_of":"x"}`, state)
 }
 
-// TestPutOnATerminalSaysThatItWaitsForTheBody, and nowhere else.
-func TestPutOnATerminalSaysThatItWaitsForTheBody(t *testing.T) {
+// TestTopWritesTextOffATerminal, and on a terminal that cannot move its cursor.
+func TestTopWritesTextOffATerminal(t *testing.T) {
 	p, _ := polystalkd(t)
-	for _, typing := range []bool{true, false} {
-		p.in, p.screens = "typed", cli.Screens{In: typing}
-		if o := p.must(0, "put", "mail"); strings.Contains(o.stderr, "with Ctrl-D") != typing {
-			t.Errorf("on a terminal: %v: %q", typing, o.stderr)
+	for _, screens := range []cli.Screens{{In: true}, {Out: true}, {In: true, Out: true, Err: true}} {
+		p.screens = screens
+		if screens.Err {
+			p.env = map[string]string{"TERM": "dumb"}
+		}
+		if o := p.must(0, "top", "-n", "1"); strings.Contains(o.stdout, "\x1b") || !strings.HasPrefix(o.stdout, "polystalk top  http://") {
+			t.Errorf("%+v: %q", screens, o.stdout)
 		}
 	}
 }

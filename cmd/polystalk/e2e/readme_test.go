@@ -117,38 +117,31 @@ func TestExamplesOfTheHelpAreValid(t *testing.T) {
 	}
 }
 
+// TestHelpHasTheExitCodes of the guide.
+func TestHelpHasTheExitCodes(t *testing.T) {
+	p := &program{t: t}
+	_, table, _ := strings.Cut(readme(t), "\n## Exit codes\n")
+	codes := regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(table, -1)
+	for _, args := range []string{"--help", "help", "-h", "stats --help", "help put"} {
+		help := p.must(0, strings.Fields(args)...).stdout
+		for _, row := range codes {
+			if _, after, _ := strings.Cut(help, "Exit codes:"); !strings.Contains(after, "\n  "+row[1]+" ") {
+				t.Errorf("%s lacks exit code %s", args, row[1])
+			}
+		}
+	}
+	for _, args := range []string{"journal --help", "help journal verify", "journal verify --help", "journal export -h"} {
+		if o := p.must(0, strings.Fields(args)...); strings.Count(o.stdout, "Exit codes:") != 1 || !strings.Contains(o.stdout, "holds\n       no journal") {
+			t.Errorf("%s: %s", args, o.stdout)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	p := &program{t: t}
 	for _, arg := range []string{"-v", "--version", "version"} {
 		if got := p.must(0, arg).stdout; !strings.HasPrefix(got, "polystalk "+version.Version+" go") || strings.Count(got, "\n") != 1 {
 			t.Errorf("polystalk %s: %q", arg, got)
-		}
-	}
-}
-
-func TestHelpHasTheExitCodes(t *testing.T) {
-	p := &program{t: t}
-	for _, args := range [][]string{{"--help"}, {"help"}, {"-h"}, {"journal", "--help"}, {"journal", "verify", "--help"}, {"journal", "export", "-h"}, {"stats", "--help"}, {"help", "put"}} {
-		if o := p.must(0, args...); !strings.Contains(o.stdout, "Exit codes:") {
-			t.Errorf("%q: %q", args, o.stdout)
-		}
-	}
-	for _, args := range [][]string{{"journal", "--help"}, {"help", "journal", "verify"}, {"journal", "verify", "--help"}} {
-		if o := p.must(0, args...); strings.Count(o.stdout, "Exit codes:") != 1 || !strings.Contains(o.stdout, "holds\n       no journal") {
-			t.Errorf("%q: %s", args, o.stdout)
-		}
-	}
-	if help := p.must(0, "--help").stdout; !strings.Contains(help, "polystalk --version\n") {
-		t.Errorf("the help does not name it: %q", help)
-	}
-}
-
-func TestHelpListsEveryExitCodeOfTheGuide(t *testing.T) {
-	_, table, _ := strings.Cut(readme(t), "\n## Exit codes\n")
-	help := (&program{t: t}).must(0, "--help").stdout
-	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(table, -1) {
-		if !strings.Contains(help, "\n  "+row[1]+" ") {
-			t.Errorf("the help lacks exit code %s", row[1])
 		}
 	}
 }

@@ -116,6 +116,12 @@ func TestTerminal(t *testing.T) {
 	x.ends(0)
 	p.must(2, "flush", "mail", "--yes")
 
+	x = openTerminal(t, program, p.server, "put", "typed", "-o", "name")
+	x.sees("type the body, and end it with Ctrl-D")
+	x.types("typed\r\x04")
+	x.sees("5\r\n")
+	x.ends(0)
+
 	for _, args := range [][]string{{"jobs", "bad"}, {"jobs", "bad", "-o", "json"}, {"jobs", "bad", "-o", "jsonl", "--jq", ".body_base64|@base64d"}, {"body", "4"}} {
 		x = openTerminal(t, program, p.server, args...)
 		x.sees("")

@@ -17,7 +17,6 @@ import (
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
-	"polystalk/codec/gearman"
 )
 
 var exchangedFlag = flag.Int("exchanged", 500, "jobs of both protocols that are exported and imported")
@@ -71,18 +70,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Skip("long")
 	}
 	onBoth(t, func(t *testing.T, p *program, _ bool) {
-		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range 200 {
-			p.in = string(randomBody(rng, i%2 == 0))
-			args := []string{"put", fmt.Sprint("t", rng.IntN(3)), "--pri", fmt.Sprint(rng.Uint32()), "--ttr", fmt.Sprint(1 + rng.IntN(1000))}
-			if i%3 == 0 {
-				args = append(args, "--delay", fmt.Sprint(1000+rng.IntN(1000), "h"))
-			}
-			p.must(0, args...)
-			if i%5 == 0 {
-				p.must(0, "bury", fmt.Sprint(i+1))
-			}
-		}
+		p.must(0, "import", jobsFile(t, 200))
 		file := filepath.Join(t.TempDir(), "jobs")
 		export := []string{"export", "--all-tubes", "--id", "1-1000"}
 		p.must(0, append(export, "--file", file)...)
@@ -105,48 +93,26 @@ func TestExportAndImport(t *testing.T) {
 	})
 }
 
-// randomName returns the name of a tube, or of a function with bytes that no tube name has.
-func randomName(rng *rand.Rand, function bool) string {
-	const letters = "abcXYZ019-+/;.$_()"
+// randomName returns the name of a function, with bytes that no tube name has.
+func randomName(rng *rand.Rand) string {
 	b := make([]byte, 1+rng.IntN(30))
 	for i := range b {
-		if b[i] = letters[rng.IntN(len(letters))]; function {
-			b[i] = max(1, byte(rng.Uint32())) // a NUL ends the name in a packet
-		}
+		b[i] = max(1, byte(rng.Uint32())) // a NUL ends the name in a packet
 	}
-	if function {
-		return []string{string(b), "App::resize", "a b", ".", "..", "<é\u202e>", string(b) + strings.Repeat("x", 255-len(b))}[rng.IntN(7)]
-	}
-	return "t" + string(b)
+	return []string{string(b), "App::resize", "a b", ".", "..", "<é\u202e>", string(b) + strings.Repeat("x", 255-len(b))}[rng.IntN(7)]
 }
 
 // TestEveryExportedJobCanBeImported: with any names and bodies of both protocols.
 func TestEveryExportedJobCanBeImported(t *testing.T) {
 	address := daemon.FreeAddress(t)
-	p, s := polystalkd(t, "--gearman-listen", address)
+	p, _ := polystalkd(t, "--gearman-listen", address)
+	p.must(0, "import", jobsFile(t, *exchangedFlag/2))
 	rng := rand.New(rand.NewPCG(5, 6))
-	kinds := []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
-	for i := range 2 {
-		conn, err := net.Dial("tcp", []string{s.Listen[0], address}[i])
-		must(t, err)
-		defer conn.Close()
-		for k := range *exchangedFlag / 2 {
-			body := randomBody(rng, k%3 == 0)
-			request, lines := fmt.Appendf(nil, "use %s\r\nput %d 0 %d %d\r\n%s\r\n", randomName(rng, false), rng.Uint32(), rng.IntN(1000), len(body), body), 2
-			if i == 1 {
-				request, lines = gearman.AppendRequest(nil, kinds[rng.IntN(3)], []byte(randomName(rng, true)), nil, body), 0
-			}
-			if _, err := conn.Write(request); err != nil {
-				t.Fatal(err)
-			}
-			b := make([]byte, 512)
-			for n, more := 0, 0; bytes.Count(b[:n], []byte("\n")) < lines || n == 0; n += more {
-				if more, err = conn.Read(b[n:]); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+	names := make([]string, *exchangedFlag/2)
+	for i := range names {
+		names[i] = randomName(rng)
 	}
+	submit(t, address, names...)
 	file := filepath.Join(t.TempDir(), "jobs")
 	p.must(0, "export", "--all-tubes", "--file", file)
 	q, other := polystalkd(t)

@@ -130,7 +130,7 @@ func (r *run) editInEditor(arg string, c admin.SetJobs, force url.Values) error 
 	if editor == "" {
 		return client.Errorf(client.Usage, "edit: there is no editor: name one by EDITOR, or give --body FILE")
 	}
-	was, err := r.ask("GET", "/jobs/{id}", id)
+	was, err := r.server.Ask(r.ctx, client.Request{Method: "GET", Path: "/jobs/{id}", ID: id})
 	if err != nil {
 		return err
 	}

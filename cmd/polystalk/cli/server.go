@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -89,32 +90,19 @@ like a supervisor that would restart the server.`,
 		{
 			use: "ops [ID]", short: "list bulk operations, the newest first, or show or cancel one", cannot: "list operations",
 			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&cancel, "cancel", false, "cancel it; changes so far remain") },
-			do: func(r *run) error {
-				if len(r.args) == 0 {
-					if cancel {
-						return client.Errorf(client.Usage, "ops: the operation to cancel is missing: give its ID")
-					}
-					a, err := r.ask("GET", "/operations", 0)
-					if err != nil {
-						return err
-					}
-					return r.printer.Show(a.Document, client.OperationsView)
+			path:  "/operations", view: client.OperationsView,
+			request: func(r *run, q *client.Request) (err error) {
+				if len(r.args) > 0 {
+					q.Path = "/operations/{id}"
+					r.view.Rows, r.view.Columns = "", slices.Concat(r.view.Columns, r.view.Wide)
+					q.ID, err = readID(r.args[0])
+				} else if cancel {
+					err = client.Errorf(client.Usage, "ops: the operation to cancel is missing: give its ID")
 				}
-				id, err := readID(r.args[0])
-				if err != nil {
-					return err
-				}
-				method := "GET"
 				if cancel {
-					method = "DELETE"
+					q.Method = "DELETE"
 				}
-				a, err := r.ask(method, "/operations/{id}", id)
-				if err != nil || cancel {
-					return err
-				}
-				view := client.OperationsView
-				view.Rows, view.Columns = "", append(view.Columns[:len(view.Columns):len(view.Columns)], view.Wide...)
-				return r.printer.Show(a.Document, view)
+				return err
 			},
 		},
 		{

@@ -46,6 +46,7 @@ type run struct {
 	ctx    context.Context
 	args   []string
 	server client.Server // nil for a local verb
+	view   client.View   // of the answer to the verb's request
 }
 
 // changed reports whether a flag was given.
@@ -54,11 +55,6 @@ func (r *run) changed(flag string) bool { return r.cmd.Flags().Changed(flag) }
 // usagef returns an error about wrong usage of the verb.
 func (r *run) usagef(format string, args ...any) error {
 	return client.Errorf(client.Usage, "%s%s", about(r.cmd), fmt.Sprintf(format, args...))
-}
-
-// ask sends a request.
-func (r *run) ask(method, path string, id uint64) (client.Answer, error) {
-	return r.server.Ask(r.ctx, client.Request{Method: method, Path: path, ID: id})
 }
 
 // read requests a document and decodes it into v.
@@ -124,7 +120,7 @@ func (v *verb) carryOut(r *run) (err error) {
 	if err != nil || a.Document == nil {
 		return err
 	}
-	return r.printer.Show(a.Document, v.view)
+	return r.printer.Show(a.Document, r.view)
 }
 
 // command returns a verb as a command of cobra.
@@ -133,7 +129,7 @@ func (v verb) command(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: v.use, Short: v.short, Long: v.long, ValidArgs: v.values, Args: arguments(strings.Fields(rest)...),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return v.carryOut(&run{App: a, cmd: cmd, ctx: cmd.Context(), args: args})
+			return v.carryOut(&run{App: a, cmd: cmd, ctx: cmd.Context(), args: args, view: v.view})
 		},
 	}
 	if v.examples != "" {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,22 +35,66 @@ func (a *App) otherVerbs() []verb {
 	}
 }
 
-// journalVerb returns the verb with the commands of package journal.
+// journalVerb returns the verb with the commands about directories.
 func journalVerb() verb {
-	v := verb{
+	var jobs, records bool
+	var format string
+	return verb{
 		use: "journal", short: "inspect, check and repair the directory of a stopped server (polystalkd's -b)",
 		long:   "These commands never change the directory that they read, and refuse one that a server uses.",
 		adjust: directoriesOnly,
+		verbs: []verb{
+			{
+				use: "inspect DIR", short: "show the segments and jobs of a journal", reads: true,
+				long: `Shows the segments (files), and the jobs by tube and state as a server would find them if it
+started now: reserved jobs are ready, and so are jobs whose delay is over. Of a damaged
+journal it shows what can be read, and exits with 1. With --jobs or --records it lists
+these instead, in columns separated by tabs. Names of Gearman functions that no tube can
+have are in double quotes, with escapes.`,
+				flags: func(fs *pflag.FlagSet) {
+					fs.BoolVar(&jobs, "jobs", false, "list every job, by id")
+					fs.BoolVar(&records, "records", false, "list every record, in the order of the journal")
+				},
+				local: func(r *run) error { return journal.Inspect(r.args[0], jobs, records, r.out) },
+			},
+			{
+				use: "verify DIR", short: "check a whole journal for damage", reads: true,
+				long: `Reads and checks every byte. Each damage is a line with its file and offset; the search
+continues after it. A torn end is not damage: the server ended during a write that it had not
+acknowledged, and a start cuts the end off.`,
+				local: func(r *run) error { return journal.Verify(r.args[0], r.out) },
+			},
+			{
+				use: "salvage DIR NEWDIR", short: "copy the readable part of a damaged journal to a new one",
+				long: `Reads the journal in DIR, or beanstalkd's files binlog.N in it, skips what is damaged, and
+writes the jobs to a new journal in NEWDIR, which must be empty or not exist. DIR does not
+change. Start polystalkd -b NEWDIR then; its account must own the files.
+
+The output lists the losses. A job that was put in a lost part is gone. A job that was
+deleted there comes back, and a job that was changed there is as it was before. Whole
+batches behind a torn end are copied.`,
+				local: func(r *run) error { return journal.Salvage(r.args[0], r.args[1], r.out) },
+			},
+			{
+				use: "export DIR OUT", short: "write the jobs as files that beanstalkd can start from",
+				long: `Writes all jobs of the journal in DIR to OUT, for a return to beanstalkd -b OUT. OUT must
+be empty or not exist. DIR does not change. beanstalkd's account must own the files.
+
+The output lists what beanstalkd cannot keep: paused tubes, a highest id above the ids of
+the jobs, and bodies for which it needs a larger -z. beanstalkd adds one to the buries of
+each buried job. A damaged journal is refused: salvage it first.`,
+				flags: func(fs *pflag.FlagSet) {
+					fs.StringVar(&format, "format", "v7", "write this `FORMAT`; the only one is v7, which beanstalkd 1.5 to 1.13 has")
+				},
+				local: func(r *run) error {
+					if format != "v7" {
+						return client.Errorf(client.Usage, "journal export: flag --format: unknown format %q: give v7", format)
+					}
+					return journal.Export(r.args[0], r.args[1], r.out)
+				},
+			},
+		},
 	}
-	for _, c := range journal.Commands() {
-		var do func(args []string, out io.Writer) error
-		v.verbs = append(v.verbs, verb{
-			use: c.Use, short: c.Short, long: c.Long, reads: c.Reads,
-			flags: func(fs *pflag.FlagSet) { do = c.New(fs) },
-			local: func(r *run) error { return do(r.args, r.out) },
-		})
-	}
-	return v
 }
 
 // directoriesOnly makes the commands of c refuse the flags about servers.

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
 	"polystalk/router/restore"
 	"polystalk/shard/core"
@@ -133,27 +130,8 @@ func (r *replica) pausedTubes() []string {
 	return names
 }
 
-var exportCommand = Command{
-	Use:   "export DIR OUT",
-	Short: "write the jobs as files that beanstalkd can start from",
-	Long: `Writes all jobs of the journal in DIR to OUT, for a return to beanstalkd -b OUT. OUT must
-be empty or not exist. DIR does not change. beanstalkd's account must own the files.
-
-The output lists what beanstalkd cannot keep: paused tubes, a highest id above the ids of
-the jobs, and bodies for which it needs a larger -z. beanstalkd adds one to the buries of
-each buried job. A damaged journal is refused: salvage it first.`,
-	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
-		format := fs.String("format", "v7", "write this `FORMAT`; the only one is v7, which beanstalkd 1.5 to 1.13 has")
-		return func(args []string, out io.Writer) error {
-			if *format != "v7" {
-				return client.Errorf(client.Usage, "journal export: flag --format: unknown format %q: give v7", *format)
-			}
-			return export(args[0], args[1], out)
-		}
-	},
-}
-
-func export(dir, to string, out io.Writer) error {
+// Export writes the jobs of a journal as files of beanstalkd.
+func Export(dir, to string, out io.Writer) error {
 	s, err := openSource(dir)
 	if err != nil {
 		return err

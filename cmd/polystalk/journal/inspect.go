@@ -8,55 +8,36 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"polystalk/codec/gearman"
 	"polystalk/shard/record"
 	"polystalk/shard/wal"
 )
 
-var inspectCommand = Command{
-	Use:   "inspect DIR",
-	Short: "show the segments and jobs of a journal", Reads: true,
-	Long: `Shows the segments (files), and the jobs by tube and state as a server would find them if it
-started now: reserved jobs are ready, and so are jobs whose delay is over. Of a damaged
-journal it shows what can be read, and exits with 1. With --jobs or --records it lists
-these instead, in columns separated by tabs. Names of Gearman functions that no tube can
-have are in double quotes, with escapes.`,
-	New: func(fs *pflag.FlagSet) func([]string, io.Writer) error {
-		i := new(inspection)
-		fs.BoolVar(&i.listJobs, "jobs", false, "list every job, by id")
-		fs.BoolVar(&i.listRecords, "records", false, "list every record, in the order of the journal")
-		return i.run
-	},
-}
-
-// An inspection is one run of inspect.
+// An inspection is one run of Inspect.
 type inspection struct {
-	listJobs, listRecords bool // flags; without them: an overview
-
 	out io.Writer
 	v   *wal.Survey
 	r   *replica // the jobs; nil: only records are listed
 }
 
-func (i *inspection) run(args []string, out io.Writer) error {
-	s, err := openSource(args[0])
+// Inspect writes an overview of the journal in dir, or a list of its jobs or its records.
+func Inspect(dir string, listJobs, listRecords bool, out io.Writer) error {
+	s, err := openSource(dir)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	i := &inspection{out: out}
 	if i.v, err = s.journal(); err != nil {
 		return err
 	}
-	i.out = out
-	switch overview := !i.listJobs && !i.listRecords; {
+	switch overview := !listJobs && !listRecords; {
 	case overview:
 		i.segments()
 		s.writeLosses(out)
 		s.writeTorn(out, "a start cuts it off")
 		fallthrough
-	case i.listJobs:
+	case listJobs:
 		i.r = newReplica()
 		defer i.r.close()
 		if err = i.r.read(i.v, false); err != nil {
@@ -69,7 +50,7 @@ func (i *inspection) run(args []string, out io.Writer) error {
 			err = i.jobs()
 		}
 	}
-	if err == nil && i.listRecords {
+	if err == nil && listRecords {
 		err = i.records()
 	}
 	if err != nil {
@@ -235,17 +216,9 @@ func describe(r *record.Record) string {
 	return "unknown"
 }
 
-var verifyCommand = Command{
-	Use:   "verify DIR",
-	Short: "check a whole journal for damage", Reads: true,
-	Long: `Reads and checks every byte. Each damage is a line with its file and offset; the search
-continues after it. A torn end is not damage: the server ended during a write that it had not
-acknowledged, and a start cuts the end off.`,
-	New: func(*pflag.FlagSet) func([]string, io.Writer) error { return verify },
-}
-
-func verify(args []string, out io.Writer) error {
-	s, err := openSource(args[0])
+// Verify reads the whole journal in dir, and reports each damage.
+func Verify(dir string, out io.Writer) error {
+	s, err := openSource(dir)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/binlog"
 	"polystalk/router/restore"
@@ -18,22 +16,8 @@ import (
 	"polystalk/shard/wal"
 )
 
-var salvageCommand = Command{
-	Use:   "salvage DIR NEWDIR",
-	Short: "copy the readable part of a damaged journal to a new one",
-	Long: `Reads the journal in DIR, or beanstalkd's files binlog.N in it, skips what is damaged, and
-writes the jobs to a new journal in NEWDIR, which must be empty or not exist. DIR does not
-change. Start polystalkd -b NEWDIR then; its account must own the files.
-
-The output lists the losses. A job that was put in a lost part is gone. A job that was
-deleted there comes back, and a job that was changed there is as it was before. Whole
-batches behind a torn end are copied.`,
-	New: func(*pflag.FlagSet) func([]string, io.Writer) error {
-		return func(args []string, out io.Writer) error { return salvage(args[0], args[1], out) }
-	},
-}
-
-func salvage(dir, newDir string, out io.Writer) error {
+// Salvage copies what can be read of a journal, or of beanstalkd's files, to a new journal.
+func Salvage(dir, newDir string, out io.Writer) error {
 	s, err := openSource(dir)
 	if err != nil {
 		return err

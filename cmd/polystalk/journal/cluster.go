@@ -2,7 +2,7 @@
 // exports and repairs the journal of a stopped server, and never changes what it reads. Two verbs
 // of "polystalk cluster" make the directory of a standalone server.
 //
-//	Command → source (lock, survey) → replica (the jobs, where a command needs them)
+//	a verb → source (lock, survey) → replica (the jobs, where a verb needs them)
 package journal
 
 import (
@@ -16,24 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"polystalk/cmd/polystalk/client"
 	"polystalk/router/cluster/snapshot"
 )
-
-// A Command is a subcommand of "polystalk journal".
-type Command struct {
-	Use, Short, Long string
-	Reads            bool // writes no directory
-	// New adds the flags to fs. It returns the function that runs the command with its arguments.
-	New func(fs *pflag.FlagSet) func(args []string, out io.Writer) error
-}
-
-// Commands returns the commands in the order of the help.
-func Commands() []Command {
-	return []Command{inspectCommand, verifyCommand, salvageCommand, exportCommand}
-}
 
 // Codes is the part of the help about exit codes.
 const Codes = `Exit codes:

@@ -1,0 +1,4 @@
+<?php
+
+// An application has this file.
+return ['default' => 'errorlog', 'channels' => ['errorlog' => ['driver' => 'errorlog']]];

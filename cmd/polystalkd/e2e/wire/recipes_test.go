@@ -206,16 +206,12 @@ func require(t *testing.T, sources ...source) {
 }
 
 // A kitchen is the server that recipes use.
-type kitchen struct {
-	beanstalkd, gearman, http string
-	api                       *daemon.API
-}
+type kitchen struct{ beanstalkd, gearman, http string } // addresses
 
 func startKitchen(t *testing.T) *kitchen {
 	t.Helper()
-	socket := filepath.Join(daemon.ShortDir(t), "h")
-	k := &kitchen{gearman: daemon.FreeAddress(t), http: daemon.FreeAddress(t), api: daemon.NewAPI(socket)}
-	k.beanstalkd = daemon.Serve(t, "--gearman-listen", k.gearman, "--http", k.http, "--http", "unix:"+socket).Listen[0]
+	k := &kitchen{gearman: daemon.FreeAddress(t), http: daemon.FreeAddress(t)}
+	k.beanstalkd = daemon.Serve(t, "--gearman-listen", k.gearman, "--http", k.http).Listen[0]
 	return k
 }
 
@@ -232,15 +228,27 @@ func (k *kitchen) env() []string {
 	return daemon.CleanEnv(env...)
 }
 
+// tube returns what the server counts in a tube.
+func (k *kitchen) tube(name string) (tube admin.Tube, err error) {
+	resp, err := http.Get("http://" + k.http + "/api/v1/tubes/" + name)
+	if err != nil {
+		return tube, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return tube, fmt.Errorf("%s: %s", name, resp.Status)
+	}
+	return tube, json.NewDecoder(resp.Body).Decode(&tube)
+}
+
 // await returns once the server has counted as much in the tube.
 func (k *kitchen) await(ctx context.Context, tube string, want effect) error {
-	var got effect
 	for {
-		var now admin.Tube
-		if _, _, err := k.api.Do("GET", "/api/v1/tubes/"+tube, "", nil, &now, http.StatusNotFound); err != nil {
+		now, err := k.tube(tube)
+		if err != nil {
 			return err
 		}
-		got = effect{int(now.JobsTotal), int(now.Deletes), int(now.Events["release"]), int(now.Events["bury"])}
+		got := effect{int(now.JobsTotal), int(now.Deletes), int(now.Events["release"]), int(now.Events["bury"])}
 		if got == want && now.Jobs.Ready+now.Jobs.Reserved+now.Jobs.Delayed == 0 {
 			return nil
 		}

@@ -78,7 +78,7 @@ func (c *comparison) one(ctx context.Context, l Load, t *Target) (_ *Run, err er
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, s.stop()) }()
-		p = plan{Load: l, Addr: s.addr, ServerPID: s.cmd.Process.Pid, Constant: t.Constant, Throwaway: true}
+		p = plan{Load: l, Addr: s.addr, ServerPID: s.Process.Process.Pid, Constant: t.Constant, Throwaway: true}
 	} else if t.Version == "" {
 		if err := t.answers(ctx, c.protocol, p.Addr); err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 // tubes, no jobs and no state: its cost is the minimum that a server on the same event loop pays
 // for system calls and framing.
 func serveFloor(ctx context.Context, addr string, body int) error {
-	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body)), booted: make(chan gnet.Engine, 1)}
+	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body))}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(max(1, len(allowedCPUs()))), gnet.WithLogLevel(logging.ErrorLevel))
@@ -23,32 +23,18 @@ func serveFloor(ctx context.Context, addr string, body int) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-	}
-	select {
-	case err := <-ended:
-		return err
-	case engine := <-h.booted:
-		if err := engine.Stop(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		return <-ended
+		return nil // the loops end with the process
 	}
 }
 
 type floor struct {
 	gnet.BuiltinEventEngine
 	reserved []byte
-	booted   chan gnet.Engine
 }
 
 // A floorConn has the beginning of an incomplete command, and a buffer for the replies of one
 // event.
 type floorConn struct{ partial, out []byte }
-
-func (h *floor) OnBoot(e gnet.Engine) gnet.Action {
-	h.booted <- e
-	return gnet.None
-}
 
 func (h *floor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(new(floorConn))
@@ -67,9 +53,9 @@ func (h *floor) OnTraffic(c gnet.Conn) gnet.Action {
 		in = k.partial
 	}
 	k.out = k.out[:0]
-	for len(in) > 0 {
-		n, quit := h.answer(k, in)
-		if quit {
+	for {
+		n := h.answer(k, in)
+		if n < 0 {
 			return gnet.Close
 		}
 		if n == 0 {
@@ -86,48 +72,34 @@ func (h *floor) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// answer appends the reply to the command at the start of in. n is the command's length; 0: it is
-// incomplete.
-func (h *floor) answer(k *floorConn, in []byte) (n int, quit bool) {
-	end := bytes.IndexByte(in, '\r')
-	if end < 0 || end+1 == len(in) {
-		return 0, false
+// answer appends the reply to the command at the start of in. It returns the command's length; 0: it
+// is incomplete; -1: it ends the connection.
+func (h *floor) answer(k *floorConn, in []byte) int {
+	n := bytes.IndexByte(in, '\n') + 1
+	if n < 2 {
+		return 0
 	}
-	line, n := in[:end], end+2
-	word, rest, _ := bytes.Cut(line, []byte{' '})
-	ok := true
+	word, rest, _ := bytes.Cut(in[:n-2], []byte{' '})
 	switch string(word) {
 	case "put":
-		var size uint64
-		for range 4 {
-			var f []byte
-			f, rest, _ = bytes.Cut(rest, []byte{' '})
-			size, ok = parseUint(f, ok)
-		}
-		if ok = ok && size <= 1<<30; !ok {
-			break
+		size, ok := parseUint(rest[bytes.LastIndexByte(rest, ' ')+1:], true)
+		if !ok || size > maxBody {
+			return -1
 		}
 		if n += int(size) + 2; n > len(in) {
-			return 0, false
+			return 0
 		}
 		k.out = append(k.out, "INSERTED 1\r\n"...)
 	case "reserve", "reserve-with-timeout":
 		k.out = append(k.out, h.reserved...)
 	case "delete":
-		if _, ok = parseUint(rest, ok); ok {
-			k.out = append(k.out, "DELETED\r\n"...)
-		}
+		k.out = append(k.out, "DELETED\r\n"...)
 	case "use":
 		k.out = append(append(append(k.out, "USING "...), rest...), "\r\n"...)
 	case "watch", "ignore":
 		k.out = append(k.out, "WATCHING 1\r\n"...)
-	case "quit":
-		return n, true
 	default:
-		k.out = append(k.out, "UNKNOWN_COMMAND\r\n"...)
+		return -1
 	}
-	if !ok {
-		k.out = append(k.out, "BAD_FORMAT\r\n"...)
-	}
-	return n, false
+	return n
 }

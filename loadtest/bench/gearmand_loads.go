@@ -45,25 +45,27 @@ func setupEcho(ctx context.Context, e *env) (runner, error) {
 }
 
 // A stock records which background jobs were submitted and which were taken. Every job must be
-// assigned once, with its unique id, body and function.
-//
-// Of n submitters the i-th stamps its jobs i, i+n, i+2n, …
+// assigned once, with its unique id, body and function. The stamps of jobs count up from 0; the job
+// with the stamp n belongs to the function n modulo the number of functions.
 type stock struct {
 	*env
-	functions  [][]byte
-	submitters []*submitter
-	takers     []turn
-	control    *Conn
+	functions [][]byte
+	submits   []turn
+	fills     []func(n int) error // submits n jobs in bulk
+	takes     []turn
+	control   *Conn
 
-	claims atomic.Int64    // jobs that may still be submitted, or taken
-	marks  []atomic.Uint64 // a bit per stamp: taken
-	taken  atomic.Uint64
-	grown  milestones // of submissions
+	next    atomic.Uint64   // the next stamp
+	created atomic.Uint64   // jobs that the server acknowledged
+	claims  atomic.Int64    // jobs that may still be submitted, or taken
+	marks   []atomic.Uint64 // a bit per stamp: taken
+	taken   atomic.Uint64
+	grown   milestones // of submissions
 }
 
 // newStock connects submitters and takers, and a control.
 func newStock(ctx context.Context, e *env, submitters, takers int) (s *stock, err error) {
-	s = &stock{env: e, submitters: make([]*submitter, submitters), takers: make([]turn, takers)}
+	s = &stock{env: e, submits: make([]turn, submitters), fills: make([]func(int) error, submitters), takes: make([]turn, takers)}
 	for i := range e.Load.Tubes {
 		s.functions = append(s.functions, []byte(s.tubeName("f", i)))
 	}
@@ -72,13 +74,40 @@ func newStock(ctx context.Context, e *env, submitters, takers int) (s *stock, er
 	}
 	return s, e.openAll(ctx, submitters+takers, func(i int, c *Conn) error {
 		if i < submitters {
-			s.submitters[i] = newSubmitter(c, s, i)
+			s.submits[i], s.fills[i] = s.submitter(c)
 			return nil
 		}
-		s.takers[i-submitters] = s.taker(c)
+		s.takes[i-submitters] = s.taker(c)
 		return c.can(s.functions)
 	})
 }
+
+// submitter returns the functions of a connection that submits jobs.
+func (s *stock) submitter(c *Conn) (turn, func(n int) error) {
+	var last []byte // handle
+	write := func(int) {
+		stamp := s.next.Add(1) - 1
+		c.submit(gearman.SubmitJobBG, s.function(stamp), stamp)
+	}
+	check := func(int) error {
+		if err := c.expectCreated(gearman.SubmitJobBG, last); err != nil {
+			return err
+		}
+		last = append(last[:0], c.Msg.Args[0]...)
+		s.created.Add(1)
+		s.grown.add(c.at)
+		return nil
+	}
+	return func(l *lane) error {
+		n := s.claim(c.depth)
+		if n == 0 {
+			return errDone
+		}
+		return c.batch(l, n, n, write, check)
+	}, func(n int) error { return c.batch(unmeasured(), n, bulk, write, check) }
+}
+
+func (s *stock) function(stamp uint64) []byte { return s.functions[stamp%uint64(len(s.functions))] }
 
 // submit makes the submitters submit n jobs together, or until the phase is over if n is 0. They
 // share n: with fixed parts, a slow submitter would be alone at the end.
@@ -88,15 +117,15 @@ func (s *stock) submit(ph *phase, n int64) error {
 		s.claims.Store(n)
 		ph.count = 0
 	}
-	return ph.all(turnsOf(s.submitters, func(a *submitter) turn { return a.turn }))
+	return ph.all(s.submits)
 }
 
 // fill submits n jobs without measuring.
 func (s *stock) fill(n int) error {
 	var wg sync.WaitGroup
-	for i, a := range s.submitters {
-		part := (n + len(s.submitters) - 1 - i) / len(s.submitters)
-		wg.Go(func() { s.fail(a.c.batch(unmeasured(), part, bulk, a.write, a.check)) })
+	for i, fill := range s.fills {
+		part := (n + len(s.fills) - 1 - i) / len(s.fills)
+		wg.Go(func() { s.fail(fill(part)) })
 	}
 	wg.Wait()
 	return s.failure()
@@ -108,29 +137,17 @@ func (s *stock) claim(n int) int {
 	return int(max(0, int64(n)+min(left, 0)))
 }
 
-// submitted counts all submitted jobs. No submitter may be running.
-func (s *stock) submitted() (n uint64) {
-	for _, a := range s.submitters {
-		n += a.n
-	}
-	return n
-}
-
 // audit checks, untimed, that the server has the jobs that were not taken.
 func (s *stock) audit(ph *phase) error {
-	return ph.untimed(func() error { return s.control.awaitJobs(s.functions, s.submitted()-s.taken.Load()) })
+	return ph.untimed(func() error { return s.control.awaitJobs(s.functions, s.created.Load()-s.taken.Load()) })
 }
 
 // take makes the takers take n jobs. Nothing may be submitted afterwards.
 func (s *stock) take(ph *phase, n uint64) error {
-	var most uint64
-	for _, a := range s.submitters {
-		most = max(most, a.n)
-	}
-	s.marks = make([]atomic.Uint64, most*uint64(len(s.submitters))/64+1)
+	s.marks = make([]atomic.Uint64, s.created.Load()/64+1)
 	s.claims.Store(int64(n))
 	ph.count = 0 // the claims are the limit
-	if err := ph.all(s.takers); err != nil {
+	if err := ph.all(s.takes); err != nil {
 		return err
 	}
 	return s.audit(ph)
@@ -138,54 +155,17 @@ func (s *stock) take(ph *phase, n uint64) error {
 
 // mark checks an assigned job and marks it as taken.
 func (s *stock) mark(stamp uint64, function []byte) error {
-	n := uint64(len(s.submitters))
-	a := s.submitters[stamp%n]
 	bit := uint64(1) << (stamp % 64)
 	switch {
-	case stamp/n >= a.n:
+	case stamp >= s.created.Load():
 		return fmt.Errorf("job %d of %q was never submitted", stamp, function)
-	case !bytes.Equal(a.function, function):
-		return fmt.Errorf("job %d of %q was handed out as one of %q", stamp, a.function, function)
+	case !bytes.Equal(s.function(stamp), function):
+		return fmt.Errorf("job %d of %q was handed out as one of %q", stamp, s.function(stamp), function)
 	case s.marks[stamp/64].Or(bit)&bit != 0:
 		return fmt.Errorf("job %d of %q was handed out twice", stamp, function)
 	}
 	s.taken.Add(1)
 	return nil
-}
-
-// A submitter submits background jobs of one function.
-type submitter struct {
-	c        *Conn
-	stock    *stock
-	function []byte
-	n        uint64 // jobs created
-	write    func(i int)
-	check    func(i int) error
-}
-
-func newSubmitter(c *Conn, s *stock, i int) *submitter {
-	a := &submitter{c: c, stock: s, function: s.functions[i%len(s.functions)]}
-	next, step := uint64(i), uint64(len(s.submitters))
-	var last []byte // handle
-	a.write = func(int) { c.submit(gearman.SubmitJobBG, a.function, next); next += step }
-	a.check = func(int) error {
-		if err := c.expectCreated(gearman.SubmitJobBG, last); err != nil {
-			return err
-		}
-		last = append(last[:0], c.Msg.Args[0]...)
-		a.n++
-		s.grown.add(c.at)
-		return nil
-	}
-	return a
-}
-
-func (a *submitter) turn(l *lane) error {
-	n := a.stock.claim(a.c.depth)
-	if n == 0 {
-		return errDone
-	}
-	return a.c.batch(l, n, n, a.write, a.check)
 }
 
 // taker returns the turn of a worker that takes depth jobs at once. It claims them first, so every
@@ -245,8 +225,8 @@ func setupGearMemory(ctx context.Context, e *env) (runner, error) {
 		if err := s.submit(ph, e.Load.Count); err != nil {
 			return 0, err
 		}
-		return int64(s.submitted()), s.audit(ph)
-	}, func(ph *phase) error { return s.take(ph, s.submitted()) }), err
+		return int64(s.created.Load()), s.audit(ph)
+	}, func(ph *phase) error { return s.take(ph, s.created.Load()) }), err
 }
 
 // stopStamps is the first stamp of the jobs that tell a worker to end. Each has another stamp,

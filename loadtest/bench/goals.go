@@ -32,25 +32,18 @@ var beanstalkdBench = []string{
 // beanstalkdGoals has assertions about beanstalkdBench and a server named polystalkd. one-loop is
 // polystalkd with one loop and one shard, if it takes part.
 var beanstalkdGoals = []string{
-	"cycle: polystalkd.cpu<=0.87",
-	"cycle: polystalkd.cpu/floor<=1.08",
-	"cycle-16: polystalkd.cpu<=0.10",
-	"cycle-16: polystalkd.ops>=8",
+	"cycle: polystalkd.cpu<=0.87", "cycle: polystalkd.cpu/floor<=1.08",
+	"cycle-16: polystalkd.cpu<=0.10", "cycle-16: polystalkd.ops>=8",
 	"one-tube: polystalkd.cpu<=0.92",
-	"tubes-5000: polystalkd.cpu/@tubes-50<=1.15",
-	"tubes-50000: polystalkd.cpu/@tubes-50<=1.15",
-	"idle-5000: polystalkd.cpu/@idle-50<=1.15",
-	"idle-50000: polystalkd.cpu/@idle-50<=1.15",
+	"tubes-5000: polystalkd.cpu/@tubes-50<=1.15", "tubes-50000: polystalkd.cpu/@tubes-50<=1.15",
+	"idle-5000: polystalkd.cpu/@idle-50<=1.15", "idle-50000: polystalkd.cpu/@idle-50<=1.15",
 	"held-40000: polystalkd.cpu/@held-100<=1.15",
 	"watch-16: polystalkd.cpu/@watch-1<=1.5",
 	"laravel: polystalkd.cpu<=0.82",
-	"connect: polystalkd.cpu<=1",
-	"connect: polystalkd.ops>=1",
+	"connect: polystalkd.cpu<=1", "connect: polystalkd.ops>=1",
 	"wakeup: polystalkd.p99<=1",
-	"all-cores: polystalkd.ops>=1.3",
-	"all-cores: polystalkd.ops/one-loop>=1.3",
-	"memory: polystalkd.bytes<=200",
-	"memory: polystalkd.kept<=0.2",
+	"all-cores: polystalkd.ops>=1.3", "all-cores: polystalkd.ops/one-loop>=1.3",
+	"memory: polystalkd.bytes<=200", "memory: polystalkd.kept<=0.2",
 }
 
 // gearmandBench has the loads that judge polystalkd's Gearman side. The reference has hash tables
@@ -65,11 +58,9 @@ var gearmandBench = []string{
 }
 
 var gearmandGoals = []string{
-	"foreground: polystalkd.cpu<=0.6",
-	"foreground: polystalkd.ops>=1.3",
+	"foreground: polystalkd.cpu<=0.6", "foreground: polystalkd.ops>=1.3",
 	"background: polystalkd.cpu<=0.5",
-	"bulk: polystalkd.ops>=8",
-	"bulk: polystalkd.sustained>=0.8",
+	"bulk: polystalkd.ops>=8", "bulk: polystalkd.sustained>=0.8",
 	"drain: polystalkd.ops>=10",
 	"memory: polystalkd.bytes<=350",
 }

@@ -116,7 +116,7 @@ func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 					if testing.Short() && (l.Workload == "memory" || l.Rate > 0) {
 						continue // it waits by the clock
 					}
-					r, err := drive(t.Context(), plan{Load: l, Addr: s.addr, Run: fmt.Sprint("r", i), ServerPID: s.cmd.Process.Pid})
+					r, err := drive(t.Context(), plan{Load: l, Addr: s.addr, Run: fmt.Sprint("r", i), ServerPID: s.Process.Process.Pid})
 					if err != nil {
 						t.Errorf("%s: %v", line, err)
 						continue

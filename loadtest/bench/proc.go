@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // A Spawner starts processes on given cores: a child inherits the affinity of the thread that forks
@@ -26,9 +28,14 @@ func NewSpawner() Spawner {
 	return s
 }
 
-// Start starts cmd on cpus; none means all cores of this process. cmd ends with this process. The
-// caller must wait for cmd.
-func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
+// A Process is a program that was started.
+type Process struct {
+	*exec.Cmd
+	Ended chan struct{} // closed when it has ended; then ProcessState says how
+}
+
+// Start starts cmd on cpus; none means all cores of this process. cmd ends with this process.
+func (s Spawner) Start(cmd *exec.Cmd, cpus []int) (*Process, error) {
 	if len(cpus) == 0 {
 		cpus = allowedCPUs()
 	}
@@ -46,7 +53,38 @@ func (s Spawner) Start(cmd *exec.Cmd, cpus []int) error {
 		}
 		done <- err
 	}
-	return <-done
+	if err := <-done; err != nil {
+		return nil, err
+	}
+	p := &Process{cmd, make(chan struct{})}
+	go func() {
+		cmd.Wait()
+		close(p.Ended)
+	}()
+	return p, nil
+}
+
+// Running reports whether p has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.Ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Terminate asks p to end and waits. It kills p after limit, and then returns false.
+func (p *Process) Terminate(limit time.Duration) bool {
+	p.Process.Signal(syscall.SIGTERM) // fails only if it has just ended
+	select {
+	case <-p.Ended:
+		return true
+	case <-time.After(limit):
+		p.Process.Kill()
+		<-p.Ended
+		return false
+	}
 }
 
 // A tail keeps the last output of a process, for the error about its end.

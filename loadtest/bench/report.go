@@ -58,8 +58,6 @@ func thisMachine() machine {
 // files has the path for each form of a document; -: standard output; empty: none.
 type files struct{ json, markdown, chart string }
 
-func (f files) useStdout() bool { return f.json == "-" || f.markdown == "-" }
-
 // write writes all requested forms. A failure of one does not stop the others.
 func (f files) write(d *document) error {
 	var errs []error
@@ -135,51 +133,33 @@ func cores(cpus []int) string {
 	return "core " + strings.Trim(fmt.Sprint(cpus), "[]")
 }
 
-// A column of the summary table shows medians or, as ×, ratios. It is omitted if its metric is
-// unknown for all loads.
-type column struct {
-	title, metric, format string
-	ratio                 bool
-	scale                 float64
-}
-
-var columns = []column{
-	{"ops/s", "ops", "%.0f", false, 1}, {"×", "ops", "%.3g", true, 1},
-	{"CPU µs/op", "cpu", "%.3f", false, 1}, {"×", "cpu", "%.3f", true, 1}, {"busy", "busy", "%.0f%%", false, 100},
-	{"p50 µs", "p50", "%.0f", false, 1}, {"p99 µs", "p99", "%.0f", false, 1}, {"×", "p99", "%.2f", true, 1},
-	{"p99.9 µs", "p999", "%.0f", false, 1}, {"max µs", "max", "%.0f", false, 1},
-	{"RSS MB before", "rss-before", "%.1f", false, 1e-6}, {"after", "rss", "%.1f", false, 1e-6},
-	{"early/s", "early", "%.0f", false, 1}, {"late/s", "late", "%.0f", false, 1}, {"late/early", "sustained", "%.2f", false, 1},
-	{"B/job", "bytes", "%.0f", false, 1}, {"kept", "kept", "%.0f%%", false, 100},
-}
-
-// rows returns the table: a header, then one row per load and server.
+// rows returns the table: a header, then one row per load and server. A metric that is unknown for all
+// loads has no column.
 func rows(sums []summary) [][]string {
-	shown := slices.DeleteFunc(slices.Clone(columns), func(c column) bool {
-		return !slices.ContainsFunc(sums, func(s summary) bool { _, known := s.Median[c.metric]; return known })
-	})
-	head := []string{"load", "server"}
-	for _, c := range shown {
-		head = append(head, c.title)
-	}
-	out := [][]string{head}
+	out := [][]string{{"load", "server"}}
 	for i, s := range sums {
 		row := []string{s.Load, s.Server}
 		if i > 0 && sums[i-1].Load == s.Load {
 			row[0] = ""
 		}
-		for _, c := range shown {
-			v, ok := s.Median[c.metric]
-			if c.ratio {
-				v, ok = s.Ratio[c.metric]
-			}
-			text := "–"
-			if ok {
-				text = fmt.Sprintf(c.format, v*c.scale)
-			}
-			row = append(row, text)
-		}
 		out = append(out, row)
+	}
+	column := func(title, format string, scale float64, of func(summary) map[string]float64, metric string) {
+		if format == "" || !slices.ContainsFunc(sums, func(s summary) bool { _, known := s.Median[metric]; return known }) {
+			return
+		}
+		out[0] = append(out[0], title)
+		for i, s := range sums {
+			text := "–"
+			if v, known := of(s)[metric]; known {
+				text = fmt.Sprintf(format, v*scale)
+			}
+			out[i+1] = append(out[i+1], text)
+		}
+	}
+	for _, m := range metrics {
+		column(m.title, m.format, m.scale, func(s summary) map[string]float64 { return s.Median }, m.name)
+		column("×", m.ratio, 1, func(s summary) map[string]float64 { return s.Ratio }, m.name)
 	}
 	return out
 }

@@ -389,11 +389,12 @@ func drivePinned(ctx context.Context, sp Spawner, p plan) (*Run, error) {
 	var errs tail
 	cmd := exec.CommandContext(ctx, self, "worker")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(task), &out, &errs
-	if err := sp.Start(cmd, p.Load.LoadCPUs); err != nil {
+	w, err := sp.Start(cmd, p.Load.LoadCPUs)
+	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("load process: %w: %s", err, &errs)
+	if <-w.Ended; !w.ProcessState.Success() {
+		return nil, fmt.Errorf("load process: %v: %s", w.ProcessState, &errs)
 	}
 	r := new(Run)
 	return r, json.Unmarshal(out.Bytes(), r)

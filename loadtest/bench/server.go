@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -56,21 +55,12 @@ func parseTarget(s string, p *protocol) (Target, error) {
 	return t, nil
 }
 
-// floorTarget returns this program's own constant server.
-func floorTarget() (Target, error) {
-	self, err := os.Executable()
-	return Target{Name: "floor", Command: "loadtest floor", Constant: true,
-		args: []string{self, "floor", "127.0.0.1:{port}", "{body}"}}, err
-}
-
 // A server is a running target.
 type server struct {
+	*Process
 	addr   string
-	cmd    *exec.Cmd
 	dir    string
 	output tail
-	ended  chan struct{} // closed when the process has ended
-	err    error         // how it ended; valid after ended
 }
 
 // start starts t with the settings of l and returns once it is ready. The caller must stop it.
@@ -79,7 +69,7 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ 
 	if err != nil {
 		return nil, err
 	}
-	s := &server{addr: "127.0.0.1:" + port, ended: make(chan struct{})}
+	s := &server{addr: "127.0.0.1:" + port}
 	if strings.Contains(strings.Join(t.args, " "), "{dir}") {
 		if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {
 			return nil, err
@@ -90,16 +80,12 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ 
 	for i, a := range t.args {
 		args[i] = fill.Replace(a)
 	}
-	s.cmd = exec.Command(args[0], args[1:]...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	if err := sp.Start(s.cmd, l.ServerCPUs); err != nil {
-		s.clean()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	if s.Process, err = sp.Start(cmd, l.ServerCPUs); err != nil {
+		os.RemoveAll(s.dir)
 		return nil, err
 	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.ended)
-	}()
 	if err := s.await(ctx, t, p); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("server %s (%s): %w", t.Name, strings.Join(args, " "), err)
@@ -119,8 +105,8 @@ func (s *server) await(ctx context.Context, t *Target, p *protocol) error {
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
-		case <-s.ended:
-			return fmt.Errorf("ended before it was ready (%v); its output: %s", s.err, &s.output)
+		case <-s.Ended:
+			return fmt.Errorf("ended before it was ready (%v); its output: %s", s.ProcessState, &s.output)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -148,26 +134,12 @@ func (t *Target) answers(ctx context.Context, p *protocol, addr string) (err err
 
 // stop asks the server to end, and kills it after five seconds.
 func (s *server) stop() error {
-	defer s.clean()
-	select {
-	case <-s.ended:
-		return fmt.Errorf("the server had already ended (%v); its output: %s", s.err, &s.output)
-	default:
+	defer os.RemoveAll(s.dir)
+	if !s.Running() {
+		return fmt.Errorf("the server had already ended (%v); its output: %s", s.ProcessState, &s.output)
 	}
-	s.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has just ended
-	select {
-	case <-s.ended:
-	case <-time.After(5 * time.Second):
-		s.cmd.Process.Kill()
-		<-s.ended
-	}
+	s.Terminate(5 * time.Second)
 	return nil
-}
-
-func (s *server) clean() {
-	if s.dir != "" {
-		os.RemoveAll(s.dir)
-	}
 }
 
 // freePort asks the kernel for a free port. If another process takes it before the server does, the

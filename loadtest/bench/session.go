@@ -20,7 +20,6 @@ type session struct {
 	asserts []assertion
 	goals   []assertion // like asserts, but a miss does not fail the session
 	files   files
-	command string // the arguments, so that people can repeat the session
 }
 
 // Session runs the load tester with its command line. After a failure it still writes the table
@@ -33,35 +32,35 @@ func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	started := time.Now()
 	runs, err := s.run(ctx)
 	sums := summarizeRuns(runs, s.targets[0].Name)
-	if len(sums) > 0 && !s.files.useStdout() {
+	if len(sums) > 0 && s.files.json != "-" && s.files.markdown != "-" {
 		err = errors.Join(err, writeTable(stdout, sums))
 	}
 	if err != nil {
 		return err
 	}
 	d := &document{Started: started, Took: time.Since(started).Round(time.Second).String(), Machine: thisMachine(),
-		Command: s.command, Servers: s.targets, Loads: s.loads, Summary: sums, Runs: runs, protocol: s.protocol}
-	judge := func(all []assertion) (verdicts []verdict) {
-		for _, a := range all {
-			verdicts = append(verdicts, a.judge(runs, s.targets)...)
+		Command: quoted(args), Servers: s.targets, Loads: s.loads, Summary: sums, Runs: runs, protocol: s.protocol}
+	var failed error
+	for i, a := range slices.Concat(s.asserts, s.goals) {
+		verdicts := a.judge(runs, s.targets)
+		d.Verdicts = append(d.Verdicts, verdicts...)
+		if i < len(s.asserts) {
+			failed = errors.Join(failed, failures(verdicts))
 		}
-		return verdicts
 	}
-	asserted := judge(s.asserts)
-	d.Verdicts = slices.Concat(asserted, judge(s.goals))
 	for _, v := range d.Verdicts {
 		fmt.Fprintln(stderr, v)
 	}
-	return errors.Join(s.files.write(d), failures(asserted))
+	return errors.Join(s.files.write(d), failed)
 }
 
 // parseSession reads the command line.
 func parseSession(args []string, stderr io.Writer) (*session, error) {
-	s := &session{comparison: comparison{progress: stderr}}
+	s := &session{comparison: comparison{progress: stderr, spawner: NewSpawner()}}
 	var protocol, addr string
 	var pid int
 	var quiet, floor, bench, goals bool
-	var loads, asserts, servers []string
+	var loads, servers []string
 	base := newLoad()
 	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -79,7 +78,11 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	list := func(to *[]string) func(string) error {
 		return func(v string) error { *to = append(*to, v); return nil }
 	}
-	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", list(&asserts))
+	fs.Func("assert", "fail unless a `bound` holds, such as 'cpu<=0.85' or 'cycle: cpu/floor<=1.08'; may be repeated", func(v string) error {
+		a, err := parseAssertion(v)
+		s.asserts = append(s.asserts, a)
+		return err
+	})
 	fs.Func("load", "a `workload` with its own settings, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
 	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
 	base.flags(fs)
@@ -87,8 +90,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
-	var ok bool
-	s.protocol, ok = protocols[protocol]
+	s.protocol = protocols[protocol]
 	switch {
 	case fs.NArg() > 0:
 		return nil, fmt.Errorf("%q is not a flag; give workloads with -load, servers with -compare", fs.Arg(0))
@@ -96,7 +98,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		return nil, errors.New("-rounds must be 1 or more")
 	case s.files.chart != "" && !strings.HasSuffix(s.files.chart, ".svg"):
 		return nil, fmt.Errorf("-chart %s: the name must end in .svg", s.files.chart)
-	case !ok:
+	case s.protocol == nil:
 		return nil, fmt.Errorf("there is no protocol %q; the protocols are %s", protocol, strings.Join(sortedKeys(protocols), " "))
 	case floor && s.protocol != beanstalkd:
 		return nil, fmt.Errorf("-floor: the server that answers constants does not speak %s", protocol)
@@ -114,12 +116,12 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		}
 		s.targets = append(s.targets, t)
 	}
-	if floor {
-		t, err := floorTarget()
+	if floor { // this program itself
+		self, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
-		s.targets = append(s.targets, t)
+		s.targets = append(s.targets, Target{Name: "floor", Command: "loadtest floor", Constant: true, args: []string{self, "floor", "127.0.0.1:{port}", "{body}"}})
 	}
 	if len(s.targets) == 0 {
 		addr = cmp.Or(addr, s.protocol.addr)
@@ -132,14 +134,12 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 			base.LoadCPUs = cpus[1:2]
 		}
 	}
-	var err error
-	if s.asserts, err = parseAssertions(asserts); err != nil {
-		return nil, err
-	}
-	if goals {
-		if s.goals, err = parseAssertions(s.protocol.goals); err != nil {
+	for i := 0; goals && i < len(s.protocol.goals); i++ {
+		a, err := parseAssertion(s.protocol.goals[i])
+		if err != nil {
 			return nil, err
 		}
+		s.goals = append(s.goals, a)
 	}
 	if bench {
 		loads = append(slices.Clone(s.protocol.bench), loads...)
@@ -157,7 +157,6 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		}
 		s.loads = append(s.loads, l)
 	}
-	s.spawner, s.command = NewSpawner(), quoted(args)
 	return s, nil
 }
 

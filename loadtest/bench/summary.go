@@ -15,27 +15,31 @@ type metric struct {
 	name     string
 	of       func(*Run) float64
 	absolute bool // meaningful without a baseline
+	// The table of a report shows medians in a column with this title and format, and ratios in the
+	// next one. Without a format there is no column.
+	title  string
+	format string
+	scale  float64
+	ratio  string
 }
 
 var metrics = []metric{
-	{"ops", func(r *Run) float64 { return r.OpsRate }, false},
-	{"cpu", func(r *Run) float64 { return r.CPU }, false},
-	{"busy", func(r *Run) float64 { return r.Busy }, true},
-	{"p50", func(r *Run) float64 { return r.Latency.P50 }, false},
-	{"p99", func(r *Run) float64 { return r.Latency.P99 }, false},
-	{"p999", func(r *Run) float64 { return r.Latency.P999 }, false},
-	{"max", func(r *Run) float64 { return r.Latency.Max }, false},
-	{"rss", func(r *Run) float64 { return float64(r.RSSAfter) }, false},
-	{"rss-before", func(r *Run) float64 { return float64(r.RSSBefore) }, false},
-	{"load-cpu", func(r *Run) float64 { return r.LoadCPU }, false},
-	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true},
-	{"bytes", func(r *Run) float64 { return r.Memory.bytesPerJob() }, true},
-	{"kept", func(r *Run) float64 { return r.Memory.kept() }, true},
-	{"early", func(r *Run) float64 { return r.Growth.Early }, false},
-	{"late", func(r *Run) float64 { return r.Growth.Late }, false},
-	{"sustained", func(r *Run) float64 {
-		return r.Growth.Late / max(r.Growth.Early, 1e-9)
-	}, true},
+	{"ops", func(r *Run) float64 { return r.OpsRate }, false, "ops/s", "%.0f", 1, "%.3g"},
+	{"cpu", func(r *Run) float64 { return r.CPU }, false, "CPU µs/op", "%.3f", 1, "%.3f"},
+	{"busy", func(r *Run) float64 { return r.Busy }, true, "busy", "%.0f%%", 100, ""},
+	{"p50", func(r *Run) float64 { return r.Latency.P50 }, false, "p50 µs", "%.0f", 1, ""},
+	{"p99", func(r *Run) float64 { return r.Latency.P99 }, false, "p99 µs", "%.0f", 1, "%.2f"},
+	{"p999", func(r *Run) float64 { return r.Latency.P999 }, false, "p99.9 µs", "%.0f", 1, ""},
+	{"max", func(r *Run) float64 { return r.Latency.Max }, false, "max µs", "%.0f", 1, ""},
+	{"rss-before", func(r *Run) float64 { return float64(r.RSSBefore) }, false, "RSS MB before", "%.1f", 1e-6, ""},
+	{"rss", func(r *Run) float64 { return float64(r.RSSAfter) }, false, "after", "%.1f", 1e-6, ""},
+	{"load-cpu", func(r *Run) float64 { return r.LoadCPU }, false, "", "", 0, ""},
+	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true, "", "", 0, ""},
+	{"early", func(r *Run) float64 { return r.Growth.Early }, false, "early/s", "%.0f", 1, ""},
+	{"late", func(r *Run) float64 { return r.Growth.Late }, false, "late/s", "%.0f", 1, ""},
+	{"sustained", func(r *Run) float64 { return r.Growth.Late / max(r.Growth.Early, 1e-9) }, true, "late/early", "%.2f", 1, ""},
+	{"bytes", func(r *Run) float64 { return r.Memory.bytesPerJob() }, true, "B/job", "%.0f", 1, ""},
+	{"kept", func(r *Run) float64 { return r.Memory.kept() }, true, "kept", "%.0f%%", 100, ""},
 }
 
 // in returns the figure of a run, and whether it is known.
@@ -47,10 +51,12 @@ func (m metric) in(r *Run) (v float64, known bool) {
 // A side is a load and a server: one half of a ratio.
 type side struct{ load, server string }
 
+func (r *Run) side() side { return side{r.Load, r.Server} }
+
 // sides lists the loads and servers that were run, in order.
 func sides(runs []Run) (all []side) {
-	for _, r := range runs {
-		if s := (side{r.Load, r.Server}); !slices.Contains(all, s) {
+	for i := range runs {
+		if s := runs[i].side(); !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
@@ -90,7 +96,7 @@ func summarizeRuns(runs []Run, baseline string) []summary {
 // figures returns the known figures of one side.
 func figures(runs []Run, m metric, at side) (values []float64) {
 	for i := range runs {
-		if v, known := m.in(&runs[i]); known && at == (side{runs[i].Load, runs[i].Server}) {
+		if v, known := m.in(&runs[i]); known && at == runs[i].side() {
 			values = append(values, v)
 		}
 	}
@@ -104,7 +110,7 @@ func medianRatio(runs []Run, m metric, num, den side) (float64, bool) {
 	for i := range runs {
 		for j := range runs {
 			a, b := &runs[i], &runs[j]
-			if a.Round == b.Round && num == (side{a.Load, a.Server}) && den == (side{b.Load, b.Server}) && m.of(a) != 0 && m.of(b) != 0 {
+			if a.Round == b.Round && num == a.side() && den == b.side() && m.of(a) != 0 && m.of(b) != 0 {
 				ratios = append(ratios, m.of(a)/m.of(b))
 			}
 		}
@@ -138,8 +144,15 @@ type assertion struct {
 	load, server string
 	metric       metric
 	against      string // server; with a leading @, a load
-	op           string
+	holds        func(value, bound float64) bool
 	bound        float64
+}
+
+var comparisons = map[string]func(a, b float64) bool{
+	"<=": func(a, b float64) bool { return a <= b },
+	"<":  func(a, b float64) bool { return a < b },
+	">=": func(a, b float64) bool { return a >= b },
+	">":  func(a, b float64) bool { return a > b },
 }
 
 var assertionForm = regexp.MustCompile(`^(?:([^<>]+?)\s*:)?\s*(?:([A-Za-z0-9._#-]+)\.)?([a-z][a-z0-9-]*)\s*(?:/\s*([^<>]+?))?\s*(<=|>=|<|>)\s*([0-9.eE+-]+)$`)
@@ -149,32 +162,22 @@ func parseAssertion(s string) (assertion, error) {
 	if m == nil {
 		return assertion{}, fmt.Errorf("assertion %q is not of the form [load:][server.]metric[/against]<=number, such as cpu<=0.85", s)
 	}
-	a := assertion{text: strings.TrimSpace(s), load: m[1], server: m[2], against: m[4], op: m[5]}
-	i := slices.IndexFunc(metrics, func(k metric) bool { return k.name == m[3] })
-	if i < 0 {
-		var names []string
-		for _, m := range metrics {
-			names = append(names, m.name)
+	a := assertion{text: strings.TrimSpace(s), load: m[1], server: m[2], against: m[4], holds: comparisons[m[5]]}
+	var names []string
+	for _, k := range metrics {
+		names = append(names, k.name)
+		if k.name == m[3] {
+			a.metric = k
 		}
+	}
+	if a.metric.of == nil {
 		return a, fmt.Errorf("assertion %q: there is no metric %q; the metrics are %s", s, m[3], strings.Join(names, " "))
 	}
-	a.metric = metrics[i]
 	var err error
 	if a.bound, err = strconv.ParseFloat(m[6], 64); err != nil {
 		return a, fmt.Errorf("assertion %q: %q is not a number", s, m[6])
 	}
 	return a, nil
-}
-
-func parseAssertions(lines []string) ([]assertion, error) {
-	all := make([]assertion, len(lines))
-	for i, line := range lines {
-		var err error
-		if all[i], err = parseAssertion(line); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // A verdict is an assertion applied to one load and server.
@@ -221,9 +224,8 @@ func (a assertion) judge(runs []Run, targets []Target) []verdict {
 			continue
 		}
 		v := verdict{Assertion: a.text, Load: at.load, Server: at.server}
-		if v.Value, v.Known = a.value(runs, at, targets[0].Name); v.Known {
-			v.Holds = a.holds(v.Value)
-		}
+		v.Value, v.Known = a.value(runs, at, targets[0].Name)
+		v.Holds = v.Known && a.holds(v.Value, a.bound)
 		out = append(out, v)
 	}
 	if len(out) == 0 {
@@ -243,19 +245,6 @@ func (a assertion) value(runs []Run, num side, baseline string) (float64, bool) 
 		return median(figures(runs, a.metric, num))
 	}
 	return medianRatio(runs, a.metric, num, den)
-}
-
-func (a assertion) holds(v float64) bool {
-	switch a.op {
-	case "<=":
-		return v <= a.bound
-	case "<":
-		return v < a.bound
-	case ">=":
-		return v >= a.bound
-	default:
-		return v > a.bound
-	}
 }
 
 // failures returns the failed verdicts as an error. An unknown verdict is a failure too: a check

@@ -49,7 +49,7 @@ type crew struct {
 
 	mu      sync.Mutex
 	waiting []waitingJob
-	wrong   []error
+	wrong   []string // replies that do not fit the command
 	dialed  int64
 }
 
@@ -107,7 +107,7 @@ func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *ra
 		w.mu.Lock()
 		w.dialed++
 		if err != nil && !errors.Is(err, errBroken) && len(w.wrong) < 100 {
-			w.wrong = append(w.wrong, err)
+			w.wrong = append(w.wrong, err.Error())
 		}
 		w.mu.Unlock()
 		w.sleep(time.Millisecond)

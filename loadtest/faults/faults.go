@@ -137,7 +137,7 @@ func (r *run) stop(n *node) string {
 
 // terminate restarts a node by a graceful shutdown.
 func terminate(r *run, c *cast) string {
-	r.check(c.any.terminate(r.ctx))
+	r.check(c.any.terminate())
 	r.start(0, c.any)
 	return c.any.name
 }
@@ -179,7 +179,7 @@ func failFlush(r *run, c *cast) string {
 	n.expect()
 	what := fmt.Sprintf("%s, flush %d", n.name, at)
 	select {
-	case <-n.ended:
+	case <-n.process.Ended:
 	case <-r.ctx.Done():
 	case <-time.After(20 * time.Second):
 		what += ", which was not reached"
@@ -235,7 +235,7 @@ func rolling(r *run, c *cast) string {
 	r.program++
 	followers := slices.DeleteFunc(slices.Clone(c.all), func(n *node) bool { return n == c.leader })
 	for _, n := range append(followers, c.leader) {
-		r.check(n.terminate(r.ctx))
+		r.check(n.terminate())
 		n.program = r.fleet.programs[r.program%len(r.fleet.programs)]
 		r.start(0, n)
 		r.check(r.serves(n))

@@ -50,7 +50,7 @@ func TestNothingIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.clean() || r.counts.acknowledged == 0 || r.counts.deleted == 0 {
+		if !r.clean() || r.h.countsNow().acknowledged == 0 || r.h.countsNow().deleted == 0 {
 			var b strings.Builder
 			r.print(&b)
 			t.Error(b.String())
@@ -67,8 +67,8 @@ func TestLossIsFound(t *testing.T) {
 	if r == nil {
 		t.Fatal(err)
 	}
-	if r.clean() || r.rules[lost]+r.rules[idTwice] == 0 {
-		t.Errorf("found %v, %v", r.rules, err)
+	if r.clean() || r.h.violations()[lost]+r.h.violations()[idTwice] == 0 {
+		t.Errorf("found %v, %v", r.h.violations(), err)
 	}
 }
 

@@ -29,10 +29,11 @@ type fleet struct {
 	spawner  bench.Spawner
 	wires    map[wire]*relay.Relay
 
-	mu        sync.Mutex
-	nodes     []*node
 	made      int
 	accidents []string // unexpected ends of nodes
+
+	mu    sync.Mutex
+	nodes []*node
 }
 
 // A wire is the direction between two nodes, by number, of the connections that from opens to to.
@@ -51,8 +52,7 @@ func (f *fleet) makeNodes(n int) error {
 
 // add makes one more node.
 func (f *fleet) add(program string) (*node, error) {
-	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f, ended: make(chan struct{})}
-	close(n.ended)
+	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f}
 	f.made++
 	n.dir = filepath.Join(f.dir, n.name)
 	ports, err := freePorts(3)
@@ -175,16 +175,13 @@ func (f *fleet) reset(n *node) {
 	}
 }
 
-func (f *fleet) addAccident(text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.accidents = append(f.accidents, text)
-}
-
 // takeAccidents returns the accidents since the last call.
 func (f *fleet) takeAccidents() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	for _, n := range f.all() {
+		if !n.running() {
+			n.expect()
+		}
+	}
 	all := f.accidents
 	f.accidents = nil
 	return all

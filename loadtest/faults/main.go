@@ -144,27 +144,12 @@ func session(ctx context.Context, o *options) (err error) {
 	return err
 }
 
-// A report is the result of a run.
-type report struct {
-	seed           uint64
-	took           float64              // seconds
-	pauses         map[string][]float64 // by fault: the longest of each, in seconds
-	ended          bool                 // false: the run did not reach its end
-	seen, appeared int64                // jobs at the end; puts in doubt that took effect
-	counts         counts
-	rules          map[rule]int
-	violations     []string // the first of them
-	wrong          []string // replies that do not fit the command
-	accidents      []string // unexpected ends of nodes
-	dialed         int64
-}
-
 // clean reports whether the run reached its end without a finding.
-func (r *report) clean() bool {
-	return r.ended && len(r.rules) == 0 && len(r.wrong) == 0 && len(r.accidents) == 0
+func (r *run) clean() bool {
+	return r.ended && len(r.h.violations()) == 0 && len(r.crew.wrong) == 0 && len(r.accidents) == 0
 }
 
-func (r *report) print(w io.Writer) {
+func (r *run) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "\nfault\ttimes\tpause, median s\tworst s\t\n")
 	row := func(name string, p []float64) {
@@ -180,22 +165,20 @@ func (r *report) print(w io.Writer) {
 	row("all", all)
 	row("planned (transfer, rolling)", slices.Concat(r.pauses["transfer"], r.pauses["rolling"]))
 	t.Flush()
-	c := r.counts
-	fmt.Fprintf(w, "\nseed %d: %d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", r.seed, c.put, r.took, c.acknowledged, c.refused, c.put-c.acknowledged-c.refused, r.dialed)
+	c := r.h.countsNow()
+	fmt.Fprintf(w, "\nseed %d: %d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", r.o.seed, c.put, r.took.Seconds(), c.acknowledged, c.refused, c.put-c.acknowledged-c.refused, r.crew.dialed)
 	fmt.Fprintf(w, "%d reserved, %d deleted, %d released, %d buried, %d kicked; in doubt %d deletes, %d changes\n", c.reserved, c.deleted, c.released, c.buried, c.kicked, c.deletesInDoubt, c.otherChangesInDoubt)
 	if r.ended {
 		fmt.Fprintf(w, "%d were there at the end; of the puts in doubt %d took effect\n", r.seen, r.appeared)
 	} else {
 		fmt.Fprintln(w, "the run did not reach its end: losses are unknown")
 	}
-	var counts []string
+	found := r.h.violations()
 	for _, rule := range rules {
-		counts = append(counts, fmt.Sprintf("%d %s", r.rules[rule], rule))
+		fmt.Fprintf(w, "%d %s, ", found[rule], rule)
 	}
-	fmt.Fprintf(w, "%s; %d wrong answers, %d accidents\n", strings.Join(counts, ", "), len(r.wrong), len(r.accidents))
-	for _, list := range [][]string{r.violations, r.wrong, r.accidents} {
-		for _, text := range list {
-			fmt.Fprintln(w, " ", text)
-		}
+	fmt.Fprintf(w, "%d wrong answers, %d accidents\n", len(r.crew.wrong), len(r.accidents))
+	for _, text := range slices.Concat(r.violations, r.crew.wrong, r.accidents) {
+		fmt.Fprintln(w, " ", text)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"polystalk/codec/admin"
+	"polystalk/loadtest/bench"
 )
 
 // A node is one server, running or not: its process, directory, addresses and log. One goroutine
@@ -39,9 +39,8 @@ type node struct {
 	fleet *fleet
 	log   *os.File
 
-	cmd   *exec.Cmd
-	told  *atomic.Bool  // the end of cmd is expected
-	ended chan struct{} // closed while there is no process
+	process *bench.Process // nil: it was never started
+	told    bool           // the end of process is expected, or was reported
 }
 
 // start starts the process. It does not wait until the node serves.
@@ -49,71 +48,54 @@ func (n *node) start() error {
 	if n.running() {
 		return fmt.Errorf("%s runs already", n.name)
 	}
+	n.expect()
 	args := slices.Concat(n.wrapper, []string{n.program}, n.fleet.arguments(n))
 	fmt.Fprintf(n.log, "# %s %q\n", time.Now().Format("15:04:05.000"), args)
-	cmd, told, ended := exec.Command(args[0], args[1:]...), new(atomic.Bool), make(chan struct{})
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = n.log, n.log
-	if err := n.fleet.spawner.Start(cmd, nil); err != nil {
+	p, err := n.fleet.spawner.Start(cmd, nil)
+	if err != nil {
 		return err
 	}
-	n.cmd, n.told, n.ended = cmd, told, ended
-	go func() {
-		err := cmd.Wait()
-		fmt.Fprintf(n.log, "# %s ended: %v\n", time.Now().Format("15:04:05.000"), err)
-		if !told.Load() {
-			n.fleet.addAccident(fmt.Sprintf("%s ended by itself: %v", n.name, cmd.ProcessState))
-		}
-		close(ended)
-	}()
+	n.process, n.told = p, false
 	return nil
 }
 
 // running reports whether there is a process, even a stopped one.
-func (n *node) running() bool {
-	select {
-	case <-n.ended:
-		return false
-	default:
-		return true
-	}
-}
+func (n *node) running() bool { return n.process != nil && n.process.Running() }
 
 // signal sends the process a signal, if there is one.
 func (n *node) signal(s syscall.Signal) {
 	if n.running() {
-		n.cmd.Process.Signal(s) // it may have ended just now
+		n.process.Process.Signal(s) // it may have ended just now
 	}
 }
 
-// expect makes the end of the process expected: it is not an accident.
+// expect makes the end of the process expected. If it has ended before, that is an accident.
 func (n *node) expect() {
-	if n.told != nil {
-		n.told.Store(true)
+	if n.process != nil && !n.told && !n.running() {
+		n.fleet.accidents = append(n.fleet.accidents, fmt.Sprintf("%s ended by itself: %v", n.name, n.process.ProcessState))
 	}
+	n.told = true
 }
 
 // kill kills the process and waits until it has ended.
 func (n *node) kill() {
 	n.expect()
-	n.signal(syscall.SIGKILL)
-	<-n.ended
+	if n.running() {
+		n.signal(syscall.SIGKILL)
+		<-n.process.Ended
+	}
 }
 
 // terminate asks the process to end and waits until it has ended. After 30 seconds it kills the
 // process and returns an error.
-func (n *node) terminate(ctx context.Context) error {
+func (n *node) terminate() error {
 	n.expect()
-	n.signal(syscall.SIGTERM)
-	select {
-	case <-n.ended:
-		return nil
-	case <-ctx.Done():
-		n.kill()
-		return context.Cause(ctx)
-	case <-time.After(30 * time.Second):
-		n.kill()
+	if n.running() && !n.process.Terminate(30*time.Second) {
 		return fmt.Errorf("%s did not end 30 s after SIGTERM", n.name)
 	}
+	return nil
 }
 
 // wipe empties the directory of a node that is not running.
@@ -137,23 +119,21 @@ func (n *node) request(ctx context.Context, method, path string, body, to any) e
 	if err != nil {
 		return err
 	}
-	if body == nil {
-		b = nil
-	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://localhost/api/v1"+path, bytes.NewReader(b))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if req.Header.Set("Content-Type", "application/json"); body == nil {
+		req.Body, req.ContentLength = nil, 0
+	}
 	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.dir, "cluster.sock"))
 	}}
-	res, err := (&http.Client{Transport: t}).Do(req)
-	if err != nil {
-		return fmt.Errorf("%s: %w", n.name, err)
+	res, err := t.RoundTrip(req)
+	if err == nil {
+		defer res.Body.Close()
+		b, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	}
-	defer res.Body.Close()
-	b, err = io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	if err == nil && res.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %.300s", res.Status, b)
 	} else if err == nil && to != nil {

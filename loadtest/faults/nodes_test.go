@@ -40,7 +40,7 @@ func TestAnEndThatNobodyOrderedIsAnAccident(t *testing.T) {
 	if err := n.start(); err != nil {
 		t.Fatal(err)
 	}
-	<-n.ended
+	<-n.process.Ended
 	if a := f.takeAccidents(); len(a) != 1 || a[0] != "n1 ended by itself: exit status 7" {
 		t.Errorf("accidents are %v", a)
 	}
@@ -136,7 +136,7 @@ func TestClientsTellWhatTheyAreAnswered(t *testing.T) {
 			}()
 			c := newConn(client, w.patience, w.h)
 			if err := w.produce(c, rngOf(1), 1); err != nil && err != errBroken {
-				w.wrong = append(w.wrong, err)
+				w.wrong = append(w.wrong, err.Error())
 			}
 			c.close()
 		}

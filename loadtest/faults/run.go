@@ -33,15 +33,21 @@ type run struct {
 	program int   // number of rolling restarts, which selects the program of the nodes
 	failed  error // the first error of the current fault: see check
 
-	mu     sync.Mutex
-	report *report
-	log    *os.File // findings of the history as they come
+	took           time.Duration
+	pauses         map[string][]float64 // by fault: the longest of each, in seconds
+	ended          bool                 // false: the run did not reach its end
+	seen, appeared int64                // jobs at the end; puts in doubt that took effect
+	accidents      []string             // unexpected ends of nodes
+
+	mu         sync.Mutex
+	violations []string // the first of them
+	log        *os.File // findings of the history as they come
 }
 
 // play plays the complete run. After an error it also returns the results so far.
-func play(ctx context.Context, o *options) (_ *report, err error) {
+func play(ctx context.Context, o *options) (_ *run, err error) {
 	began := time.Now()
-	r := &run{ctx: ctx, o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), report: &report{seed: o.seed, pauses: make(map[string][]float64)}}
+	r := &run{ctx: ctx, o: o, rng: rand.New(rand.NewPCG(o.seed, 0)), pauses: make(map[string][]float64)}
 	if r.log, err = os.Create(filepath.Join(o.dir, "found.log")); err != nil {
 		return nil, err
 	}
@@ -67,20 +73,16 @@ func play(ctx context.Context, o *options) (_ *report, err error) {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	r.report.took = time.Since(began).Seconds()
-	r.report.counts, r.report.rules, r.report.dialed = r.h.countsNow(), r.h.violations(), r.crew.dialed
-	for _, err := range r.crew.wrong {
-		r.report.wrong = append(r.report.wrong, err.Error())
-	}
-	return r.report, err
+	r.took = time.Since(began)
+	return r, err
 }
 
 // found records a violation that the history found.
 func (r *run) found(_ rule, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.report.violations) < 50 {
-		r.report.violations = append(r.report.violations, text)
+	if len(r.violations) < 50 {
+		r.violations = append(r.violations, text)
 	}
 	fmt.Fprintf(r.log, "%s %s\n", time.Now().Format("15:04:05.000"), text)
 }
@@ -129,7 +131,7 @@ func (r *run) rounds() error {
 			return fmt.Errorf("round %d, %s: %w", i, f.name, err)
 		}
 		r.mu.Lock()
-		n := len(r.report.violations)
+		n := len(r.violations)
 		r.mu.Unlock()
 		if n > 20 {
 			return fmt.Errorf("%d violations are enough", n)
@@ -154,7 +156,7 @@ func (r *run) round(i int, f fault) error {
 		}
 	}
 	pause := r.crew.pause.sinceBegin()
-	r.report.pauses[f.name] = append(r.report.pauses[f.name], pause.Seconds())
+	r.pauses[f.name] = append(r.pauses[f.name], pause.Seconds())
 	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what,
 		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.h.countsNow().acknowledged, r.h.liveJobs())
 	r.takeAccidents()
@@ -165,7 +167,7 @@ func (r *run) round(i int, f fault) error {
 func (r *run) takeAccidents() {
 	for _, a := range r.fleet.takeAccidents() {
 		r.say("ACCIDENT: %s", a)
-		r.report.accidents = append(r.report.accidents, "accident: "+a)
+		r.accidents = append(r.accidents, "accident: "+a)
 	}
 }
 
@@ -290,8 +292,8 @@ func (r *run) end() error {
 		return err
 	}
 	r.takeAccidents()
-	r.report.seen, r.report.appeared = r.h.close()
-	r.report.ended = true
-	r.say("drained %d jobs", r.report.seen)
+	r.seen, r.appeared = r.h.close()
+	r.ended = true
+	r.say("drained %d jobs", r.seen)
 	return nil
 }

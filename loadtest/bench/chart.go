@@ -22,25 +22,29 @@ const (
 // chart draws an SVG with a row for each load and two panels: the CPU per operation and the
 // throughput of each server relative to the first one, on a logarithmic scale around 1.
 func chart(sums []summary, targets []Target) []byte {
-	var loads []string
+	type row struct {
+		load    string
+		y, bars int // a row is as high as its bars
+	}
+	others := targets[min(1, len(targets)):]
 	ratios := map[side]map[string]float64{}
 	for _, s := range sums {
-		if len(loads) == 0 || loads[len(loads)-1] != s.Load {
-			loads = append(loads, s.Load)
-		}
 		ratios[side{s.Load, s.Server}] = s.Ratio
 	}
-	// A row is as high as its bars.
+	var rows []row
 	height := chartTop
-	rows := make([]struct{ y, bars int }, len(loads))
-	for i, l := range loads {
-		rows[i].y = height
-		for _, t := range targets[min(1, len(targets)):] {
-			if ratios[side{l, t.Name}]["cpu"] > 0 {
-				rows[i].bars++
+	for i, s := range sums {
+		if i > 0 && sums[i-1].Load == s.Load {
+			continue
+		}
+		r := row{load: s.Load, y: height}
+		for _, t := range others {
+			if ratios[side{s.Load, t.Name}]["cpu"] > 0 {
+				r.bars++
 			}
 		}
-		height += max(1, rows[i].bars)*chartBar + 9
+		rows = append(rows, r)
+		height += max(1, r.bars)*chartBar + 9
 	}
 	b := new(bytes.Buffer)
 	width := chartLabel + 2*chartPanel + chartGap + 50
@@ -50,13 +54,13 @@ func chart(sums []summary, targets []Target) []byte {
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more, html.EscapeString(s))
 	}
 	x := float64(chartLabel)
-	for i, t := range targets[min(1, len(targets)):] {
+	for i, t := range others {
 		fmt.Fprintf(b, `<rect x="%.1f" y="10" width="10" height="10" fill="%s"/>`+"\n", x, chartColors[i%len(chartColors)])
 		text(x+14, 19, "start", "", t.Name)
 		x += 34 + 7*float64(len(t.Name))
 	}
-	for i, l := range loads {
-		text(chartLabel-8, rows[i].y+rows[i].bars*chartBar/2+4, "end", "", l)
+	for _, r := range rows {
+		text(chartLabel-8, r.y+r.bars*chartBar/2+4, "end", "", r.load)
 	}
 	for p, panel := range []struct{ metric, title string }{
 		{"cpu", "CPU per operation, relative to %s: less is better"},
@@ -82,20 +86,20 @@ func chart(sums []summary, targets []Target) []byte {
 			fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%[1]f" y2="%[3]d" stroke="%[4]s"/>`+"\n", at(v), chartTop-10, height, color)
 			text(at(v), height+16, "middle", ` fill="#666"`, fmt.Sprintf("%g", v))
 		}
-		for i, l := range loads {
-			y := rows[i].y
-			for k, t := range targets[min(1, len(targets)):] {
-				v := ratios[side{l, t.Name}][panel.metric]
+		for _, r := range rows {
+			y := r.y
+			for k, t := range others {
+				v := ratios[side{r.load, t.Name}][panel.metric]
 				if v <= 0 {
 					continue
 				}
 				from, to := min(at(v), at(1)), max(at(v), at(1))
 				fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", from, y, max(1, to-from), chartBar-2, chartColors[k%len(chartColors)])
+				x, anchor := to+4, "start"
 				if v < 1 {
-					text(from-4, y+chartBar-2, "end", ` font-size="10"`, fmt.Sprintf("%.3g", v))
-				} else {
-					text(to+4, y+chartBar-2, "start", ` font-size="10"`, fmt.Sprintf("%.3g", v))
+					x, anchor = from-4, "end"
 				}
+				text(x, y+chartBar-2, anchor, ` font-size="10"`, fmt.Sprintf("%.3g", v))
 				y += chartBar
 			}
 		}

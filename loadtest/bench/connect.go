@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -57,9 +58,7 @@ func (w *connect) run(ph *phase) error {
 	}
 	defer func() {
 		for _, v := range w.visits {
-			if v.fd >= 0 {
-				unix.Close(v.fd)
-			}
+			unix.Close(v.fd) // fails without a visit
 		}
 	}()
 	for begun := int64(0); ; {
@@ -68,14 +67,14 @@ func (w *connect) run(ph *phase) error {
 			v := &w.visits[i]
 			if v.fd < 0 && l.more() && (l.budget == 0 || begun < l.budget) && ph.ctx.Err() == nil {
 				if err := w.open(v); err != nil {
-					return err
+					return fmt.Errorf("connect: %w", err)
 				}
 				begun++
 			}
-			w.polls[i] = unix.PollFd{Fd: int32(v.fd), Events: unix.POLLIN}
 			if v.fd >= 0 {
 				open++
 			}
+			w.polls[i] = unix.PollFd{Fd: int32(v.fd), Events: unix.POLLIN}
 		}
 		if open == 0 || w.failure() != nil {
 			return w.failure()
@@ -84,7 +83,7 @@ func (w *connect) run(ph *phase) error {
 			return fmt.Errorf("poll: %w", err)
 		}
 		for i := range w.polls {
-			if w.polls[i].Revents != 0 && w.visits[i].fd >= 0 {
+			if w.polls[i].Revents != 0 {
 				if err := w.answer(&w.visits[i], l); err != nil {
 					return err
 				}
@@ -95,33 +94,29 @@ func (w *connect) run(ph *phase) error {
 
 // open connects a client and sends its first command. The socket is blocking, but it is only read
 // when there is data, and writes are small.
-func (w *connect) open(v *visit) error {
-	begun := Now()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+func (w *connect) open(v *visit) (err error) {
+	*v = visit{begun: Now()}
+	if v.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0); err != nil {
+		return err
 	}
-	*v = visit{fd: fd, begun: begun}
 	if w.spread {
 		w.round++
-		if err := spread(fd, w.round); err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
+		err = spread(v.fd, w.round)
 	}
-	if err := unix.Connect(fd, w.addr); err != nil {
-		return fmt.Errorf("connect: %w", err)
+	if err == nil {
+		err = unix.Connect(v.fd, w.addr)
+	}
+	if err != nil {
+		return err
 	}
 	w.c.sayTube("use", w.tube)
-	return w.send(fd)
+	return w.send(v)
 }
 
-func (w *connect) send(fd int) error {
-	_, err := unix.Write(fd, w.c.Out)
+func (w *connect) send(v *visit) error {
+	_, err := unix.Write(v.fd, w.c.Out)
 	w.c.Out = w.c.Out[:0]
-	if err != nil {
-		return fmt.Errorf("send: %w", err)
-	}
-	return nil
+	return err
 }
 
 // answer reads a reply, which no server sends in parts, and sends the next command or closes.
@@ -129,10 +124,7 @@ func (w *connect) answer(v *visit, l *lane) error {
 	n, err := unix.Read(v.fd, w.in)
 	at := Now()
 	if n <= 0 {
-		if err == nil {
-			err = errClosed
-		}
-		return fmt.Errorf("receive: %w", err)
+		return fmt.Errorf("receive: %w", cmp.Or(err, errClosed))
 	}
 	if used, _, err := w.c.Reply.parse(w.in[:n]); err != nil {
 		return err
@@ -145,7 +137,7 @@ func (w *connect) answer(v *visit, l *lane) error {
 		}
 		v.put = true
 		w.c.put(jobPri, 0, uint64(l.done))
-		return w.send(v.fd)
+		return w.send(v)
 	}
 	if err := w.c.expect("put", "INSERTED"); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ type server struct {
 
 // start starts t with the settings of l and returns once it is ready. The caller must stop it.
 func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ *server, err error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +143,14 @@ func (s *server) stop() error {
 	return nil
 }
 
-// freePort asks the kernel for a free port. If another process takes it before the server does, the
-// server fails with its own message.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// FreePort returns a port of 127.0.0.1 that no process uses. It is below the ports that the kernel
+// gives to clients, so no other process gets it while a server is down.
+func FreePort() (string, error) {
+	for range 1000 {
+		port := strconv.Itoa(12000 + rand.IntN(20000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			return port, l.Close()
+		}
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
+	return "", errors.New("there is no free port on 127.0.0.1 between 12000 and 32000")
 }

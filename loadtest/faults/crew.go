@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"polystalk/loadtest/bench"
 )
 
 const (
@@ -38,7 +36,6 @@ type crew struct {
 	stock    int64         // number of jobs at which bulk producers pause
 	patience time.Duration // for an answer
 	seed     uint64
-	pause    pause
 
 	// beanstalkd and gearman return the addresses of the nodes. Any goroutine may call them.
 	beanstalkd, gearman func() []string
@@ -63,7 +60,7 @@ type waitingJob struct {
 func (w *crew) start(ctx context.Context) {
 	w.names = tubeNames()
 	w.ctx, w.cancel = context.WithCancel(ctx)
-	w.pause.begin()
+	w.h.beginPause()
 	seed := w.seed
 	for _, kind := range []struct {
 		n     int
@@ -132,35 +129,4 @@ func (w *crew) takeKept() []waitingJob {
 	taken := append([]waitingJob(nil), w.waiting[:n]...)
 	w.waiting = append(w.waiting[:0], w.waiting[n:]...)
 	return taken
-}
-
-// A pause measures the longest time in which no client got an acknowledgement of a put. Any
-// goroutine may use it.
-type pause struct {
-	mu            sync.Mutex
-	last, longest int64
-}
-
-// acknowledged reports that a put was acknowledged at the time at.
-func (p *pause) acknowledged(at int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if at > p.last {
-		p.longest = max(p.longest, at-p.last)
-		p.last = at
-	}
-}
-
-// begin starts the measurement.
-func (p *pause) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last, p.longest = bench.Now(), 0
-}
-
-// sinceBegin returns the longest pause since begin.
-func (p *pause) sinceBegin() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Duration(max(p.longest, bench.Now()-p.last))
 }

@@ -3,12 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 
 	"polystalk/codec/wiretest/relay"
@@ -55,14 +53,17 @@ func (f *fleet) add(program string) (*node, error) {
 	n := &node{name: fmt.Sprintf("n%d", f.made+1), number: f.made, program: program, fleet: f}
 	f.made++
 	n.dir = filepath.Join(f.dir, n.name)
-	ports, err := freePorts(3)
-	if err != nil {
-		return nil, err
+	for _, addr := range []*string{&n.beanstalkd, &n.gearman, &n.cluster} {
+		port, err := bench.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		*addr = net.JoinHostPort("127.0.0.1", port)
 	}
-	n.beanstalkd, n.gearman, n.cluster = ports[0], ports[1], ports[2]
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		return nil, err
 	}
+	var err error
 	if n.log, err = os.Create(filepath.Join(f.dir, n.name+".log")); err != nil {
 		return nil, err
 	}
@@ -197,25 +198,4 @@ func (f *fleet) close() error {
 		all = append(all, r.Close())
 	}
 	return errors.Join(all...)
-}
-
-// freePorts finds addresses that no other process gets while a node is down: their ports are below
-// those that the kernel gives to clients.
-func freePorts(n int) ([]string, error) {
-	var free []string
-	for range 1000 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(20000)))
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		l.Close()
-		if !slices.Contains(free, addr) {
-			free = append(free, addr)
-		}
-		if len(free) == n {
-			return free, nil
-		}
-	}
-	return nil, errors.New("there is no free port on 127.0.0.1 between 12000 and 32000")
 }

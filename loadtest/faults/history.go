@@ -43,7 +43,10 @@ type history struct {
 	rest   bool    // the run is over, and one client looks at the remaining jobs
 	counts counts
 	live   int64 // jobs that must exist
-	rules  map[rule]int
+	// lastAck is the time of the latest acknowledgement of a put, and pause the longest time without
+	// one, since beginPause.
+	lastAck, pause int64
+	rules          map[rule]int
 }
 
 func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *history {
@@ -149,6 +152,8 @@ func (h *history) inserted(t token, id uint64, c call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.counts.acknowledged++
+	h.pause = max(h.pause, c.answered-h.lastAck)
+	h.lastAck = max(h.lastAck, c.answered)
 	j := &h.jobs[t]
 	j.is |= isAcknowledged
 	if j.mustBe() {
@@ -231,6 +236,19 @@ func (h *history) liveJobs() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.live
+}
+
+// beginPause begins to measure the longest time in which no client gets an acknowledgement of a put.
+func (h *history) beginPause() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastAck, h.pause = bench.Now(), 0
+}
+
+func (h *history) longestPause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Duration(max(h.pause, bench.Now()-h.lastAck))
 }
 
 func (h *history) countsNow() counts {

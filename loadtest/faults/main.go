@@ -84,9 +84,15 @@ func parseOptions(args []string) (*options, error) {
 	if o.nodes < 1 || o.rounds < 0 {
 		return nil, errors.New("-nodes must be 1 or more, -rounds 0 or more")
 	}
-	var err error
-	if o.programs, err = findPrograms(programs); err != nil {
-		return nil, err
+	for path := range strings.SplitSeq(programs, ",") {
+		abs, err := filepath.Abs(path)
+		if err == nil {
+			_, err = os.Stat(abs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("-program: %w; make build leaves one in bin", err)
+		}
+		o.programs = append(o.programs, abs)
 	}
 	if only != "" {
 		o.only = strings.Split(only, ",")
@@ -106,22 +112,6 @@ func parseOptions(args []string) (*options, error) {
 		}
 	}
 	return o, nil
-}
-
-// findPrograms reads a list of paths.
-func findPrograms(list string) ([]string, error) {
-	all := strings.Split(list, ",")
-	for i, p := range all {
-		abs, err := filepath.Abs(p)
-		if err == nil {
-			_, err = os.Stat(abs)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("-program: %w; make build leaves one in bin", err)
-		}
-		all[i] = abs
-	}
-	return all, nil
 }
 
 // session runs a run and reports it. It fails if there are violations or other errors; then the

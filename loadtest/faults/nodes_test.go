@@ -144,10 +144,9 @@ func TestClientsTellWhatTheyAreAnswered(t *testing.T) {
 			t.Errorf("%.40q: %+v, %v", tt.answer, c, w.wrong)
 		}
 	}
-	var p pause
-	p.begin()
-	p.acknowledged(bench.Now() + int64(time.Hour))
-	if p.sinceBegin() < 59*time.Minute {
-		t.Errorf("a pause of an hour is measured as %v", p.sinceBegin())
+	h := newHistory(tubeNames(), 0, nil)
+	h.beginPause()
+	if h.inserted(h.newToken(), 1, call{0, bench.Now() + int64(time.Hour)}); h.longestPause() < 59*time.Minute {
+		t.Errorf("a pause of an hour is measured as %v", h.longestPause())
 	}
 }

@@ -55,7 +55,30 @@ func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 			return err
 		}
 		for range 8 {
-			if err := w.put(c, rng, tube, 1+rng.IntN(depth)); err != nil {
+			err := w.put(c, 1+rng.IntN(depth), func(t token) put {
+				p := put{tube: tube, pri: rng.Uint32N(1000), ttr: longTTR, body: newBody(rng, t)}
+				switch rng.IntN(100) {
+				case 0, 1, 2:
+					p.delay = time.Duration(1+rng.IntN(3)) * time.Second
+				case 3:
+					p.delay = longDelay
+				case 4, 5, 6, 7:
+					p.ttr = 1 + rng.Uint32N(2)
+				}
+				c.say("put %d %d %d %d\r\n%s\r\n", p.pri, p.delay/time.Second, p.ttr, len(p.body), p.body)
+				return p
+			}, func() (uint64, error) {
+				switch word, err := c.read("put", 0); {
+				case err != nil:
+					return 0, err
+				case word == "INSERTED":
+					return c.Reply.Num, nil
+				case word == "OUT_OF_MEMORY" || word == "DRAINING" || word == "INTERNAL_ERROR":
+					return 0, nil
+				}
+				return 0, wrong("put", c.Reply.Line)
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -63,51 +86,34 @@ func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 	return nil
 }
 
-// put puts n jobs in one write.
-func (w *crew) put(c *conn, rng *rand.Rand, tube, n int) error {
-	tokens, delays := make([]token, n), make([]time.Duration, n)
-	for i := range tokens {
-		t := w.h.newToken()
-		p := put{tube: tube, pri: rng.Uint32N(1000), ttr: longTTR, body: newBody(rng, t)}
-		switch rng.IntN(100) {
-		case 0, 1, 2:
-			p.delay = time.Duration(1+rng.IntN(3)) * time.Second
-		case 3:
-			p.delay = longDelay
-		case 4, 5, 6, 7:
-			p.ttr = 1 + rng.Uint32N(2)
-		}
-		c.say("put %d %d %d %d\r\n%s\r\n", p.pri, p.delay/time.Second, p.ttr, len(p.body), p.body)
-		w.h.putting(t, p, bench.Now())
-		tokens[i], delays[i] = t, p.delay
+// put puts n jobs in one write. draw draws a job and appends its request. read reads an answer and
+// returns the job's id; 0: the put was refused.
+func (w *crew) put(c *conn, n int, draw func(t token) put, read func() (uint64, error)) error {
+	tokens, puts := make([]token, n), make([]put, n)
+	for i := range n {
+		tokens[i] = w.h.newToken()
+		puts[i] = draw(tokens[i])
+		w.h.putting(tokens[i], puts[i], bench.Now())
 	}
 	if err := c.send(); err != nil {
 		return err
 	}
 	for i, t := range tokens {
-		word, err := c.read("put", 0)
+		id, err := read()
 		if err != nil {
 			return err
 		}
-		switch word {
-		case "INSERTED":
-			w.inserted(t, c.Reply.Num, c.call())
-			if delays[i] == longDelay {
-				w.keep(waitingJob{t, c.Reply.Num})
-			}
-		case "OUT_OF_MEMORY", "DRAINING", "INTERNAL_ERROR":
+		if id == 0 {
 			w.h.refused(t)
 			w.sleep(10 * time.Millisecond)
-		default:
-			return wrong("put", c.Reply.Line)
+			continue
+		}
+		w.h.inserted(t, id, c.call())
+		if puts[i].delay == longDelay {
+			w.keep(waitingJob{t, id})
 		}
 	}
 	return nil
-}
-
-func (w *crew) inserted(t token, id uint64, c call) {
-	w.h.inserted(t, id, c)
-	w.pause.acknowledged(c.answered)
 }
 
 var background = []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, gearman.SubmitJobLowBG}
@@ -121,37 +127,27 @@ func (w *crew) submit(c *conn, rng *rand.Rand) error {
 			}
 			continue
 		}
-		tokens := make([]token, 1+rng.IntN(depth))
-		for i := range tokens {
-			t := w.h.newToken()
+		err := w.put(c, 1+rng.IntN(depth), func(t token) put {
 			p := put{tube: tubes + rng.IntN(functions), body: newBody(rng, t), foreign: true}
 			unique := ""
 			if rng.IntN(2) == 0 {
 				unique = strconv.FormatUint(uint64(t), 10)
 			}
 			c.packet(background[rng.IntN(len(background))], w.names[p.tube], unique, string(p.body))
-			w.h.putting(t, p, bench.Now())
-			tokens[i] = t
-		}
-		if err := c.send(); err != nil {
+			return p
+		}, func() (uint64, error) {
+			switch err := c.readPacket(); {
+			case err != nil:
+				return 0, err
+			case c.Msg.Type == gearman.JobCreated:
+				return idOf(c.Msg.Args[0])
+			case c.Msg.Type == gearman.Error:
+				return 0, nil
+			}
+			return 0, wrong("SUBMIT_JOB_BG", c.Msg.Type)
+		})
+		if err != nil {
 			return err
-		}
-		for _, t := range tokens {
-			if err := c.readPacket(); err != nil {
-				return err
-			}
-			switch c.Msg.Type {
-			case gearman.JobCreated:
-				id, err := idOf(c.Msg.Args[0])
-				if err != nil {
-					return err
-				}
-				w.inserted(t, id, c.call())
-			case gearman.Error:
-				w.h.refused(t)
-			default:
-				return wrong("SUBMIT_JOB_BG", c.Msg.Type)
-			}
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"polystalk/codec/admin"
+	"polystalk/loadtest/bench"
 )
 
 const (
@@ -143,7 +143,7 @@ func (r *run) rounds() error {
 // round plays one fault, and waits until all nodes serve again.
 func (r *run) round(i int, f fault) error {
 	start := time.Now()
-	r.crew.pause.begin()
+	r.h.beginPause()
 	c, err := r.cast()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (r *run) round(i int, f fault) error {
 			return err
 		}
 	}
-	pause := r.crew.pause.sinceBegin()
+	pause := r.h.longestPause()
 	r.pauses[f.name] = append(r.pauses[f.name], pause.Seconds())
 	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what,
 		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.h.countsNow().acknowledged, r.h.liveJobs())
@@ -230,18 +230,19 @@ func (r *run) serves(n *node) error {
 // asks sends a server a command that only a leader answers.
 func asks(ctx context.Context, addr string) error {
 	d := net.Dialer{Timeout: time.Second}
-	c, err := d.DialContext(ctx, "tcp", addr)
+	nc, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(2 * time.Second))
-	if _, err := c.Write([]byte("list-tube-used\r\n")); err != nil {
-		return err
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(2 * time.Second))
+	c := bench.NewConn(nc)
+	c.Out = []byte("list-tube-used\r\n")
+	if err = c.Flush(); err == nil {
+		err = c.ReadReply()
 	}
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err == nil && line != "USING default\r\n" {
-		err = fmt.Errorf("list-tube-used was answered %q", line)
+	if err == nil && string(c.Reply.Word) != "USING" {
+		err = wrong("list-tube-used", c.Reply.Line)
 	}
 	return err
 }

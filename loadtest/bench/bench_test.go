@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -119,7 +118,7 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 		}
 		l.answered(from, from+int64(time.Second))
 	}
-	l.end()
+	l.flush()
 	if s := l.rec.take(); sent != 10 || l.unsent() != 0 || !near(s.P50, 1e6) {
 		t.Errorf("%d of 10 arrivals sent, %d counted as unsent, %+v", sent, l.unsent(), s)
 	}
@@ -127,17 +126,13 @@ func TestOpenLoopCountsFromTheDueTime(t *testing.T) {
 	if l.more() || l.unsent() != 7 {
 		t.Errorf("it continues after its overtime, or counts %d of 7 as unsent", l.unsent())
 	}
-	a, err := newAlarm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
 	for range 20 {
 		due := Now() + int64(300*time.Microsecond)
-		if err := a.sleepUntil(due); err != nil || Now() < due {
+		if err := l.alarm.sleepUntil(due); err != nil || Now() < due {
 			t.Fatalf("the alarm woke %d ns early, %v", due-Now(), err)
 		}
 	}
+	l.end()
 }
 
 func TestGrowthComparesTheFirstAndTheLastTenth(t *testing.T) {
@@ -159,17 +154,12 @@ func TestGrowthComparesTheFirstAndTheLastTenth(t *testing.T) {
 }
 
 func TestProcessesAreMeasured(t *testing.T) {
-	start := time.Now()
 	before, err := CPU(os.Getpid())
-	used := time.Duration(0)
-	for err == nil && used < 30*time.Millisecond {
-		var now time.Duration
+	for now := before; err == nil && now == before; {
 		now, err = CPU(os.Getpid())
-		used = now - before
 	}
-	rss, err2 := RSS(os.Getpid())
-	if err != nil || err2 != nil || time.Since(start)*time.Duration(runtime.NumCPU()) < used || rss < 1<<20 {
-		t.Errorf("used %v of %v, %d bytes, %v, %v", used, time.Since(start), rss, err, err2)
+	if rss, err2 := RSS(os.Getpid()); err != nil || err2 != nil || rss < 1<<20 {
+		t.Errorf("%d bytes, %v, %v", rss, err, err2)
 	}
 	var k tail
 	for range 500 {
@@ -382,15 +372,14 @@ func TestComparisonEndToEnd(t *testing.T) {
 		args string
 		runs int
 	}{
-		"beanstalkd": {"-floor -load cycle -load wakeup -assert 'cycle: floor.cpu>0'", 2 * (2 + 1)}, // the floor has no wakeup
+		"beanstalkd": {"-floor -load cycle -load wakeup -assert floor.cpu>0", 2 * (2 + 1)}, // the floor has no wakeup
 		"gearman":    {"-load background -load foreground", 2 * 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			file := func(name string) string { return filepath.Join(dir, name) }
-			args := append([]string{"-protocol", name, "-quiet", "-rounds", "2", "-duration", "50ms", "-warmup", "10ms", "-conns", "4",
-				"-compare", "ref=" + installed(t, name).args[0], "-json", file("r.json"), "-markdown", file("r.md"), "-chart", file("r.svg")},
-				strings.Fields(strings.ReplaceAll(c.args, "'cycle: floor.cpu>0'", "floor.cpu>0"))...)
+			args := strings.Fields("-quiet -rounds 2 -duration 50ms -warmup 10ms -conns 4 " + c.args)
+			args = append(args, "-protocol", name, "-compare", "ref="+installed(t, name).args[0], "-json", file("r.json"), "-markdown", file("r.md"), "-chart", file("r.svg"))
 			var table bytes.Buffer
 			if err := Session(t.Context(), args, &table, io.Discard); err != nil {
 				t.Fatal(err)

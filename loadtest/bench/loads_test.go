@@ -284,7 +284,21 @@ func nth(kind string, n int, with func(reply string) string) lie {
 
 func instead(of string) func(string) string { return func(string) string { return of } }
 
-// Every lie must end the run with an error that shows the lie.
+// A wrongReply is a lie that must end the run of a load with an error that shows the lie.
+type wrongReply struct {
+	name, load, expect string
+	lie                lie
+}
+
+func (c wrongReply) test(t *testing.T, p *protocol, server, run string) {
+	t.Run(c.name, func(t *testing.T) {
+		f := &relay{server: server, gear: p == gearmand, lie: c.lie}
+		if _, err := drive(t.Context(), plan{Load: small(t, p, c.load), Addr: f.listen(t), Run: run}); err == nil || !strings.Contains(err.Error(), c.expect) {
+			t.Errorf("error %v, want one with %q", err, c.expect)
+		}
+	})
+}
+
 func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 	swapped := func(_ string, _ int, reply string) string {
 		return strings.Replace(reply, "\r\n000000000000", "\r\n000000000001", 1)
@@ -292,10 +306,7 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 	yaml := func(body string) string { return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body) }
 	body := strings.Repeat("x", 64)
 	s := started(t, "beanstalkd")
-	for _, c := range []struct {
-		name, load, expect string
-		lie                lie
-	}{
+	for _, c := range []wrongReply{
 		{"refused put", "cycle conns=2 count=300", `expected INSERTED, got "OUT_OF_MEMORY"`, nth("put", 9, instead("OUT_OF_MEMORY\r\n"))},
 		{"another job", "cycle conns=1 count=300", "expected job", nth("reserve", 3, instead("RESERVED 999 64\r\n"+body+"\r\n"))},
 		{"shorter body", "cycle conns=1 count=300", "a body of 64 bytes", nth("reserve", 1, instead("RESERVED 1 3\r\nabc\r\n"))},
@@ -315,12 +326,7 @@ func TestWrongBeanstalkdRepliesFailLoudly(t *testing.T) {
 		{"wrong count", "many-tubes conns=1 tubes=3 count=100", "expected WATCHING 2", nth("watch", 3, instead("WATCHING 7\r\n"))},
 		{"end", "cycle conns=3", "closed the connection", nth("delete", 20, instead(""))},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := &relay{server: s.addr, lie: c.lie}
-			if _, err := drive(t.Context(), plan{Load: small(t, beanstalkd, c.load), Addr: f.listen(t), Run: strings.ReplaceAll(c.name, " ", "-")}); err == nil || !strings.Contains(err.Error(), c.expect) {
-				t.Errorf("error %v, want one with %q", err, c.expect)
-			}
-		})
+		c.test(t, beanstalkd, s.addr, strings.ReplaceAll(c.name, " ", "-"))
 	}
 }
 
@@ -346,10 +352,7 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 			return reply
 		}
 	}
-	for _, c := range []struct {
-		name, load, expect string
-		lie                lie
-	}{
+	for _, c := range []wrongReply{
 		{"refused", "background conns=2 count=100", "expected JOB_CREATED, got ERROR", nth(gearman.JobCreated.String(), 9, refused)},
 		{"refused while filling", "drain conns=2 count=100", "setup: wrong reply to SUBMIT_JOB_BG", nth(gearman.JobCreated.String(), 9, refused)},
 		{"no handle", "background conns=1 count=100", "a new handle", nth(gearman.JobCreated.String(), 5, instead(string(gearman.AppendReply(nil, gearman.JobCreated))))},
@@ -377,12 +380,7 @@ func TestWrongGearmanRepliesFailLoudly(t *testing.T) {
 		{"other echo", "echo conns=1 depth=4 count=100", "another body", nth(gearman.EchoRes.String(), 3, swap("0000000000000003", "0000000000000004"))},
 		{"no echo", "echo conns=1 count=100", "expected ECHO_RES, got NO_JOB", nth(gearman.EchoRes.String(), 3, instead(string(gearman.AppendNoJob(nil))))},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := &relay{server: started(t, "gearman").addr, gear: true, lie: c.lie}
-			if _, err := drive(t.Context(), plan{Load: small(t, gearmand, c.load), Addr: f.listen(t), Run: "test"}); err == nil || !strings.Contains(err.Error(), c.expect) {
-				t.Errorf("error %v, want one with %q", err, c.expect)
-			}
-		})
+		c.test(t, gearmand, started(t, "gearman").addr, "test")
 	}
 }
 
@@ -402,48 +400,38 @@ func TestAskLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	sizes := func(i int) int {
+		if i == 2000 {
+			return 8 << 20
+		}
+		return 4
+	}
+	go func() {
+		server, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer server.Close()
+		b := make([]byte, 9<<20)
+		for i := 0; err == nil; i++ {
+			_, err = io.ReadFull(server, b[:sizes(i)])
+			server.Write(b[:4])
+		}
+	}()
 	k, err := dial(t.Context(), l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	go func() { // echoes, but a large request only when it has arrived whole
-		b := make([]byte, 9<<20)
-		for {
-			n, err := server.Read(b)
-			for err == nil && n > 100 && n < 8<<20 {
-				var m int
-				m, err = server.Read(b[n:])
-				n += m
-			}
-			if err != nil {
-				return
-			}
-			server.Write(b[:min(n, 4)])
-		}
-	}()
 	for i := range 5000 {
-		size := 4
-		if i == 2000 {
-			size = 8 << 20
-		}
-		k.Out = append(k.Out, make([]byte, size)...)
+		k.Out = append(k.Out, make([]byte, sizes(i))...)
 		k.Out[0], k.Out[1] = byte(i), byte(i>>8)
-		if err := k.ask(); err != nil {
-			t.Fatal(err)
+		err := k.ask()
+		for err == nil && len(k.unread()) < 4 {
+			err = k.receive(4)
 		}
-		for len(k.unread()) < 4 {
-			if err := k.receive(4); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if b := k.unread(); b[0] != byte(i) || b[1] != byte(i>>8) {
-			t.Fatalf("round %d: %v came back", i, b)
+		if b := k.unread(); err != nil || b[0] != byte(i) || b[1] != byte(i>>8) {
+			t.Fatalf("round %d: %v came back, %v", i, b, err)
 		}
 		k.lo += 4
 	}

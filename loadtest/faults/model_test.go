@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"flag"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -87,17 +89,18 @@ func (q *queue) tick() {
 	}
 }
 
-// sorted returns the jobs in a state, by token, because the seed does not decide the order of a
-// map.
-func (q *queue) sorted(is func(j *modelJob) bool) []*modelJob {
+// pick returns a random job in a state, or nil. The seed does not decide the order of a map.
+func (q *queue) pick(is func(j *modelJob) bool) *modelJob {
 	var all []*modelJob
-	for _, j := range q.jobs {
-		if is(j) {
-			all = append(all, j)
+	for _, t := range slices.Sorted(maps.Keys(q.jobs)) {
+		if is(q.jobs[t]) {
+			all = append(all, q.jobs[t])
 		}
 	}
-	slices.SortFunc(all, func(a, b *modelJob) int { return int(a.token) - int(b.token) })
-	return all
+	if len(all) == 0 {
+		return nil
+	}
+	return all[q.rng.IntN(len(all))]
 }
 
 // drop ends a connection on the server's side.
@@ -203,13 +206,12 @@ func (c *modelClient) reserve() {
 	q := c.q
 	var got *modelJob
 	c.do(func() {
-		ready := q.sorted(func(j *modelJob) bool {
+		got = q.pick(func(j *modelJob) bool {
 			return j.state == "ready" || j.state == "reserved" && j.by != c && q.fault == plantTwice || j.state == "buried" && q.fault == plantExhume
 		})
-		if len(ready) == 0 {
+		if got == nil {
 			return
 		}
-		got = ready[q.rng.IntN(len(ready))]
 		if got.state != "ready" {
 			q.done++
 		}
@@ -222,74 +224,58 @@ func (c *modelClient) reserve() {
 	}, func(int64) {})
 }
 
-// acts are the kinds of changes.
-var acts = [...]opKind{opDelete, opRelease, opRelease, opBury}
-
 // change deletes, releases or buries a job that c reserved.
 func (c *modelClient) change() {
 	q := c.q
 	t := c.held[0]
 	c.held = c.held[1:]
-	kind, pri := q.rng.IntN(4), q.rng.Uint32N(9)
-	var delay time.Duration
-	if kind == 2 {
-		delay = time.Duration(1+q.rng.IntN(2)) * time.Second
+	act, pri, delay := [...]opKind{opDelete, opRelease, opBury}[q.rng.IntN(3)], q.rng.Uint32N(9), int64(0)
+	if act == opRelease {
+		delay = int64(q.rng.IntN(3)) * int64(time.Second)
 	}
 	found := false
+	made := func(invoked int64) op {
+		o := op{kind: act, pri: pri}
+		if delay > 0 {
+			o.due = invoked + delay
+		}
+		return o
+	}
 	c.do(func() {
 		j := q.jobs[t]
-		if j == nil || j.by != c && (kind != 0 || j.state == "reserved") || j.by == c && q.wrong(plantDisown) {
+		if j == nil || j.by != c && (act != opDelete || j.state == "reserved") || j.by == c && q.wrong(plantDisown) {
 			return
 		}
-		found = true
-		j.by = nil
-		if !(kind != 0 && q.wrong(plantDemote)) && kind != 0 {
+		found, j.by, j.state = true, nil, "ready"
+		if act != opDelete && !q.wrong(plantDemote) {
 			j.pri = pri
 		}
-		switch kind {
-		case 0:
-			if q.wrong(plantUndo) {
-				j.state = "ready"
-			} else {
-				delete(q.jobs, t)
-			}
-		case 1:
-			j.state = "ready"
-		case 2:
-			j.state, j.until = "delayed", q.now+int64(delay)
-			if q.wrong(plantHasty) {
-				j.until = q.now
-			}
-		case 3:
+		switch {
+		case act == opDelete && !q.wrong(plantUndo):
+			delete(q.jobs, t)
+		case act == opBury:
 			j.state = "buried"
+		case delay > 0 && !q.wrong(plantHasty):
+			j.state, j.until = "delayed", q.now+delay
 		}
 	}, func(at call) {
-		o := op{kind: acts[kind], pri: pri}
-		if delay > 0 {
-			o.due = at.invoked + int64(delay)
-		}
+		o := made(at.invoked)
 		if !found {
 			o = op{kind: opNotFound}
 		}
 		c.s.told(t, o, at)
-	}, func(invoked int64) {
-		o := op{kind: acts[kind], pri: pri}
-		if delay > 0 {
-			o.due = invoked + int64(delay)
-		}
-		c.s.doubted(t, o, invoked)
-	})
+	}, func(invoked int64) { c.s.doubted(t, made(invoked), invoked) })
 }
 
 // kick kicks any job by its id.
 func (c *modelClient) kick() {
 	q := c.q
-	all := q.sorted(func(*modelJob) bool { return true })
-	if len(all) == 0 {
+	any := q.pick(func(*modelJob) bool { return true })
+	if any == nil {
 		c.reserve()
 		return
 	}
-	t := all[q.rng.IntN(len(all))].token
+	t := any.token
 	q.h.kicking(t, q.now)
 	kicked := false
 	c.do(func() {
@@ -307,14 +293,9 @@ func model(seed uint64, f plant) *queue {
 		q.connect()
 	}
 	for len(q.events) > 0 {
-		first := 0
-		for i, e := range q.events {
-			if e.at < q.events[first].at {
-				first = i
-			}
-		}
-		e := q.events[first]
-		q.events = slices.Delete(q.events, first, first+1)
+		e := slices.MinFunc(q.events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+		i := slices.IndexFunc(q.events, func(o event) bool { return o.at == e.at })
+		q.events = slices.Delete(q.events, i, i+1)
 		q.now = e.at
 		e.do()
 	}
@@ -322,7 +303,7 @@ func model(seed uint64, f plant) *queue {
 	s := q.h.connect()
 	q.now += int64(10 * time.Second)
 	q.tick()
-	for _, j := range q.sorted(func(*modelJob) bool { return true }) {
+	for _, j := range q.jobs {
 		c := call{q.now, q.now + 1}
 		q.h.look(j.token, sight{"a", j.state, j.pri, j.ttr}, c)
 		q.h.kickingTube(0)

@@ -227,9 +227,6 @@ func (l *inherited) exec() error {
 	if err != nil {
 		return err
 	}
-	if err := l.Sockets.Pass(); err != nil {
-		return err
-	}
 	return os.NewSyscallError("exec "+path, syscall.Exec(path, os.Args, append(os.Environ(), restartVariable+"="+string(text))))
 }
 

@@ -18,36 +18,21 @@ import (
 // A commandLine is one of the two command lines of this binary. Both fill a Config for the same
 // server.
 type commandLine struct {
-	name      string // begins the line of an error
-	version   func() string
-	parse     func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error)
-	writeHelp func(w io.Writer)
-	exitCode  func(err error) int
+	name     string // begins the line of an error
+	gearmand bool   // with gearmand's flags
 }
 
-// normal is the command line with beanstalkd's flags.
-var normal = commandLine{
-	name: "polystalkd", version: config.VersionLine,
-	parse: config.Parse, writeHelp: config.WriteHelp, exitCode: exitCode,
-}
-
-// inPlaceOfGearmand returns the command line with gearmand's flags. name is the program's
-// name in messages.
-func inPlaceOfGearmand(name string) commandLine {
-	help := name + " --help"
-	return commandLine{
-		name: name, version: config.GearmandVersionLine,
-		parse: func(args []string, lookupEnv func(string) (string, bool)) (*config.Config, error) {
-			return config.ParseGearmand(args, lookupEnv, help)
-		},
-		writeHelp: func(w io.Writer) { config.WriteGearmandHelp(w, name) },
-		exitCode:  func(error) int { return fault.Gearmand },
+// parse parses args, which lack the program's name.
+func (p *commandLine) parse(args []string) (*config.Config, error) {
+	if p.gearmand {
+		return config.ParseGearmand(args, os.LookupEnv, p.name+" --help")
 	}
+	return config.Parse(args, os.LookupEnv)
 }
 
 // read reads the configuration again. args lack the program's name.
 func (p *commandLine) read(args []string) (*config.Config, error) {
-	c, err := p.parse(args, os.LookupEnv)
+	c, err := p.parse(args)
 	if err == nil {
 		c.WarnOfVariables(os.Environ())
 		err = c.Validate()
@@ -83,17 +68,20 @@ func commandLineOf(args []string) (commandLine, []string) {
 	const name = "gearmand"
 	switch {
 	case len(args) > 0 && filepath.Base(args[0]) == name:
-		return inPlaceOfGearmand(name), args[1:]
+		return commandLine{name, true}, args[1:]
 	case len(args) == 3 && args[1] == "help" && args[2] == name:
-		return inPlaceOfGearmand("polystalkd " + name), args[1:2]
+		return commandLine{"polystalkd " + name, true}, args[1:2]
 	case len(args) > 1 && args[1] == name:
-		return inPlaceOfGearmand("polystalkd " + name), args[2:]
+		return commandLine{"polystalkd " + name, true}, args[2:]
 	}
-	return normal, args[min(1, len(args)):]
+	return commandLine{"polystalkd", false}, args[min(1, len(args)):]
 }
 
-// exitCode returns the exit code for err: beanstalkd's code if it has one.
-func exitCode(err error) int {
+// exitCode returns the exit code for err: the replaced server's code if it has one.
+func (p *commandLine) exitCode(err error) int {
+	if p.gearmand {
+		return fault.Gearmand
+	}
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Code
 	}

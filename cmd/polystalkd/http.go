@@ -67,7 +67,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		Elsewhere:    elsewhere(of),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
-		Settings: func() []wire.Setting { return shownSettings(reloads.settings()) },
+		Settings: reloads.settings,
 		Reload:   reloads.reloadForOperators,
 	})
 	if err != nil {
@@ -160,18 +160,6 @@ func peers(c *config.Config) (list []wire.Peer) {
 	for _, peer := range c.HTTP.Peers {
 		name, address, _ := strings.Cut(peer, "=")
 		list = append(list, wire.Peer{Name: name, URL: address})
-	}
-	return list
-}
-
-// shownSettings converts settings to the form of the API.
-func shownSettings(settings []config.Setting) (list []wire.Setting) {
-	for _, s := range settings {
-		entry := wire.Setting{Name: s.Name, Origin: s.Origin}
-		if s.Value != nil {
-			entry.Value = s.Text()
-		}
-		list = append(list, entry)
 	}
 	return list
 }

@@ -40,13 +40,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		p.complain(stderr, err)
 		return p.exitCode(err)
 	}
-	c, err := p.parse(args, os.LookupEnv)
+	c, err := p.parse(args)
 	switch {
+	case errors.Is(err, config.ErrHelp) && p.gearmand:
+		config.WriteGearmandHelp(stdout, p.name)
+		return fault.OK
 	case errors.Is(err, config.ErrHelp):
-		p.writeHelp(stdout)
+		config.WriteHelp(stdout)
 		return fault.OK
 	case errors.Is(err, config.ErrVersion):
-		fmt.Fprintln(stdout, p.version())
+		fmt.Fprintln(stdout, config.VersionLine(p.gearmand))
 		return fault.OK
 	}
 	code := fault.OK

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"sync"
 
@@ -73,11 +72,19 @@ func (r *reloader) reload() (*wire.Reloaded, error) {
 	return did, nil
 }
 
-// settings returns the settings in effect. A reload replaces all of them at once.
-func (r *reloader) settings() []config.Setting {
+// settings returns the settings in effect in the form of the API. A reload replaces all of them at
+// once.
+func (r *reloader) settings() (list []wire.Setting) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.running)
+	for _, s := range r.running {
+		shown := wire.Setting{Name: s.Name, Origin: s.Origin}
+		if s.Value != nil {
+			shown.Value = s.Text()
+		}
+		list = append(list, shown)
+	}
+	return list
 }
 
 // prepare calls all parts.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 
 	"polystalk/cmd/polystalkd/fault"
@@ -30,117 +29,93 @@ type Address struct {
 // parseAddresses reads the addresses of both protocols. A bad address has the exit code of
 // beanstalkd's failed bind.
 func (c *Config) parseAddresses() {
-	var err error
 	if c.Gearmand {
-		c.Addresses, err = c.pairs("listen", c.Listen, "127.0.0.1:"+portDefault, true)
-		c.found(err)
-		c.Gearman.Addresses, err = c.hosts("gearman-listen", c.Gearman.Listen, "", gearmanPortDefault)
-		c.found(err)
+		c.Addresses = c.pairs("listen", c.Listen, "127.0.0.1:"+portDefault, true)
+		c.Gearman.Addresses = c.hosts("gearman-listen", c.Gearman.Listen, "", gearmanPortDefault)
 		for i := range c.Gearman.Addresses {
 			c.Gearman.Addresses[i].V6Only = true
 		}
 		return
 	}
-	c.Addresses, err = c.hosts("listen", c.Listen, everywhere, portDefault)
-	c.found(err)
-	c.Gearman.Addresses, err = c.pairs("gearman-listen", c.Gearman.Listen, "127.0.0.1:"+gearmanPortDefault, false)
-	c.found(err)
+	c.Addresses = c.hosts("listen", c.Listen, everywhere, portDefault)
+	c.Gearman.Addresses = c.pairs("gearman-listen", c.Gearman.Listen, "127.0.0.1:"+gearmanPortDefault, false)
 }
 
-// once returns list without repeated addresses, with a warning. In beanstalkd a repetition is
-// harmless too: it uses the last address.
-func (c *Config) once(flag string, list []string) (out []string) {
+// addresses reads a list, with read for addresses of TCP. It accepts paths of unix sockets if kinds,
+// the text for messages, names them. It returns nil after a fault.
+func (c *Config) addresses(flag string, list []string, kinds, like string, read func(a *Address) error) (out []Address) {
+	seen := make(map[string]bool)
 	for _, given := range list {
-		if slices.Contains(out, given) && given != "" {
+		if seen[given] && given != "" { // beanstalkd uses the last address, so a repetition is harmless there too
 			c.warn("%s: %q was given twice; it is opened once", c.Origin(flag), given)
 			continue
 		}
-		out = append(out, given)
+		seen[given] = true
+		a := Address{Given: given, From: c.Origin(flag), Like: c.spellings[flag] + " " + like}
+		path, isPath := strings.CutPrefix(given, "unix:")
+		var err error
+		switch {
+		case !isPath || !strings.HasSuffix(kinds, "unix:PATH"):
+			err = read(&a)
+		case path == "":
+			err = fault.New(fault.System, "%s: %q has no path: give one, as in %s unix:/run/polystalkd.sock", a.From, given, c.spellings[flag])
+		default:
+			a.Path = path
+		}
+		if err != nil {
+			c.found(err)
+			return nil
+		}
+		out = append(out, a)
 	}
 	return out
 }
 
 // hosts reads a list of HOST or, for beanstalkd's protocol, unix:PATH. All hosts get the given
-// port.
-func (c *Config) hosts(flag string, list []string, all, port string) ([]Address, error) {
-	spelling := c.spellings[flag]
-	pattern := Address{Port: c.Port, From: c.Origin(flag), PortFrom: c.Origin("port"), Like: spelling + " 0.0.0.0"}
-	paths, kinds := all != "", "a name or an IP address"
-	if paths {
+// port. An empty list means the host all.
+func (c *Config) hosts(flag string, list []string, all, port string) []Address {
+	kinds := "a name or an IP address"
+	if all != "" {
 		kinds = "a name, an IP address or unix:PATH"
 	}
-	var out []Address
-	portUsed := len(list) == 0
-	for _, given := range c.once(flag, list) {
-		a := pattern
-		a.Given, a.Host = given, given
-		if paths && strings.HasPrefix(given, "unix:") {
-			if err := a.setPath(spelling); err != nil {
-				return nil, err
-			}
-			out = append(out, a)
-			continue
+	host := func(a *Address) error {
+		a.Port, a.PortFrom, a.Host = c.Port, c.Origin("port"), a.Given
+		if strings.HasPrefix(a.Given, "[") && strings.HasSuffix(a.Given, "]") {
+			a.Host = a.Given[1 : len(a.Given)-1]
 		}
-		if strings.HasPrefix(given, "[") && strings.HasSuffix(given, "]") {
-			a.Host = given[1 : len(given)-1]
+		if a.Host == "" && len(list) > 0 {
+			return fault.New(fault.System, "%s: the address is empty: give %s, as in %s", a.From, kinds, a.Like)
 		}
-		if a.Host == "" {
-			return nil, fault.New(fault.System, "%s: the address is empty: give %s, as in %s", a.From, kinds, a.Like)
+		if h, p, err := net.SplitHostPort(a.Given); err == nil {
+			return fault.New(fault.System, "%s: %q includes a port: give the address alone and the port with -p, as in %s %s -p %s", a.From, a.Given, c.spellings[flag], h, p)
 		}
-		if h, p, err := net.SplitHostPort(given); err == nil {
-			return nil, fault.New(fault.System, "%s: %q includes a port: give the address alone and the port with -p, as in %s %s -p %s", a.From, given, spelling, h, p)
-		}
-		out = append(out, a)
-		portUsed = true
-	}
-	if len(list) == 0 {
-		a := pattern
-		a.Given, a.Host = all, all
-		out = append(out, a)
-	}
-	if portUsed {
 		if _, err := LookupPort(c.Port); err != nil {
-			return nil, fault.New(fault.System, "%s: %q is not a port: give a number from 0 to 65535, as in -p %s", c.Origin("port"), c.Port, port)
+			return fault.New(fault.System, "%s: %q is not a port: give a number from 0 to 65535, as in -p %s", c.Origin("port"), c.Port, port)
 		}
+		return nil
 	}
-	return out, nil
+	given := list
+	if len(list) == 0 {
+		given = []string{all}
+	}
+	return c.addresses(flag, given, kinds, "0.0.0.0", host)
 }
 
 // pairs reads a list of HOST:PORT or, with paths, unix:PATH.
-func (c *Config) pairs(flag string, list []string, like string, paths bool) ([]Address, error) {
-	var out []Address
+func (c *Config) pairs(flag string, list []string, like string, paths bool) []Address {
 	kinds := "HOST:PORT"
 	if paths {
 		kinds += " or unix:PATH"
 	}
-	for _, given := range c.once(flag, list) {
-		a := Address{Given: given, From: c.Origin(flag), Like: c.spellings[flag] + " " + like}
-		if paths && strings.HasPrefix(given, "unix:") {
-			if err := a.setPath(c.spellings[flag]); err != nil {
-				return nil, err
-			}
-			out = append(out, a)
-			continue
-		}
-		var err error
-		if a.Host, a.Port, err = net.SplitHostPort(given); err == nil {
+	return c.addresses(flag, list, kinds, like, func(a *Address) (err error) {
+		if a.Host, a.Port, err = net.SplitHostPort(a.Given); err == nil {
 			_, err = LookupPort(a.Port)
 		}
 		if err != nil {
-			return nil, fault.New(fault.Usage, "%s: %q is not an address with a port: give %s, as in %s", a.From, given, kinds, like)
+			return fault.New(fault.Usage, "%s: %q is not an address with a port: give %s, as in %s", a.From, a.Given, kinds, like)
 		}
-		out = append(out, a)
-	}
-	return out, nil
-}
-
-// setPath makes a the address of a unix socket.
-func (a *Address) setPath(spelling string) error {
-	a.Host, a.Port = "", ""
-	if a.Path = strings.TrimPrefix(a.Given, "unix:"); a.Path == "" {
-		return fault.New(fault.System, "%s: %q has no path: give one, as in %s unix:/run/polystalkd.sock", a.From, a.Given, spelling)
-	}
-	return nil
+		return nil
+	})
 }
 
 // LookupPort reads a port number or a service name.

@@ -260,12 +260,11 @@ func metadata() string { return strings.ReplaceAll(program.Version, "+", ".") }
 // monitoring tools know gearmand's releases, not beanstalkd's.
 func gearmanVersion() string { return SpokenGearman + "+polystalk." + metadata() }
 
-// VersionLine returns the text that -v prints.
-func VersionLine() string { return buildLine("beanstalkd " + Spoken) }
-
-// GearmandVersionLine returns the text that --version prints in place of gearmand.
-func GearmandVersionLine() string {
-	return buildLine("Gearman as gearmand " + SpokenGearman + ", beanstalkd " + Spoken)
+// VersionLine returns the text that -v prints, in place of gearmand --version.
+func VersionLine(gearmand bool) string {
+	speaks := "speaks beanstalkd " + Spoken
+	if gearmand {
+		speaks = "speaks Gearman as gearmand " + SpokenGearman + ", beanstalkd " + Spoken
+	}
+	return program.Line("polystalkd", speaks)
 }
-
-func buildLine(speaks string) string { return program.Line("polystalkd", "speaks "+speaks) }

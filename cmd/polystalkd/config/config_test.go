@@ -161,7 +161,7 @@ func TestVersionsOfRepliesAreSemantic(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if line := VersionLine(); !strings.HasPrefix(line, "polystalkd 0.2.0-rc.1+modified (speaks ") {
+	if line := VersionLine(false); !strings.HasPrefix(line, "polystalkd 0.2.0-rc.1+modified (speaks ") {
 		t.Errorf("%s", line)
 	}
 }

@@ -100,9 +100,7 @@ func (c *Config) CheckExposed(l net.Addr, from, given string) error {
 
 func (c *Config) validateHTTP() {
 	h := &c.HTTP
-	var err error
-	h.Addresses, err = c.pairs("http", h.Listen, "127.0.0.1:11380", true)
-	c.found(err)
+	h.Addresses = c.pairs("http", h.Listen, "127.0.0.1:11380", true)
 	for i := range h.Addresses {
 		a := &h.Addresses[i]
 		if ip, err := netip.ParseAddr(a.Host); a.Path == "" && (a.Host == "" || err == nil) {
@@ -143,7 +141,7 @@ func (c *Config) validateHTTP() {
 		_, err := path.Match(pattern, "")
 		c.refuse(err != nil, "http-metrics-match", "the pattern %q cannot be read: give one as in mail-* or [a-m]*", pattern)
 	}
-	_, err = access.ParseBodies(h.Bodies)
+	_, err := access.ParseBodies(h.Bodies)
 	c.refuse(err != nil, "http-bodies", "%v", err)
 	const needsBoth = "it needs --%s as well: give both files, or neither"
 	c.refuse(h.Cert != "" && h.Key == "", "http-tls-cert", needsBoth, "http-tls-key")

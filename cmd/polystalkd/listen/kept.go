@@ -3,7 +3,6 @@ package listen
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"syscall"
@@ -20,8 +19,6 @@ import (
 type Kept struct {
 	Of    map[string][]int // by protocol: see Sockets.Of
 	Files []keptFile
-
-	open []*os.File // keeps the descriptors open
 }
 
 // A keptFile is a socketFile.
@@ -34,73 +31,39 @@ type keptFile struct {
 	Made          time.Time
 }
 
-// Keep duplicates the descriptors of all sockets, so the listeners may be closed. An exec
-// closes the duplicates unless Pass was called.
-func (s *Sockets) Keep() (_ *Kept, err error) {
+// Keep duplicates the descriptors of all sockets, so the listeners may be closed. The process must
+// end or exec soon: no other program that it starts may get the duplicates.
+func (s *Sockets) Keep() (*Kept, error) {
 	k := &Kept{Of: make(map[string][]int)}
-	defer func() {
-		if err != nil {
-			k.Close()
-		}
-	}()
 	for protocol, ls := range s.Of {
 		for _, l := range ls {
-			fd, err := k.listener(l)
+			fd, err := duplicate(l.(syscall.Conn))
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("keeping the socket of %s: %w", l.Addr(), err)
 			}
 			k.Of[protocol] = append(k.Of[protocol], fd)
 		}
 	}
 	for _, f := range s.files {
 		st := f.made.Sys().(*syscall.Stat_t)
-		dir, err := unix.FcntlInt(f.dir.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+		dir, err := duplicate(f.dir)
 		if err != nil {
 			return nil, fmt.Errorf("keeping the directory of %s: %w", f.path, err)
 		}
-		k.open = append(k.open, os.NewFile(uintptr(dir), f.path))
 		k.Files = append(k.Files, keptFile{Path: f.path, Dir: dir, Device: uint64(st.Dev), Inode: uint64(st.Ino), Made: f.made.ModTime()})
 	}
 	return k, nil
 }
 
-// listener adds a listener, a *net.TCPListener or *net.UnixListener.
-func (k *Kept) listener(l net.Listener) (fd int, err error) {
-	f, err := l.(interface{ File() (*os.File, error) }).File()
-	if err != nil {
-		return -1, fmt.Errorf("keeping the socket of %s: %w", l.Addr(), err)
-	}
-	k.open = append(k.open, f)
-	raw, err := f.SyscallConn()
+// duplicate returns a duplicate of a descriptor that an exec leaves open.
+func duplicate(c syscall.Conn) (fd int, err error) {
+	raw, err := c.SyscallConn()
 	if err == nil {
-		// Fd would switch the socket to blocking mode.
-		err = raw.Control(func(n uintptr) { fd = int(n) })
+		var dupErr error
+		err = raw.Control(func(n uintptr) { fd, dupErr = unix.FcntlInt(n, unix.F_DUPFD, 3) })
+		err = errors.Join(err, dupErr)
 	}
 	return fd, err
-}
-
-// Pass makes the descriptors survive the exec.
-func (k *Kept) Pass() error {
-	for _, f := range k.open {
-		raw, err := f.SyscallConn()
-		if err == nil {
-			var flagErr error
-			err = raw.Control(func(fd uintptr) { _, flagErr = unix.FcntlInt(fd, unix.F_SETFD, 0) })
-			err = errors.Join(err, flagErr)
-		}
-		if err != nil {
-			return fmt.Errorf("passing on the socket of %s: %w", f.Name(), err)
-		}
-	}
-	return nil
-}
-
-// Close closes the descriptors.
-func (k *Kept) Close() {
-	for _, f := range k.open {
-		f.Close()
-	}
-	k.open = nil
 }
 
 // Sockets returns the kept sockets in the process after the exec. It may be called once. After
@@ -120,20 +83,15 @@ func (k *Kept) Sockets() (*Sockets, error) {
 		syscall.CloseOnExec(f.Dir)
 		dir := os.NewFile(uintptr(f.Dir), f.Path)
 		made, err := os.Lstat(f.Path)
-		if st, ok := sysOf(made); err != nil || !ok || uint64(st.Dev) != f.Device || uint64(st.Ino) != f.Inode || !made.ModTime().Equal(f.Made) {
-			dir.Close() // it now belongs to another program
-			continue
+		if err == nil {
+			if st := made.Sys().(*syscall.Stat_t); uint64(st.Dev) == f.Device && uint64(st.Ino) == f.Inode && made.ModTime().Equal(f.Made) {
+				s.files = append(s.files, &socketFile{f.Path, made, dir})
+				continue
+			}
 		}
-		s.files = append(s.files, &socketFile{f.Path, made, dir})
+		dir.Close() // it now belongs to another program
 	}
 	return s, nil
-}
-
-func sysOf(info fs.FileInfo) (st *syscall.Stat_t, ok bool) {
-	if info != nil {
-		st, ok = info.Sys().(*syscall.Stat_t)
-	}
-	return st, ok
 }
 
 // passed returns the listener of a descriptor that was passed to this process.

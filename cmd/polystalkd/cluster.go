@@ -20,14 +20,6 @@ import (
 	"polystalk/shard/commit"
 )
 
-// newMember makes the server a member of a cluster; nil: c has no cluster.
-func (o *opened) newMember(c *config.Config, dir *journalDir, log *slog.Logger) (*member.Member, error) {
-	if c.Cluster.Listen == "" {
-		return nil, nil
-	}
-	return member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log}, dir.cfg)
-}
-
 // endMember ends a member of a cluster that has served clients. why is the cause; nil: an orderly
 // shutdown. It does not return if the process executes itself again.
 func (o *opened) endMember(w *watch, of *member.Member, dir *journalDir, why error, signals <-chan os.Signal) error {
@@ -52,8 +44,9 @@ func (o *opened) endMember(w *watch, of *member.Member, dir *journalDir, why err
 // restart closes the server and executes the process again. If fetched is not nil, it installs
 // that journal for the next run.
 func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
-	next, err := o.leave()
-	if err != nil {
+	next := &inherited{StartDir: config.StartDir()}
+	var err error
+	if next.Sockets, err = o.socks.Keep(); err != nil { // afterwards the listeners may be closed
 		return fault.New(fault.System, "restarting in the same process: %v: start the server again", err)
 	}
 	anew := func() error { return o.beginAnew(next, why.Error(), signals, w.log.Logger) }
@@ -261,14 +254,6 @@ func reopen(c *config.Config, last *inherited) (o *opened, err error) {
 		err = os.Chdir("/") // as before: see parent.release
 	}
 	return o, err
-}
-
-// leave collects the state for the next run. Afterwards the listeners may be closed.
-func (o *opened) leave() (*inherited, error) {
-	next := &inherited{StartDir: config.StartDir()}
-	var err error
-	next.Sockets, err = o.socks.Keep()
-	return next, err
 }
 
 // beginAnew executes the process with next, after a pause if runs are short. It returns only with

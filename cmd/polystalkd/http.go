@@ -60,17 +60,19 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		return nil, err
 	}
 	reloads.parts = append(reloads.parts, o.prepare)
-	o.server, err = web.New(web.Options{
+	options := web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: program.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
 		Tokens: o.tokens, Rules: rules(c),
-		Elsewhere:    elsewhere(of),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: reloads.settings,
 		Reload:   reloads.reloadForOperators,
-	})
-	if err != nil {
+	}
+	if of != nil {
+		options.Elsewhere = of.Elsewhere()
+	}
+	if o.server, err = web.New(options); err != nil {
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-origin"), err)
 	}
 	for _, l := range ls {
@@ -89,31 +91,11 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		}()
 	}
 	if of != nil {
-		if err := of.OpenControl(o.forMember()); err != nil {
+		if err := of.OpenControl(o.server); err != nil {
 			return nil, fault.New(fault.Journal, "%s: %v", c.Origin("binlog-dir"), err)
 		}
 	}
 	return o, nil
-}
-
-// forMember returns the handler for operators' requests that come through the cluster.
-func (o *operators) forMember() member.Serve {
-	behind := func(d web.Door) func(net.Listener) error {
-		return func(l net.Listener) error { return o.server.Serve(l, d) }
-	}
-	return member.Serve{
-		Operators: behind(web.Door{Anonymous: access.Admin}),
-		Visitors:  behind(web.Door{Anonymous: access.Admin, Last: true}),
-		Relayed:   behind(web.Door{Callers: true}),
-	}
-}
-
-// elsewhere returns the path to the leader; nil: no cluster.
-func elsewhere(of *member.Member) web.Elsewhere {
-	if of == nil {
-		return nil
-	}
-	return of.Elsewhere()
 }
 
 // openTokens reads the file of tokens if c names one.

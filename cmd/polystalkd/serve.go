@@ -113,14 +113,14 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	}
 	rc := c.Router()
 	rc.Journal, rc.Log = dir.cfg, log.Logger
-	of, err := o.newMember(c, dir, log.Logger)
-	if err != nil {
-		return err
-	}
-	if n := len(o.socks.Of[listen.HTTP]); n > 0 || of != nil {
+	var of *member.Member // nil: c has no cluster
+	if n := len(o.socks.Of[listen.HTTP]); n > 0 || c.Cluster.Listen != "" {
 		rc.OtherDescriptors = n + web.Descriptors
 	}
-	if of != nil {
+	if c.Cluster.Listen != "" {
+		if of, err = member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log.Logger}, dir.cfg); err != nil {
+			return err
+		}
 		rc.OtherDescriptors += member.Descriptors(c)
 		rc.Cluster = of
 	}

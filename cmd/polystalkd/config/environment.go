@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -97,21 +98,12 @@ func (c *Config) WarnOfVariables(environ []string) {
 // or a linked container with a name that begins with polystalkd: NAME_SERVICE_HOST,
 // NAME_SERVICE_PORT_WORD, NAME_PORT=tcp://…, NAME_PORT_11300_TCP_ADDR and the like.
 func isServiceLink(name, value string) bool {
-	for _, scheme := range []string{"tcp://", "udp://", "sctp://"} {
-		if strings.HasPrefix(value, scheme) {
-			return true
-		}
-	}
-	if strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") || strings.Contains(name, "_SERVICE_PORT_") {
-		return true
-	}
-	if strings.HasSuffix(name, "_NAME") && strings.HasPrefix(value, "/") || strings.Contains(name, "_ENV_") {
-		return true
-	}
-	_, port, ok := strings.Cut(name, "_PORT_")
-	digits := strings.TrimLeft(port, "0123456789")
-	return ok && digits != port && strings.HasPrefix(digits, "_")
+	scheme, _, isURL := strings.Cut(value, "://")
+	return serviceLink.MatchString(name) || strings.HasSuffix(name, "_NAME") && strings.HasPrefix(value, "/") ||
+		isURL && slices.Contains([]string{"tcp", "udp", "sctp"}, scheme)
 }
+
+var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$|_PORT_[0-9]+_|_ENV_`)
 
 // credentials maps options that name a secret file to the service manager's credentials. These
 // are used if the option is not set. A secret is never the value of a flag, a variable or a key:

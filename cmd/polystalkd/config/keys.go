@@ -153,14 +153,9 @@ func parseNumber(s string) (n uint64, negative, ok bool) {
 		negative = s[0] == '-'
 		s = s[1:]
 	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false, false
-		}
-	}
 	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, false, false // no digit at all
+	if err != nil && !errors.Is(err, strconv.ErrRange) || strings.Trim(s, "0123456789") != "" {
+		return 0, false, false
 	}
 	return n, negative && n > 0, true
 }

@@ -133,28 +133,20 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 			}
 		}
 	}
-	var replaced []string
-	if len(s.Of[Beanstalkd]) > 0 {
-		replaced = append(replaced, "listen")
-		if !c.Gearmand {
-			replaced = append(replaced, "port")
-		}
+	if n := len(s.Of[Cluster]); n > 1 {
+		return fault.New(fault.System, "variable LISTEN_FDS: there are %d sockets for other servers of the cluster: leave one in the socket unit", n)
 	}
-	if len(s.Of[Gearman]) > 0 {
-		replaced = append(replaced, "gearman-listen")
-		if c.Gearmand {
-			replaced = append(replaced, "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
-		}
+	flags := map[string][]string{Beanstalkd: {"listen"}, Gearman: {"gearman-listen"}, HTTP: {"http"}}
+	own := Beanstalkd
+	if c.Gearmand {
+		own = Gearman
 	}
-	if len(s.Of[Cluster]) > 1 {
-		return fault.New(fault.System, "variable LISTEN_FDS: there are %d sockets for other servers of the cluster: leave one in the socket unit", len(s.Of[Cluster]))
-	}
-	if len(s.Of[HTTP]) > 0 {
-		replaced = append(replaced, "http")
-	}
-	for _, name := range replaced {
-		if c.IsSet(name) {
-			log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
+	flags[own] = append(flags[own], "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
+	for protocol, names := range flags {
+		for _, name := range names {
+			if len(s.Of[protocol]) > 0 && c.IsSet(name) {
+				log.Warn("sockets were passed in by the service manager; ignoring " + c.Origin(name))
+			}
 		}
 	}
 	return nil

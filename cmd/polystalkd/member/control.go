@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/listen"
+	"polystalk/router/access"
 	"polystalk/router/cluster/forward"
 	"polystalk/router/cluster/transport"
+	web "polystalk/router/http"
 )
 
 // controlName is the operators' socket in the server's directory. A user with access has all
@@ -38,15 +40,8 @@ type control struct {
 	conns sync.WaitGroup
 }
 
-// Serve has functions that serve HTTP on a listener until it is closed.
-type Serve struct {
-	Operators func(net.Listener) error // operators of this machine, with all permissions
-	Visitors  func(net.Listener) error // the same from other machines; nothing is relayed further
-	Relayed   func(net.Listener) error // requests that followers relay, with the operator's identity
-}
-
-// OpenControl opens the socket and begins to serve. The error says what to do.
-func (m *Member) OpenControl(serve Serve) error {
+// OpenControl opens the socket, and begins to serve operators with api. The error says what to do.
+func (m *Member) OpenControl(api *web.API) error {
 	path := filepath.Join(m.o.Config.BinlogDir, controlName)
 	socket, err := listen.ListenPrivate(path)
 	if err != nil {
@@ -55,10 +50,18 @@ func (m *Member) OpenControl(serve Serve) error {
 	k := &control{m: m, socket: socket}
 	k.ctx, k.end = context.WithCancel(context.Background())
 	k.api = k.newAPI()
+	behind := func(d web.Door) func(net.Listener) error {
+		return func(l net.Listener) error { return api.Serve(l, d) }
+	}
 	for _, one := range []struct {
 		l     **queueListener
 		serve func(net.Listener) error
-	}{{&k.operators, serve.Operators}, {&k.visitors, serve.Visitors}, {&k.relayed, serve.Relayed}, {&k.peers, k.api.Serve}} {
+	}{
+		{&k.operators, behind(web.Door{Anonymous: access.Admin})},
+		{&k.visitors, behind(web.Door{Anonymous: access.Admin, Last: true})},
+		{&k.relayed, behind(web.Door{Callers: true})},
+		{&k.peers, k.api.Serve},
+	} {
 		l := &queueListener{addr: socket.Addr(), conns: make(chan net.Conn), over: make(chan struct{})}
 		*one.l = l
 		go func() {

@@ -251,9 +251,9 @@ const (
 
 // An expiryWatch warns before the certificate ends, and when it does. The zero value has not warned.
 type expiryWatch struct {
-	of      transport.Expiry
-	warned  time.Time // that it ends soon; zero: never
-	expired bool      // the warning that it has ended was logged
+	of   transport.Expiry
+	next time.Time // of the next warning at the earliest
+	over bool      // the warning that the certificate has ended was logged
 }
 
 // look returns the message to log now, or "". It starts over with another certificate.
@@ -262,17 +262,17 @@ func (w *expiryWatch) look(of transport.Expiry, now time.Time) string {
 		*w = expiryWatch{of: of}
 	}
 	switch {
-	case !now.Before(of.At):
-		if w.expired {
-			return ""
-		}
-		w.expired = true
-		return logExpired
-	case of.At.Sub(now) > expirySoon, !w.warned.IsZero() && now.Sub(w.warned) < expiryAgain:
+	case w.over, now.Before(w.next), of.At.Sub(now) > expirySoon:
 		return ""
+	case now.Before(of.At):
+		w.next = now.Add(expiryAgain)
+		if w.next.After(of.At) {
+			w.next = of.At
+		}
+		return logExpires
 	}
-	w.warned = now
-	return logExpires
+	w.over = true
+	return logExpired
 }
 
 // expiryRemedy returns what an operator must do about an expiring file.

@@ -125,9 +125,13 @@ func (w *links) openForward(ctx context.Context, node uint64) (*transport.Stream
 }
 
 func (w *links) openRelay(ctx context.Context, node uint64) (net.Conn, error) {
-	s, err := w.transport.Open(ctx, node, transport.Relay)
+	return asConn(w.transport.Open(ctx, node, transport.Relay))
+}
+
+// asConn returns nil instead of an interface with a nil *Stream.
+func asConn(s *transport.Stream, err error) (net.Conn, error) {
 	if err != nil {
-		return nil, err // not a nil *Stream in an interface
+		return nil, err
 	}
 	return s, nil
 }

@@ -130,11 +130,7 @@ func (m *Member) join() error {
 	k := &c.Cluster
 	dial := func(kind transport.Kind) snapshot.Dial {
 		return func(ctx context.Context, address string) (net.Conn, error) {
-			s, err := m.links.transport.OpenAddr(ctx, address, kind)
-			if err != nil {
-				return nil, err // not a nil *Stream in an interface
-			}
-			return s, nil
+			return asConn(m.links.transport.OpenAddr(ctx, address, kind))
 		}
 	}
 	m.log.Info("joining a cluster", "node", m.id.Name, "asking", k.Join)

@@ -2,10 +2,14 @@ package cluster
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // awaitCopy waits until the leader says that a member is of a kind and lacks nothing.
@@ -106,4 +110,136 @@ func TestServerThatWasDownForLongFetchesTheJournal(t *testing.T) {
 	awaitVoters(t, first, 2)
 	lead(t, []*node{first, second}, second)
 	(&tally{1050, 1050}).wantReady(second)
+}
+
+// twinOf copies a server's directory, for a process at another address.
+func twinOf(t *testing.T, n *node) *node {
+	t.Helper()
+	twin := newNode(t, n.name)
+	twin.timeout = n.timeout
+	if out, err := exec.Command("cp", "-a", n.dir+"/.", twin.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return twin
+}
+
+// wantTwin expects a process to end because another one at an address is the same server.
+func wantTwin(t *testing.T, n *node, address string) {
+	t.Helper()
+	eventually(t, n.name+" ends", n.ended)
+	n.EndsWith(fault.Removed)
+	n.wantLogged("flag -b: ", n.dir, "another process runs as that server at "+address, "delete")
+}
+
+// isAt reports whether another server is connected to a server at its own address.
+func isAt(ask, n *node) bool {
+	m := ask.member(n.name)
+	return m != nil && m.Address == n.cluster && m.Connected
+}
+
+// A copy of a directory ends at its start while the original runs. If it was started while the
+// original was down, it has the address: the original ends, unless the copy lacks acknowledged jobs.
+// A process may have two addresses.
+func TestOneProcessPerServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	all := three(t, steady)
+	var jobs tally
+	l, others := leader(t, all)
+	original := others[0]
+	for _, n := range []*node{l, original} {
+		twin := twinOf(t, n)
+		twin.launch()
+		wantTwin(t, twin, n.cluster)
+		if n.ended() {
+			t.Fatalf("the original has ended: %s", n.LogText())
+		}
+		jobs.put(n, "job")
+		if !isAt(others[1], n) {
+			t.Errorf("%s is not found at its address", n.name)
+		}
+	}
+
+	old := twinOf(t, original)
+	jobs.put(l, "one")
+	awaitCopy(t, l, original.name, "voter")
+	original.Signal(syscall.SIGTERM)
+	original.EndsWith(0)
+	old.launch()
+	old.EndsWith(fault.Removed)
+	old.wantLogged("polystalk cluster remove "+original.name+" at another server", "--cluster-join 127.0.0.1:")
+	if old.LogHas("tocommit") {
+		t.Errorf("the log has a library's text: %s", old.LogText())
+	}
+	if isAt(l, original) {
+		t.Error("the copy did not take the address")
+	}
+	_, port, _ := strings.Cut(original.cluster, ":")
+	original.cluster = "localhost:" + port
+	original.start()
+	eventually(t, "the original is found at its address", func() bool { return isAt(l, original) })
+	jobs.put(original, "two")
+	jobs.wantReady(original)
+
+	original.Signal(syscall.SIGTERM)
+	original.EndsWith(0)
+	twin := twinOf(t, original)
+	twin.start()
+	eventually(t, "the copy is found at its address", func() bool { return isAt(l, twin) })
+	original.launch()
+	wantTwin(t, original, twin.cluster)
+	if !isAt(l, twin) {
+		t.Error("the copy has lost its place")
+	}
+}
+
+// A server without a cluster starts on a backup from any server, and on the directory of a server
+// after the cluster has lost its majority. Such a directory can also start a new cluster.
+func TestMajorityIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	all := three(t, steady)
+	l, others := leader(t, all)
+	l.work(500, 1000, false)
+	l.work(1000, 1000, true)
+	last := others[0]
+	says := func(code int, says string, args ...string) {
+		t.Helper()
+		got := operate(t, append([]string{"cluster"}, args...)...)
+		if got.Code != code || !strings.Contains(got.Stdout+got.Stderr, says) {
+			t.Fatalf("%v: exit code %d: %s%s, want %d and %q", args, got.Code, got.Stdout, got.Stderr, code, says)
+		}
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	says(0, "", "backup", out, "--dir", last.dir)
+	says(10, "not empty", "backup", out, "--dir", last.dir)
+	expectJobs(t, out, 500)
+
+	awaitCopy(t, l, last.name, "voter")
+	for _, n := range all {
+		n.Crash()
+	}
+	says(0, "never", "recover-alone", last.dir)
+	expectJobs(t, last.dir, 500)
+	last.found()
+	if got := last.ready(); got != "500" {
+		t.Errorf("%q jobs are ready, want 500", got)
+	}
+	newNode(t, "jobs4").start("--cluster-join", last.cluster)
+	awaitVoters(t, last, 2)
+}
+
+// expectJobs starts a server without a cluster on a directory, with jobs 1 to n of 1000 bytes.
+func expectJobs(t *testing.T, dir string, n int) {
+	t.Helper()
+	alone := daemon.Serve(t, "-b", dir, "-s", "4194304")
+	c := alone.Client()
+	body := strings.Repeat("x", 1000)
+	daemon.Expect(t, c, fmt.Sprintf("peek %d\r\n", n), fmt.Sprintf("FOUND %d 1000\r\n%s\r\n", n, body))
+	daemon.Expect(t, c, "peek 1\r\n", fmt.Sprintf("FOUND 1 1000\r\n%s\r\n", body))
+	daemon.Expect(t, c, fmt.Sprintf("peek %d\r\n", n+1), "NOT_FOUND\r\n")
+	alone.Signal(syscall.SIGTERM)
+	alone.EndsWith(0)
 }

@@ -1,5 +1,7 @@
 package admin
 
+import "errors"
+
 // A Problem describes why a request failed, as application/problem+json.
 // Source: RFC 9457, section 3.
 type Problem struct {
@@ -134,6 +136,12 @@ var (
 		"This is a bug in the server. The log has the request's id and the details.",
 		"report it, with the lines of the log")
 )
+
+// Is reports whether err is a problem of the kind.
+func (k *Kind) Is(err error) bool {
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Type == ProblemPath+k.Slug
+}
 
 // Problem returns a problem of the kind with the kind's remedy.
 func (k *Kind) Problem(detail string) *Problem {

@@ -132,7 +132,7 @@ func (r *bulkRun) why(ctx context.Context, err error) error {
 		return stopped(ctx)
 	case r.o.opts.Life.Failure() == "" && r.o.opts.Life.Phase() == Stopping:
 		return wire.Cancelled.Problem("the server stops")
-	case isProblem(err, wire.DiskFull) && done > 0:
+	case wire.DiskFull.Is(err) && done > 0:
 		return wire.DiskFull.Problem(fmt.Sprintf("%d jobs were changed before the disk was full", done))
 	}
 	return err

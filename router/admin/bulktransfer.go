@@ -118,7 +118,7 @@ func (r *transferRun) batch(ctx context.Context, rows []core.JobRow) error {
 		})
 	}
 	err := r.o.withRoom(ctx, all, put)
-	if isProblem(err, wire.DiskFull) && n > 1 {
+	if wire.DiskFull.Is(err) && n > 1 {
 		n = 1 // perhaps there is space for one
 		err = r.o.withRoom(ctx, size(&rows[0]), put)
 	}

@@ -39,10 +39,9 @@ type Operation struct {
 
 	cancel  context.CancelCauseFunc
 	started chan struct{} // closed when it starts to run
-	done    chan struct{} // closed when it has ended; the next three fields are set before
+	done    chan struct{} // closed when it has ended; the next two fields are set before
 	err     error
 	ended   time.Time
-	crash   string // see Crash
 }
 
 // Done returns a channel that is closed when the operation has ended.
@@ -61,7 +60,7 @@ func (op *Operation) State() (state string, ended time.Time, err error) {
 		return "running", time.Time{}, nil
 	case op.err == nil:
 		return "done", op.ended, nil
-	case isProblem(op.err, wire.Cancelled):
+	case wire.Cancelled.Is(op.err):
 		return "cancelled", op.ended, op.err
 	}
 	return "failed", op.ended, op.err
@@ -75,10 +74,6 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
-
-// Crash returns the panic and the stack of an operation that has panicked, else "". The operation
-// must have ended.
-func (op *Operation) Crash() string { return op.crash }
 
 // Operations has the operations of a server, and runs one at a time. Any goroutine may call its
 // methods at any time.
@@ -134,7 +129,7 @@ func (l *Operations) Begin(ctx context.Context, asked Asked, spawn func(func()))
 	return op, nil
 }
 
-// run runs op in its turn. A panic of op is recovered and becomes its problem.
+// run runs op in its turn. A panic of op is logged, and becomes its problem.
 func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -146,7 +141,7 @@ func (l *Operations) run(ctx context.Context, op *Operation) (err error) {
 	defer func() { <-l.turn }()
 	defer func() {
 		if v := recover(); v != nil {
-			op.crash = fmt.Sprintf("%v\n%s", v, debug.Stack())
+			l.o.opts.Host.Log.Error("an operation panicked", "operation", op.ID, "request", op.Request, "panic", fmt.Sprintf("%v\n%s", v, debug.Stack()))
 			err = wire.Failed.Problem("")
 			l.o.countBulk(&op.Bulk, &op.Progress, err)
 		}

@@ -224,12 +224,6 @@ func (o *Operator) noRoom(err error) error {
 	return wire.Busy.Problem("the disk is behind")
 }
 
-// isProblem reports whether err is a problem of a kind.
-func isProblem(err error, kind *wire.Kind) bool {
-	p, ok := errors.AsType[*wire.Problem](err)
-	return ok && p.Type == wire.ProblemPath+kind.Slug
-}
-
 // durably is change for an f that needs no space: it works on a full disk. It frees the caller
 // before it waits for the journal, so that many changes share a commit.
 func (o *Operator) durably(ctx context.Context, f func(c *direct.Caller) (commit uint64, err error)) error {

@@ -82,22 +82,19 @@ func (a *auditLog) newest(n int, before uint64) []wire.Entry {
 	return list[:min(len(list), n)]
 }
 
-// auditor returns a function that adds an entry about c's request, refused or not. The function
-// may also be called after the end of the call.
-func (s *server) auditor(rt *route, c *call) func(status int, affected uint64, detail string) {
+// record adds an entry about c's request, refused or not. It may also be called after the answer,
+// for what the request has begun.
+func (a *API) record(c *call, status int, affected uint64, detail string) {
 	path := c.R.URL.EscapedPath()
-	about := wire.Entry{
-		Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
-		Action: rt.pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
+	e := wire.Entry{
+		Time: time.Now().UTC(), Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
+		Action: c.rt.pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
+		Status: status, Affected: affected, Detail: detail,
 	}
-	return func(status int, affected uint64, detail string) {
-		e := about
-		e.Time, e.Status, e.Affected, e.Detail = time.Now().UTC(), status, affected, detail
-		done := status < 300 || affected > 0
-		s.audit.add(e, done && rt.need > access.Nobody || c.uncertain)
-		if done {
-			s.opts.Log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
-				"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
-		}
+	done := status < 300 || affected > 0
+	a.audit.add(e, done && c.rt.need > access.Nobody || c.uncertain)
+	if done {
+		a.opts.Log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
+			"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)
 	}
 }

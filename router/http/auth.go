@@ -97,7 +97,7 @@ func readCaller(texts []string) (*caller, error) {
 }
 
 // identify finds the client's grant: by its token, its session, or the listener's Door.
-func (s *server) identify(c *call) error {
+func (a *API) identify(c *call) error {
 	if c.caller != nil {
 		c.Grant = c.caller.grant
 		return nil
@@ -107,17 +107,17 @@ func (s *server) identify(c *call) error {
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
 			return wire.NoToken.Problem("the header Authorization is not of the form Bearer TOKEN")
 		}
-		if s.opts.Tokens != nil {
-			if g, ok := s.opts.Tokens.Find(token); ok {
+		if a.opts.Tokens != nil {
+			if g, ok := a.opts.Tokens.Find(token); ok {
 				c.Grant = g
 				return nil
 			}
 		}
 		return unknownToken()
 	}
-	if s.sessions != nil {
-		if cookie, err := c.R.Cookie(s.cookie); err == nil {
-			if g, ok := s.sessions.Find(cookie.Value, time.Now()); ok {
+	if a.sessions != nil {
+		if cookie, err := c.R.Cookie(a.cookie); err == nil {
+			if g, ok := a.sessions.Find(cookie.Value, time.Now()); ok {
 				c.Grant = g
 				return nil
 			}
@@ -144,11 +144,11 @@ func roleTooLow(rt *route, g access.Grant) error {
 }
 
 // sees returns how much of job bodies the client may see.
-func (s *server) sees(c *call) access.Bodies {
+func (a *API) sees(c *call) access.Bodies {
 	if c.caller != nil {
 		return c.caller.sees
 	}
-	return c.Grant.Sees(s.rules.Load().Bodies)
+	return c.Grant.Sees(a.rules.Load().Bodies)
 }
 
 // newCookieName makes the name of the session cookie. Each process has another name, because
@@ -156,39 +156,39 @@ func (s *server) sees(c *call) access.Bodies {
 func newCookieName() string { return "polystalk-session-" + newID() }
 
 // login begins a session, so that a browser need not store the token.
-func (s *server) login(c *call, in *wire.Login) error {
-	if s.sessions == nil {
+func (a *API) login(c *call, in *wire.Login) error {
+	if a.sessions == nil {
 		return wire.NotFound.With("", "the server has no tokens, so it has no sessions", "set --http-tokens-file")
 	}
-	id, g, ok := s.sessions.Begin(in.Token, time.Now())
+	id, g, ok := a.sessions.Begin(in.Token, time.Now())
 	if !ok {
 		return unknownToken()
 	}
-	http.SetCookie(c.W, s.newCookie(c, id, int(access.SessionIdle/time.Second)))
+	http.SetCookie(c.W, a.newCookie(c, id, int(access.SessionIdle/time.Second)))
 	c.Grant = g
-	return s.whoami(c)
+	return a.whoami(c)
 }
 
 // whoami describes the client's grant.
-func (s *server) whoami(c *call) error {
+func (a *API) whoami(c *call) error {
 	g := c.Grant
-	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(s.rules.Load().Bodies).String()})
+	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(a.rules.Load().Bodies).String()})
 }
 
 // logout ends the session of the request, if there is one.
-func (s *server) logout(c *call) error {
-	if cookie, err := c.R.Cookie(s.cookie); err == nil && s.sessions != nil {
-		s.sessions.End(cookie.Value)
+func (a *API) logout(c *call) error {
+	if cookie, err := c.R.Cookie(a.cookie); err == nil && a.sessions != nil {
+		a.sessions.End(cookie.Value)
 	}
-	http.SetCookie(c.W, s.newCookie(c, "", -1))
+	http.SetCookie(c.W, a.newCookie(c, "", -1))
 	return c.done()
 }
 
 // newCookie makes a cookie. It has no Path, so the browser sends it only to paths of the API,
 // also behind a proxy that adds a prefix.
-func (s *server) newCookie(c *call, id string, maxAge int) *http.Cookie {
+func (a *API) newCookie(c *call, id string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: s.cookie, Value: id, MaxAge: maxAge,
+		Name: a.cookie, Value: id, MaxAge: maxAge,
 		HttpOnly: true, Secure: c.secure, SameSite: http.SameSiteStrictMode,
 	}
 }
@@ -196,7 +196,7 @@ func (s *server) newCookie(c *call, id string, maxAge int) *http.Cookie {
 // checkHost refuses a request for an unknown host name, against DNS rebinding: a site can point
 // its name to the server's address, and then the browser lets the site's pages read the answers.
 // An address cannot be such a name.
-func (s *server) checkHost(r *http.Request) error {
+func (a *API) checkHost(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -205,15 +205,15 @@ func (s *server) checkHost(r *http.Request) error {
 	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
 		return nil
 	}
-	if slices.ContainsFunc(s.rules.Load().Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
+	if slices.ContainsFunc(a.rules.Load().Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
 		return nil
 	}
 	return wire.WrongHost.With("Host", fmt.Sprintf("the name %q is not allowed", r.Host), wire.WrongHost.Remedy)
 }
 
 // checkOrigin refuses a change that a page of another site requests.
-func (s *server) checkOrigin(r *http.Request) error {
-	if err := s.rules.Load().origins.Check(r); err != nil {
+func (a *API) checkOrigin(r *http.Request) error {
+	if err := a.rules.Load().origins.Check(r); err != nil {
 		origin := r.Header.Get("Origin")
 		detail := fmt.Sprintf("its origin is %q, but it was sent to %q", origin, r.Host)
 		if origin == "" {
@@ -227,14 +227,14 @@ func (s *server) checkOrigin(r *http.Request) error {
 // clientOf returns the client's address, and whether it uses TLS. Behind a trusted proxy, the
 // client is the last address in X-Forwarded-For that is not a trusted proxy. The addresses
 // before it are ignored, since the client may have written them.
-func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
+func (a *API) clientOf(r *http.Request) (addr string, secure bool) {
 	addr, secure = r.RemoteAddr, r.TLS != nil
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return "unix", secure // the peer of a unix socket has no address
 	}
 	addr = ap.Addr().Unmap().String()
-	if !s.isProxy(ap.Addr()) {
+	if !a.isProxy(ap.Addr()) {
 		return addr, secure
 	}
 	if proto := r.Header.Get("X-Forwarded-Proto"); proto != "" {
@@ -247,7 +247,7 @@ func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
 			break
 		}
 		addr = ip.Unmap().String()
-		if !s.isProxy(ip) {
+		if !a.isProxy(ip) {
 			break
 		}
 	}
@@ -255,14 +255,14 @@ func (s *server) clientOf(r *http.Request) (addr string, secure bool) {
 }
 
 // isProxy reports whether ip is a trusted proxy.
-func (s *server) isProxy(ip netip.Addr) bool {
-	return slices.ContainsFunc(s.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+func (a *API) isProxy(ip netip.Addr) bool {
+	return slices.ContainsFunc(a.rules.Load().Proxies, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }
 
 // unprefixed returns the request without the prefix of Rules. A path that is not clean keeps the
 // prefix and is not found, because the mux would redirect it to a path without the prefix.
-func (s *server) unprefixed(r *http.Request) *http.Request {
-	prefix := s.rules.Load().Prefix
+func (a *API) unprefixed(r *http.Request) *http.Request {
+	prefix := a.rules.Load().Prefix
 	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
 	if prefix == "" || !ok || !strings.HasPrefix(rest, "/") {
 		return r

@@ -37,15 +37,14 @@ type call struct {
 	Affected uint64          // number of jobs or other things that the handler changed, for the audit
 	Detail   string          // what the handler did, for the audit; the path is there already
 
+	rt     *route
 	caller *caller // the client as another server describes it; nil: the client sent R itself
 	denied error   // the problem of the token; nil: the token is valid, or there is none
 	client string  // address
 	secure bool    // the client speaks TLS, to the server or to a proxy
 
-	uncertain bool                                             // the request may have changed something
-	begun     time.Time                                        // start of a stream; zero: it has not started
-	mayStill  func() bool                                      // of a stream, see server.mayStill
-	later     func(status int, affected uint64, detail string) // see server.auditor
+	uncertain bool      // the request may have changed something
+	begun     time.Time // start of a stream; zero: it has not started
 }
 
 // encoding is a lock: one value at a time is encoded as JSON, which can take milliseconds. The
@@ -297,8 +296,8 @@ const (
 )
 
 // bodyMax returns the largest body of a request, in bytes: the largest job, in base64.
-func (s *server) bodyMax() int64 {
-	return max(jsonMax, int64(s.op.MaxJobSize())*4/3+64<<10)
+func (a *API) bodyMax() int64 {
+	return max(jsonMax, int64(a.op.MaxJobSize())*4/3+64<<10)
 }
 
 // leaveBody lets the server close the connection after the answer; readBody undoes this once it
@@ -312,13 +311,13 @@ func leaveBody(w http.ResponseWriter) {
 // readBody reads the body of a request. A large body takes a slot, which bounds the memory of
 // all bodies. The caller must call leave, also after an error. On a route that needs no role,
 // the body must be small and arrive soon, because anybody may send it.
-func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
+func (a *API) readBody(c *call) (leave func(), err error) {
 	leave = func() {}
 	if e := c.R.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it without an encoding")
 	}
-	most, within := s.bodyMax(), bodyWithin
-	if rt.need == access.Nobody {
+	most, within := a.bodyMax(), bodyWithin
+	if c.rt.need == access.Nobody {
 		most, within = loginMax, headerWithin
 	}
 	if c.R.ContentLength > most {
@@ -340,7 +339,7 @@ func (s *server) readBody(rt *route, c *call) (leave func(), err error) {
 		_, err = io.CopyN(&b, body, first+1)
 	}
 	if err == nil { // it is large
-		free, busy := s.uploads.take(c.Ctx)
+		free, busy := a.uploads.take(c.Ctx)
 		if busy != nil {
 			control.SetReadDeadline(time.Now()) // nothing more is read
 			return leave, busy

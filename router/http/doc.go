@@ -1,7 +1,7 @@
 // Package http serves operators: probes, metrics, the JSON API and the console. README.md is
 // the guide for operators.
 //
-//	listener ─► connections (at most 128) ─► net/http ─► server.ServeHTTP
+//	listener ─► connections (at most 128) ─► net/http ─► API.ServeHTTP
 //	            limits.go                                   │ token, role, Host, origin   serve.go, auth.go
 //	                                                        │ route                       routes.go
 //	                                                        │ slot, body, key             limits.go, call.go, idempotency.go

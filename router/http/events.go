@@ -57,7 +57,7 @@ func (a *API) getEvents(c *call) error {
 		ctx, cancel := context.WithDeadline(c.Ctx, comment)
 		v, err := sub.Next(ctx)
 		cancel()
-		if c.Ctx.Err() != nil || !c.mayStill() {
+		if c.Ctx.Err() != nil || !a.mayStill(c) {
 			return nil
 		}
 		if now := time.Now(); !now.Before(comment) {

@@ -3,7 +3,6 @@ package http
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"net/http"
 	"strconv"
 	"sync"
@@ -49,7 +48,7 @@ type keptAnswer struct {
 	kind     string    // the header Content-Type
 	location string
 	body     []byte
-	problem  *wire.Problem // instead of an answer: the outcome is unknown, so a retry is not executed
+	problem  error // instead of an answer: the outcome is unknown, so a retry is not executed
 }
 
 // size is the memory that the answer takes, in bytes.
@@ -121,19 +120,19 @@ func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 
 // keysOf returns the keys of a POST that needs a role; other requests have none. Each login is
 // another session, and clients without a role must not take memory.
-func keysOf(rt *route, r *http.Request) []string {
-	if rt.method() != http.MethodPost || rt.need == access.Nobody {
+func keysOf(c *call) []string {
+	if c.rt.method() != http.MethodPost || c.rt.need == access.Nobody {
 		return nil
 	}
-	return r.Header.Values("Idempotency-Key")
+	return c.R.Header.Values("Idempotency-Key")
 }
 
 // once handles a request. A POST with the key of an earlier request gets the earlier answer, and
 // is not executed. A refused request may be tried again with the same key.
-func (s *server) once(rt *route, c *call) error {
-	keys := keysOf(rt, c.R)
+func (a *API) once(c *call) error {
+	keys := keysOf(c)
 	if len(keys) == 0 {
-		return rt.run(c)
+		return c.rt.run(c)
 	}
 	if len(keys) > 1 || keys[0] == "" || len(keys[0]) > keyLength {
 		return wire.BadRequest.With("Idempotency-Key", "it is empty, too long, or given twice", "give one key of 1 to 255 bytes")
@@ -144,62 +143,57 @@ func (s *server) once(rt *route, c *call) error {
 	var request [sha256.Size]byte
 	h.Sum(request[:0])
 	for {
-		a, first, wait := s.keys.begin(keyOf{c.Grant.Name, keys[0]}, request, time.Now())
+		kept, first, wait := a.keys.begin(keyOf{c.Grant.Name, keys[0]}, request, time.Now())
 		switch {
-		case a == nil:
+		case kept == nil:
 			c.W.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			return wire.TooManyKeys.With("Idempotency-Key", "", wire.TooManyKeys.Remedy)
-		case a.request != request:
+		case kept.request != request:
 			return wire.KeyInUse.With("Idempotency-Key", "", wire.KeyInUse.Remedy)
 		case first:
-			return s.fill(rt, c, a)
+			return a.fill(c, kept)
 		}
 		select {
-		case <-a.done:
+		case <-kept.done:
 		case <-c.Ctx.Done():
 			return wire.Busy.Problem("the first request with this key is still running")
 		}
 		switch {
-		case a.problem != nil:
-			return a.problem
-		case a.status != 0:
+		case kept.problem != nil:
+			return kept.problem
+		case kept.status != 0:
 			c.Detail = "replayed"
-			for name, v := range map[string]string{"Content-Type": a.kind, "Location": a.location, "Idempotency-Replayed": "true"} {
+			for name, v := range map[string]string{"Content-Type": kept.kind, "Location": kept.location, "Idempotency-Replayed": "true"} {
 				if v != "" {
 					c.W.Header().Set(name, v)
 				}
 			}
-			c.W.WriteHeader(a.status)
-			c.W.Write(a.body)
+			c.W.WriteHeader(kept.status)
+			c.W.Write(kept.body)
 			return nil
 		}
 	}
 }
 
 // fill handles the first request with a key.
-func (s *server) fill(rt *route, c *call, a *keptAnswer) (err error) {
+func (a *API) fill(c *call, kept *keptAnswer) (err error) {
 	w := &held{ResponseWriter: c.W}
 	defer w.send()
 	defer func() {
-		p, _ := errors.AsType[*wire.Problem](err)
-		if w.status == 0 && !isUncertain(p) {
-			s.keys.forget(a)
+		uncertain := wire.Uncertain.Is(err)
+		if w.status == 0 && !uncertain {
+			a.keys.forget(kept)
 			return
 		}
-		s.keys.keep(a, time.Now(), func() {
-			if isUncertain(p) {
-				a.problem = p
+		a.keys.keep(kept, time.Now(), func() {
+			if uncertain {
+				kept.problem = err
 				return
 			}
 			h := w.Header()
-			a.status, a.kind, a.location, a.body = w.status, h.Get("Content-Type"), h.Get("Location"), bytes.Clone(w.body.Bytes())
+			kept.status, kept.kind, kept.location, kept.body = w.status, h.Get("Content-Type"), h.Get("Location"), bytes.Clone(w.body.Bytes())
 		})
 	}()
 	c.W = w
-	return rt.run(c)
-}
-
-// isUncertain reports whether p says that the request may have changed something; p may be nil.
-func isUncertain(p *wire.Problem) bool {
-	return p != nil && p.Type == wire.ProblemPath+wire.Uncertain.Slug
+	return c.rt.run(c)
 }

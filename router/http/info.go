@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"net/http/pprof"
+	_ "net/http/pprof"
 	"strings"
 	"time"
 
@@ -117,13 +117,7 @@ var levels = map[string]slog.Level{
 }
 
 func (a *API) getLogLevel(c *call) error {
-	level := "info"
-	for name, l := range levels {
-		if l == a.opts.Level.Level() {
-			level = name
-		}
-	}
-	return c.answer(http.StatusOK, wire.LogLevel{Level: level})
+	return c.answer(http.StatusOK, wire.LogLevel{Level: strings.ToLower(a.opts.Level.Level().String())})
 }
 
 func (a *API) putLogLevel(c *call, in *wire.LogLevel) error {
@@ -169,21 +163,9 @@ func (a *API) showProfile(c *call) error {
 	}
 	c.begun = time.Now()
 	http.NewResponseController(c.W).SetReadDeadline(time.Time{}) // the deadline would end the profile
-	serve := pprof.Index
-	switch c.R.PathValue("profile") {
-	case "cmdline":
-		serve = pprof.Cmdline
-	case "profile":
-		serve = pprof.Profile
-	case "symbol":
-		serve = pprof.Symbol
-	case "trace":
-		serve = pprof.Trace
+	if c.R.Method != http.MethodHead {
+		http.DefaultServeMux.ServeHTTP(c.W, c.R.WithContext(c.Ctx)) // package pprof has registered its pages there
 	}
-	if c.R.Method == http.MethodHead {
-		serve = func(http.ResponseWriter, *http.Request) {}
-	}
-	serve(c.W, c.R.WithContext(c.Ctx))
 	return nil
 }
 

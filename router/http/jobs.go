@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -265,8 +264,8 @@ func changed(c *call, err error) error {
 
 // forcible adds to the problem of a reserved job the remedy force=true.
 func forcible(err error) error {
-	if p, ok := errors.AsType[*wire.Problem](err); ok && p.Type == wire.ProblemPath+wire.JobReserved.Slug {
-		p.Remedy = "wait until the worker is done, or force it (?force=true)"
+	if wire.JobReserved.Is(err) {
+		return wire.JobReserved.With("", err.(*wire.Problem).Detail, "wait until the worker is done, or force it (?force=true)")
 	}
 	return err
 }

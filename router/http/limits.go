@@ -209,7 +209,7 @@ func (w *held) send() {
 
 // alone runs a route, which must be a GET, in a slot. It frees the slot before it sends the
 // answer.
-func alone(rt *route, c *call, p slots) error {
+func alone(c *call, p slots) error {
 	w := &held{ResponseWriter: c.W}
 	c.W = w
 	leave, err := p.take(c.Ctx)
@@ -218,7 +218,7 @@ func alone(rt *route, c *call, p slots) error {
 	}
 	err = func() error {
 		defer leave()
-		return rt.run(c)
+		return c.rt.run(c)
 	}()
 	w.send()
 	return err

@@ -60,12 +60,11 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 		status = http.StatusAccepted
 		a.running.Go(func() {
 			<-op.Done()
-			a.operationEnded(op, c.later)
+			a.operationEnded(op, c)
 		})
 	}
 	v := a.operationValue(op, c)
 	if _, _, err := op.State(); err != nil && v.Done+v.Unconfirmed == 0 {
-		a.logCrash(op)
 		return err
 	}
 	c.W.Header().Set("Location", "operations/"+strconv.FormatUint(op.ID, 10)) // relative: a proxy may add a prefix
@@ -73,21 +72,13 @@ func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error
 }
 
 // operationEnded audits the end of an operation that has ended after its answer.
-func (a *API) operationEnded(op *admin.Operation, later func(status int, affected uint64, detail string)) {
+func (a *API) operationEnded(op *admin.Operation, c *call) {
 	status := http.StatusOK
 	state, ended, err := op.State()
 	if p, ok := errors.AsType[*wire.Problem](err); ok {
 		status = p.Status
 	}
-	later(status, op.Tally().Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), op.Detail))
-	a.logCrash(op)
-}
-
-// logCrash logs the panic of an operation, if there was one.
-func (a *API) logCrash(op *admin.Operation) {
-	if crash := op.Crash(); crash != "" {
-		a.opts.Log.Error("an operation panicked", "operation", op.ID, "request", op.Request, "panic", crash)
-	}
+	a.record(c, status, op.Tally().Done, fmt.Sprintf("operation %d %s after %v: %s", op.ID, state, ended.Sub(op.Began).Round(time.Millisecond), op.Detail))
 }
 
 // detailOf describes an operation in the audit.

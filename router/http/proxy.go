@@ -3,14 +3,12 @@ package http
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // Elsewhere sends requests to the leader of the cluster, while this server is a follower.
@@ -45,14 +43,14 @@ type roundTripper func(r *http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // proxy forwards a request to the leader, and the leader's answer to the client.
-func (s *server) proxy(rt *route, c *call) error {
-	if err := s.begin(); err != nil {
+func (a *API) proxy(c *call) error {
+	if err := a.begin(); err != nil {
 		return err
 	}
-	defer s.running.Done()
-	parent, over := c.R.Context(), s.leaving
-	if rt.flags&streams == 0 {
-		if over = s.ended; rt.changes() {
+	defer a.running.Done()
+	parent, over := c.R.Context(), a.leaving
+	if c.rt.flags&streams == 0 {
+		if over = a.ended; c.rt.changes() {
 			parent = context.WithoutCancel(parent)
 		}
 	}
@@ -60,8 +58,8 @@ func (s *server) proxy(rt *route, c *call) error {
 	defer cancel(nil)
 	defer context.AfterFunc(over, func() { cancel(nil) })()
 	c.Ctx = ctx
-	if rt.flags&takesBody != 0 {
-		leave, err := s.readBody(rt, c)
+	if c.rt.flags&takesBody != 0 {
+		leave, err := a.readBody(c)
 		defer leave()
 		if err != nil {
 			return err
@@ -87,17 +85,17 @@ func (s *server) proxy(rt *route, c *call) error {
 			p.Out.Header.Set(callerHeader, about.text())
 		},
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			ask := s.opts.Elsewhere.Ask
-			if rt.flags&streams != 0 {
-				ask = s.opts.Elsewhere.AskStream
+			ask := a.opts.Elsewhere.Ask
+			if c.rt.flags&streams != 0 {
+				ask = a.opts.Elsewhere.AskStream
 			}
 			res, by, err := ask(r)
 			late.Stop()
-			if p, _ := errors.AsType[*wire.Problem](err); res != nil || isUncertain(p) {
+			if res != nil || wire.Uncertain.Is(err) {
 				c.Detail = "forwarded to server " + by
 			}
 			if err == nil && res == nil {
-				if err = s.op.Ready(); err == nil {
+				if err = a.op.Ready(); err == nil {
 					err = wire.Following.With("", "this server has just become the leader", "try again")
 				}
 			}
@@ -111,10 +109,10 @@ func (s *server) proxy(rt *route, c *call) error {
 			closes := h.Get("Connection")
 			clear(h) // the leader has set all of them
 			res.Header.Del("Date")
-			if rt.flags&streams != 0 && res.StatusCode == http.StatusOK {
+			if c.rt.flags&streams != 0 && res.StatusCode == http.StatusOK {
 				closes = "close" // as in eventStream
 				w.start(c)
-				go s.guard(ctx, func() { cancel(nil) }, rt, c.R, c.Grant, c.Sees)
+				go a.guard(ctx, func() { cancel(nil) }, *c)
 			}
 			if closes != "" {
 				h.Set("Connection", closes)
@@ -122,7 +120,7 @@ func (s *server) proxy(rt *route, c *call) error {
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
-		ErrorLog:     s.http.ErrorLog,
+		ErrorLog:     a.http.ErrorLog,
 	}
 	in := c.R.Clone(ctx)
 	for _, name := range private {
@@ -140,18 +138,18 @@ func (s *server) proxy(rt *route, c *call) error {
 	return failed
 }
 
-// guard ends the stream when the client's permissions change, until ctx ends.
-func (s *server) guard(ctx context.Context, end func(), rt *route, r *http.Request, was access.Grant, saw access.Bodies) {
+// guard ends the stream of c when the client's permissions change, until ctx ends.
+func (a *API) guard(ctx context.Context, end func(), c call) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
-	now := &call{R: r}
+	was, saw := c.Grant, c.Sees
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !s.mayStill(rt, now) || now.Grant != was || now.Sees != saw {
+		if !a.mayStill(&c) || c.Grant != was || c.Sees != saw {
 			end()
 			return
 		}

@@ -51,9 +51,9 @@ func (rt *route) run(c *call) error {
 	return rt.handler(c)
 }
 
-// routes returns all routes. A route with access.Nobody needs no role. In a cluster, the leader
+// allRoutes returns all routes. A route with access.Nobody needs no role. In a cluster, the leader
 // answers all routes without the flag own.
-func (a *API) routes() []route {
+func (a *API) allRoutes() []route {
 	const filter = "state limit after contains id_min id_max older_than body"
 	return []route{
 		{"GET /livez", access.Nobody, own | probe | early, anyQuery, a.livez},

@@ -63,7 +63,7 @@ func newID() string {
 
 // ServeHTTP implements http.Handler. It identifies the client, checks Host and origin, and
 // lets the mux find the route. It answers requests without a route.
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, err := callerOf(r)
 	c := &call{W: w, ID: newID(), caller: caller}
 	if caller != nil {
@@ -83,26 +83,26 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	c.R = r
-	c.denied = s.identify(c)
+	c.denied = a.identify(c)
 	stranger := caller == nil && c.Grant.Name == ""
 	if stranger {
 		boundSent(r)
-		time.Sleep(s.rate.Reserve().Delay())
+		time.Sleep(a.rate.Reserve().Delay())
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(publicWithin)) // a test's writer has none
 	}
-	r = s.unprefixed(r)
-	handler, pattern := s.mux.Handler(r)
-	rt := s.routes[pattern]
+	r = a.unprefixed(r)
+	handler, pattern := a.mux.Handler(r)
+	rt := a.routes[pattern]
 	if stranger && (rt == nil || rt.flags&probe == 0) {
-		if err = s.checkHost(r); err != nil && c.denied != nil {
+		if err = a.checkHost(r); err != nil && c.denied != nil {
 			err = c.denied // the client has sent a token: report what is wrong with it
 		}
 	}
 	if err == nil && caller == nil { // else the server that forwards it has checked it
-		err = s.checkOrigin(r)
+		err = a.checkOrigin(r)
 	}
 	if err == nil && pattern != "" {
-		s.mux.ServeHTTP(w, r)
+		a.mux.ServeHTTP(w, r)
 		return
 	}
 	var p *wire.Problem
@@ -112,7 +112,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p = unrouted(handler, w, r)
 	}
 	sendProblem(w, r, c.ID, p)
-	s.metrics.served("other", r.Method, p.Status, 0)
+	a.metrics.served("other", r.Method, p.Status, 0)
 }
 
 // unrouted returns the problem of a request without a route. It takes the header Allow from the
@@ -149,12 +149,12 @@ func sendProblem(w http.ResponseWriter, r *http.Request, id string, p *wire.Prob
 
 // serve serves a request on a route. It turns panics and errors into problems, and observes
 // and audits the answer.
-func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
+func (a *API) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	w := &recorder{ResponseWriter: rw}
 	c := r.Context().Value(callKey{}).(*call)
-	c.W, c.R = w, r
-	if c.client, c.secure = s.clientOf(r); c.caller != nil {
+	c.W, c.R, c.rt = w, r, rt
+	if c.client, c.secure = a.clientOf(r); c.caller != nil {
 		c.client = c.caller.client
 	}
 	defer func() {
@@ -162,7 +162,7 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 			if v == http.ErrAbortHandler {
 				panic(v) // a long answer that could not be completed
 			}
-			s.opts.Log.Error("a request panicked", "request", c.ID, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			a.opts.Log.Error("a request panicked", "request", c.ID, "route", rt.pattern, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			if w.status != 0 {
 				panic(http.ErrAbortHandler) // the client has a part of the answer
 			}
@@ -172,18 +172,18 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 		if !c.begun.IsZero() {
 			took = c.begun.Sub(start)
 		}
-		s.metrics.served(rt.pattern, rt.method(), w.status, took)
+		a.metrics.served(rt.pattern, rt.method(), w.status, took)
 		if rt.changes() && c.Grant.Role > access.Nobody { // else anybody could fill the audit
-			s.auditor(rt, c)(w.status, c.Affected, c.Detail)
+			a.record(c, w.status, c.Affected, c.Detail)
 		}
 	}()
-	if err := s.check(rt, c); err != nil && w.status == 0 {
+	if err := a.check(c); err != nil && w.status == 0 {
 		p, ok := errors.AsType[*wire.Problem](err)
 		if !ok {
-			s.opts.Log.Error("a request failed", "request", c.ID, "route", rt.pattern, "err", err)
+			a.opts.Log.Error("a request failed", "request", c.ID, "route", c.rt.pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}
-		c.uncertain = isUncertain(p)
+		c.uncertain = wire.Uncertain.Is(p)
 		// Clients and proxies retry a request after this header.
 		busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable && !c.uncertain
 		if busy && w.Header().Get("Retry-After") == "" {
@@ -194,102 +194,100 @@ func (s *server) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 }
 
 // check checks that a request is allowed, and lets its route or the leader handle it.
-func (s *server) check(rt *route, c *call) error {
-	if c.denied != nil && rt.need > access.Nobody {
+func (a *API) check(c *call) error {
+	if c.denied != nil && c.rt.need > access.Nobody {
 		return c.denied
 	}
-	if !c.Grant.May(rt.need) {
-		return roleTooLow(rt, c.Grant)
+	if !c.Grant.May(c.rt.need) {
+		return roleTooLow(c.rt, c.Grant)
 	}
 	if c.caller == nil {
-		s.keep(rt, c)
+		a.keep(c)
 	}
-	c.Sees = s.sees(c)
-	if rt.flags&takesBody == 0 && c.R.ContentLength != 0 {
+	c.Sees = a.sees(c)
+	if c.rt.flags&takesBody == 0 && c.R.ContentLength != 0 {
 		return wire.BadRequest.With("", "the request has a body, but this path takes none", "send it without a body")
 	}
 	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
-		if rt.changes() && c.R.Header.Get(name) != "" && (rt.flags&conditional == 0 || name != "If-Match") {
+		if c.rt.changes() && c.R.Header.Get(name) != "" && (c.rt.flags&conditional == 0 || name != "If-Match") {
 			return wire.BadRequest.With(name, "this path ignores conditions", "omit the header")
 		}
 	}
-	follows := s.op.Follows()
-	if door := doorOf(c.R); follows && rt.flags&own == 0 && s.opts.Elsewhere != nil && !door.Last && !door.Callers {
-		return s.proxy(rt, c)
+	follows := a.op.Follows()
+	if door := doorOf(c.R); follows && c.rt.flags&own == 0 && a.opts.Elsewhere != nil && !door.Last && !door.Callers {
+		return a.proxy(c)
 	}
-	if rt.flags&early == 0 {
-		if err := s.op.Ready(); err != nil && !(follows && rt.flags&own != 0) {
+	if c.rt.flags&early == 0 {
+		if err := a.op.Ready(); err != nil && !(follows && c.rt.flags&own != 0) {
 			return err
 		}
-		if err := s.begin(); err != nil {
+		if err := a.begin(); err != nil {
 			return err
 		}
-		defer s.running.Done()
+		defer a.running.Done()
 	}
-	if rt.flags&own == 0 {
-		ctx, cancel := s.operation(rt, c.R)
-		err := s.op.Confirm(ctx)
+	if c.rt.flags&own == 0 {
+		ctx, cancel := a.timeLimited(c)
+		err := a.op.Confirm(ctx)
 		if cancel(); err != nil {
 			return err
 		}
 	}
-	if rt.flags&streams != 0 {
+	if c.rt.flags&streams != 0 {
 		ctx, cancel := context.WithCancel(c.R.Context())
 		defer cancel()
-		defer context.AfterFunc(s.leaving, cancel)()
+		defer context.AfterFunc(a.leaving, cancel)()
 		c.Ctx = ctx
-		c.mayStill = func() bool { return s.mayStill(rt, c) }
-		return rt.run(c)
+		return c.rt.run(c)
 	}
-	ctx, cancel := s.operation(rt, c.R)
+	ctx, cancel := a.timeLimited(c)
 	defer cancel()
 	c.Ctx = ctx
 	switch {
-	case rt.flags&scrape != 0:
-		return alone(rt, c, s.scrapes)
-	case rt.flags&large != 0:
-		return alone(rt, c, s.heavy)
+	case c.rt.flags&scrape != 0:
+		return alone(c, a.scrapes)
+	case c.rt.flags&large != 0:
+		return alone(c, a.heavy)
 	}
-	c.later = s.auditor(rt, c)
-	if rt.flags&takesBody != 0 {
-		leave, err := s.readBody(rt, c)
+	if c.rt.flags&takesBody != 0 {
+		leave, err := a.readBody(c)
 		defer leave()
 		if err != nil {
 			return err
 		}
 	}
-	return s.once(rt, c)
+	return a.once(c)
 }
 
-// operation returns the context of an operation, which ends after operationWithin and with the
+// timeLimited returns the context of an operation, which ends after operationWithin and with the
 // server. A read also ends when the client disconnects. A change does not: a client that has
 // closed only its half of the connection seems disconnected to net/http, but may still read.
-func (s *server) operation(rt *route, r *http.Request) (context.Context, context.CancelFunc) {
-	parent := r.Context()
-	if rt.changes() {
+func (a *API) timeLimited(c *call) (context.Context, context.CancelFunc) {
+	parent := c.R.Context()
+	if c.rt.changes() {
 		parent = context.WithoutCancel(parent)
 	}
 	ctx, cancel := context.WithTimeout(parent, operationWithin)
-	unwatch := context.AfterFunc(s.ended, cancel)
+	unwatch := context.AfterFunc(a.ended, cancel)
 	return ctx, func() { unwatch(); cancel() }
 }
 
 // keep sets the place of an allowed request's connection. If the request has a token or needs a
 // role, keep also extends the time for the answer.
-func (s *server) keep(rt *route, c *call) {
+func (a *API) keep(c *call) {
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
 	of := noClaim
 	switch {
 	case c.Grant.Name != "":
 		of = tokenClaim
-	case rt.flags&streams != 0:
+	case c.rt.flags&streams != 0:
 		of = streamClaim
-	case rt.need > access.Nobody:
+	case c.rt.need > access.Nobody:
 		of = roleClaim
-	case rt.flags&probe != 0:
+	case c.rt.flags&probe != 0:
 		of = probeClaim
 	}
-	s.connections.request(conn, of)
+	a.connections.request(conn, of)
 	if of >= roleClaim {
 		http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
 	}
@@ -297,11 +295,11 @@ func (s *server) keep(rt *route, c *call) {
 
 // mayStill reads the client's grant again, and reports whether it still allows the request. A
 // token may be removed while its stream is open.
-func (s *server) mayStill(rt *route, c *call) bool {
-	now := &call{R: c.R, caller: c.caller}
-	if s.identify(now) != nil || !now.Grant.May(rt.need) {
+func (a *API) mayStill(c *call) bool {
+	now := &call{R: c.R, caller: c.caller, rt: c.rt}
+	if a.identify(now) != nil || !now.Grant.May(c.rt.need) {
 		return false
 	}
-	c.Grant, c.Sees = now.Grant, s.sees(now)
+	c.Grant, c.Sees = now.Grant, a.sees(now)
 	return true
 }

@@ -53,32 +53,39 @@ type Rules struct {
 
 // Prepare checks new rules; apply sets them for all later requests. The error is about
 // r.Origins.
-func (s *server) Prepare(r Rules) (apply func(), err error) {
+func (a *API) Prepare(r Rules) (apply func(), err error) {
 	r.origins = http.NewCrossOriginProtection()
 	for _, origin := range r.Origins {
 		if err := r.origins.AddTrustedOrigin(origin); err != nil {
 			return nil, err
 		}
 	}
-	return func() { s.rules.Store(&r) }, nil
+	return func() { a.rules.Store(&r) }, nil
 }
 
-// A server accepts requests, checks them and calls their routes.
-type server struct {
-	opts     Options
-	op       *admin.Operator
-	metrics  *metrics
-	mux      *http.ServeMux
-	routes   map[string]*route // by pattern
-	rules    atomic.Pointer[Rules]
-	sessions *access.Sessions // nil: there are no tokens
-	cookie   string           // name of the session cookie
-	heavy    slots            // for requests that take time
-	scrapes  slots
-	uploads  slots // for large bodies
-	keys     keyStore
-	audit    auditLog
-	rate     *rate.Limiter // of requests without a token
+// An API is the HTTP server with all its routes. It accepts requests, checks them and calls their
+// routes.
+type API struct {
+	opts       Options
+	op         *admin.Operator
+	operations *admin.Operations
+	watch      *trend.Watch
+	unwatch    func()        // ends the watch, and waits for its end
+	shown      *trend.Choice // the tubes that /metrics shows
+	rendering  sync.Mutex    // held while events are rendered: event loops need the processors
+	boot       string        // random: marks tags and cursors of this process
+	metrics    *metrics
+	mux        *http.ServeMux
+	routes     map[string]*route // by pattern
+	rules      atomic.Pointer[Rules]
+	sessions   *access.Sessions // nil: there are no tokens
+	cookie     string           // name of the session cookie
+	heavy      slots            // for requests that take time
+	scrapes    slots
+	uploads    slots // for large bodies
+	keys       keyStore
+	audit      auditLog
+	rate       *rate.Limiter // of requests without a token
 
 	http        *http.Server
 	connections connections
@@ -91,30 +98,38 @@ type server struct {
 	stopping    bool
 }
 
-// newServer makes a server without routes. The error is about Options.Rules.
-func newServer(o Options) (*server, error) {
-	s := &server{
-		opts: o, op: o.Operator, mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
+// New makes an API. The error is about Options.Rules or Options.MetricsMatch.
+func New(o Options) (*API, error) {
+	match, err := anyGlob(o.MetricsMatch)
+	if err != nil {
+		return nil, err
+	}
+	if o.Console == nil {
+		o.Console = findAsset
+	}
+	a := &API{
+		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator), watch: trend.New(o.Operator, streamsMax, o.HistoryTubes),
+		shown: trend.NewChoice(o.MetricsTubes, match), boot: rand.Text(), mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
 		heavy: make(slots, 1), scrapes: make(slots, 1), uploads: make(slots, 2), rate: rate.NewLimiter(requestRate, atOnce),
 	}
-	apply, err := s.Prepare(o.Rules)
+	apply, err := a.Prepare(o.Rules)
 	if err != nil {
 		return nil, err
 	}
 	apply()
 	if o.Tokens != nil {
-		s.sessions = access.NewSessions(o.Tokens)
+		a.sessions = access.NewSessions(o.Tokens)
 	}
-	s.ended, s.stop = context.WithCancel(context.Background())
-	s.leaving, s.leave = context.WithCancel(s.ended)
-	s.http = &http.Server{
-		Handler:           s,
+	a.ended, a.stop = context.WithCancel(context.Background())
+	a.leaving, a.leave = context.WithCancel(a.ended)
+	a.http = &http.Server{
+		Handler:           a,
 		ReadHeaderTimeout: headerWithin,
 		ReadTimeout:       bodyWithin,
 		WriteTimeout:      answerWithin,
 		IdleTimeout:       idleMax,
 		MaxHeaderBytes:    headerMax,
-		ConnState:         s.connections.changed,
+		ConnState:         a.connections.changed,
 
 		DisableGeneralOptionsHandler: true,
 		// Its errors are about single connections, and clients can cause any number of them.
@@ -128,16 +143,25 @@ func newServer(o Options) (*server, error) {
 		// Each connection has one request at a time, so all requests are bounded, too.
 		Protocols: new(http.Protocols),
 	}
-	s.http.Protocols.SetHTTP1(true)
-	return s, nil
+	a.http.Protocols.SetHTTP1(true)
+	a.metrics = newMetrics(a)
+	a.handle(a.allRoutes())
+	ctx, cancel := context.WithCancel(a.ended)
+	done := make(chan struct{})
+	go func() {
+		a.watch.Run(ctx)
+		close(done)
+	}()
+	a.unwatch = func() { cancel(); <-done }
+	return a, nil
 }
 
 // handle adds routes, before Serve. A second route with the same pattern panics.
-func (s *server) handle(routes []route) {
+func (a *API) handle(routes []route) {
 	for i := range routes {
 		rt := &routes[i]
-		s.routes[rt.pattern] = rt
-		s.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(rt, w, r) })
+		a.routes[rt.pattern] = rt
+		a.mux.HandleFunc(rt.pattern, func(w http.ResponseWriter, r *http.Request) { a.serve(rt, w, r) })
 	}
 }
 
@@ -149,8 +173,8 @@ type (
 
 // Serve serves the clients of a listener until Close. It may be called for several listeners.
 // The error is nil after Close.
-func (s *server) Serve(l net.Listener, d Door) error {
-	err := s.http.Serve(&listener{Listener: l, door: d, rate: rate.NewLimiter(acceptRate, atOnce)})
+func (a *API) Serve(l net.Listener, d Door) error {
+	err := a.http.Serve(&listener{Listener: l, door: d, rate: rate.NewLimiter(acceptRate, atOnce)})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -159,13 +183,13 @@ func (s *server) Serve(l net.Listener, d Door) error {
 
 // begin counts a running operation, which must call running.Done at its end. The error says that
 // the server stops.
-func (s *server) begin() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
+func (a *API) begin() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stopping {
 		return wire.Stopping.Problem("")
 	}
-	s.running.Add(1)
+	a.running.Add(1)
 	return nil
 }
 
@@ -198,46 +222,6 @@ type Options struct {
 	Settings func() []wire.Setting
 	// Reload reads the configuration again, and applies all of it or nothing.
 	Reload func() (*wire.Reloaded, error)
-}
-
-// An API is the HTTP server with all its routes.
-type API struct {
-	*server
-	operations *admin.Operations
-	watch      *trend.Watch
-	unwatch    func()        // ends the watch, and waits for its end
-	shown      *trend.Choice // the tubes that /metrics shows
-	rendering  sync.Mutex    // held while events are rendered: event loops need the processors
-	boot       string        // random: marks tags and cursors of this process
-}
-
-// New makes an API. The error is about Options.Rules or Options.MetricsMatch.
-func New(o Options) (*API, error) {
-	match, err := anyGlob(o.MetricsMatch)
-	if err != nil {
-		return nil, err
-	}
-	if o.Console == nil {
-		o.Console = findAsset
-	}
-	s, err := newServer(o)
-	if err != nil {
-		return nil, err
-	}
-	a := &API{
-		server: s, operations: admin.NewOperations(o.Operator), watch: trend.New(o.Operator, streamsMax, o.HistoryTubes),
-		shown: trend.NewChoice(o.MetricsTubes, match), boot: rand.Text(),
-	}
-	a.metrics = newMetrics(a)
-	a.handle(a.routes())
-	ctx, cancel := context.WithCancel(a.ended)
-	done := make(chan struct{})
-	go func() {
-		a.watch.Run(ctx)
-		close(done)
-	}()
-	a.unwatch = func() { cancel(); <-done }
-	return a, nil
 }
 
 // PrepareMetrics checks new values of Options.MetricsTubes and MetricsMatch; apply sets them.

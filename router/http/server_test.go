@@ -81,8 +81,9 @@ func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
 }
 
 func TestForwardedAddressesOfProxiesAreBelieved(t *testing.T) {
-	s, err := newServer(Options{Log: slog.New(slog.DiscardHandler), Rules: Rules{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
+	s, err := New(Options{Log: slog.New(slog.DiscardHandler), Rules: Rules{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}})
 	noErr(t, err)
+	defer s.Close()
 	for _, tt := range []struct {
 		remote, forwarded, proto, want string
 		secure                         bool

@@ -29,7 +29,7 @@ type tubeFamily struct {
 // A tubeSeries is one series of a family.
 type tubeSeries struct {
 	value string // of the family's label
-	of    func(t *core.TubeRow) uint64
+	of    func(t *core.TubeRow) float64
 }
 
 // metricGroups are the groups of families; latency has the histograms.
@@ -37,46 +37,37 @@ var metricGroups = []string{"jobs", "events", "age", "latency"}
 
 var tubeFamilies = []tubeFamily{
 	{group: "jobs", name: "tube_jobs", help: "Jobs in a tube, by state.", kind: "gauge", label: "state", series: []tubeSeries{
-		{"ready", func(t *core.TubeRow) uint64 { return t.Ready }},
-		{"delayed", func(t *core.TubeRow) uint64 { return t.Delayed }},
-		{"reserved", func(t *core.TubeRow) uint64 { return t.Reserved }},
-		{"buried", func(t *core.TubeRow) uint64 { return t.Buried }},
+		{"ready", func(t *core.TubeRow) float64 { return float64(t.Ready) }},
+		{"delayed", func(t *core.TubeRow) float64 { return float64(t.Delayed) }},
+		{"reserved", func(t *core.TubeRow) float64 { return float64(t.Reserved) }},
+		{"buried", func(t *core.TubeRow) float64 { return float64(t.Buried) }},
 	}},
 	{group: "jobs", name: "tube_job_body_bytes", help: "Size of the job bodies in a tube.", kind: "gauge", series: []tubeSeries{
-		{"", func(t *core.TubeRow) uint64 { return t.Bytes }},
+		{"", func(t *core.TubeRow) float64 { return float64(t.Bytes) }},
 	}},
 	{group: "jobs", name: "tube_clients", help: "Connections that use a tube, watch it, or wait for its jobs.", kind: "gauge", label: "role", series: []tubeSeries{
-		{"using", func(t *core.TubeRow) uint64 { return t.Using }},
-		{"watching", func(t *core.TubeRow) uint64 { return t.Watching }},
-		{"waiting", func(t *core.TubeRow) uint64 { return t.Waiting }},
+		{"using", func(t *core.TubeRow) float64 { return float64(t.Using) }},
+		{"watching", func(t *core.TubeRow) float64 { return float64(t.Watching) }},
+		{"waiting", func(t *core.TubeRow) float64 { return float64(t.Waiting) }},
 	}},
 	{group: "jobs", name: "tube_paused", help: "1 while a tube is paused.", kind: "gauge", series: []tubeSeries{
-		{"", func(t *core.TubeRow) uint64 { return min(1, uint64(t.PauseLeft)) }},
+		{"", func(t *core.TubeRow) float64 { return truth(t.PauseLeft > 0) }},
 	}},
 	{group: "age", name: "tube_oldest_ready_age_seconds", help: "Age of the oldest ready job in a tube; 0 if there is none.", kind: "gauge", series: []tubeSeries{
-		{"", func(t *core.TubeRow) uint64 { return uint64(t.Oldest) }},
+		{"", func(t *core.TubeRow) float64 { return float64(t.Oldest) / float64(core.Second) }},
 	}},
 	{group: "events", name: "tube_job_events_total", help: "Job events in a tube.", kind: "counter", label: "event", series: eventSeries()},
 }
 
 func eventSeries() []tubeSeries {
 	list := []tubeSeries{
-		{"put", func(t *core.TubeRow) uint64 { return t.Total }},
-		{"delete", func(t *core.TubeRow) uint64 { return t.Deletes }},
+		{"put", func(t *core.TubeRow) float64 { return float64(t.Total) }},
+		{"delete", func(t *core.TubeRow) float64 { return float64(t.Deletes) }},
 	}
 	for e, name := range admin.EventNames {
-		list = append(list, tubeSeries{name, func(t *core.TubeRow) uint64 { return t.Events[e] }})
+		list = append(list, tubeSeries{name, func(t *core.TubeRow) float64 { return float64(t.Events[e]) }})
 	}
 	return list
-}
-
-// value returns the value of a series for a tube; the group age is in seconds.
-func (f *tubeFamily) value(s *tubeSeries, t *core.TubeRow) float64 {
-	n := float64(s.of(t))
-	if f.group == "age" {
-		n /= float64(core.Second)
-	}
-	return n
 }
 
 // A timesFamily is a histogram of every tube.
@@ -122,7 +113,7 @@ func (e emitter) tube(t *admin.TubeView) {
 			if f.label == "" {
 				n = 1
 			}
-			e.emit(kind, f.name, f.help, f.value(s, &t.TubeRow), names[:n], []string{tube, s.value}[:n])
+			e.emit(kind, f.name, f.help, s.of(&t.TubeRow), names[:n], []string{tube, s.value}[:n])
 		}
 	}
 	for _, h := range timesFamilies {
@@ -186,7 +177,7 @@ func (p *tubePage) numbers(buf []byte, f *tubeFamily) (_ []byte, ok bool) {
 			if f.label != "" {
 				labels = appendLabel(labels[:tube], f.label, s.value)
 			}
-			buf = appendSeries(buf, name, labels, f.value(s, t))
+			buf = appendSeries(buf, name, labels, s.of(t))
 		}
 		if buf, ok = p.part(buf); !ok {
 			return buf, false

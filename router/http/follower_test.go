@@ -2,13 +2,17 @@ package http
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -17,6 +21,7 @@ import (
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
 	"polystalk/router/cluster/forward"
+	"polystalk/shard/commit"
 )
 
 // A pair is a follower and its leader.
@@ -317,4 +322,147 @@ func TestRefusedStreamIsAnAnswer(t *testing.T) {
 	took := parseMetrics(t, f.do("GET", "/metrics", ask{}).body)[`polystalk_http_request_seconds_sum{route="GET /api/v1/events"}`]
 	s, err := strconv.ParseFloat(took, 64)
 	expect(t, err == nil && s >= 0.1, "two requests of 50 ms are counted as %s s", took)
+}
+
+// TestStreamsGoThrough a follower without delay, and end on the leader when the client disconnects,
+// when its token is removed, and when the follower stops.
+func TestStreamsGoThrough(t *testing.T) {
+	long(t)
+	p := newPair(t)
+	stream := func(header ...string) *reading {
+		t.Helper()
+		r := p.follower.stream("topics=tubes", header...)
+		expect(t, r.resp.Header.Get(wire.ServerHeader) == "n2" && r.resp.Close, "%v", r.resp)
+		want[wire.TubesEvent](r, "tubes", nil)
+		return r
+	}
+	r := stream()
+	p.follower.do("POST", "/api/v1/tubes/fresh/jobs", ask{token: operateToken, header: octets, body: "x"}).wants(t, 201, "")
+	want(r, "tubes", func(v *wire.TubesEvent) bool { return v.Tubes[0].Name == "fresh" })
+	before := p.open.Load()
+	r.conn.Close()
+	await(t, "the stream has ended at the leader", func() bool { return p.open.Load() < before })
+	r = stream("Authorization: Bearer " + readToken)
+	noErr(t, os.WriteFile(p.follower.tokens, []byte(strings.ReplaceAll(tokenLines(), "reader read", "reader admin")), 0o600))
+	noErr(t, p.follower.web.opts.Tokens.Reload())
+	r.ends()
+	r = stream()
+	go p.follower.web.Stop(t.Context())
+	r.ends()
+	p.relay.SetLeader(3, "n3") // closes idle connections
+	await(t, "nothing is under way", func() bool { return p.open.Load() == 0 })
+}
+
+// TestHeadsAndLargeBodiesGoThrough unchanged.
+func TestHeadsAndLargeBodiesGoThrough(t *testing.T) {
+	p := newPair(t)
+	body := bytes.Repeat([]byte("0123456789abcdef"), 200<<10)
+	p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: octets, body: string(body)}).wants(t, 201, "")
+	if a := p.follower.do("GET", "/api/v1/jobs/1/body", ask{token: operateToken}).wants(t, 200, ""); a.body != string(body) {
+		t.Errorf("%d bytes come back, or others", len(a.body))
+	}
+	a := p.follower.do("HEAD", "/api/v1/jobs/1/body", ask{token: operateToken}).wants(t, 200, "").by(t, "n2")
+	expect(t, a.body == "" && a.header.Get("Content-Length") == fmt.Sprint(len(body)), "%q %v", a.body, a.header)
+	p.follower.do("HEAD", "/api/v1/events?topics=tubes", ask{}).wants(t, 200, "").by(t, "n2")
+	p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: octets, body: strings.Repeat("x", 8<<20)}).wants(t, 413, "too-large").by(t, "")
+	named := map[string]string{"Idempotency-Key": "k", "Content-Type": "application/octet-stream"}
+	one := p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: named, body: "x"}).wants(t, 201, "")
+	two := p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{token: operateToken, header: named, body: "x"}).wants(t, 201, "")
+	expect(t, one.body == two.body && two.header.Get("Idempotency-Replayed") == "true", "a request with a key is done twice: %s %s", one.body, two.body)
+}
+
+// targets returns paths of all GET routes that only the leader of a cluster may answer.
+func targets() (list []string) {
+	fill := strings.NewReplacer("{tube}", "default", "{id}", "1")
+	for _, e := range testRoutes {
+		path, get := strings.CutPrefix(e.pattern, "GET ")
+		if own := e.flags&own != 0 && e.flags&early != 0; get && (!own || path == "/leader") {
+			list = append(list, fill.Replace(path))
+		}
+	}
+	return list
+}
+
+// TestNothingIsReadFromALeaderWithoutALease: it answers once a commit shows that it still leads. If
+// another server leads, the answer is a problem, and event streams end.
+func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Admin, noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
+	f, err := w.srv.Follow()
+	noErr(t, err)
+	var least atomic.Pointer[func() uint64]
+	set := func(f func() uint64) { least.Store(&f) }
+	set(func() uint64 { return 0 })
+	noErr(t, f.Lead(func() uint64 { return (*least.Load())() }))
+	t.Cleanup(func() { w.srv.Shutdown(t.Context()) })
+	w.do("POST", "/api/v1/tubes/default/jobs", ask{body: "x", header: octets}).wants(t, 201, "")
+
+	var waits atomic.Int64
+	set(func() uint64 { // a leader that needs a commit
+		waits.Add(1)
+		n := f.Journal().Begun() + 1
+		f.Journal().Wake()
+		return n
+	})
+	for _, target := range targets() {
+		if strings.HasSuffix(target, "/events") || strings.Contains(target, "/connections/") || strings.Contains(target, "/operations/") {
+			continue // a stream, or a GET without the leader
+		}
+		was := waits.Load()
+		w.do("GET", target, ask{}).wants(t, 200, "")
+		expect(t, waits.Load() != was, "%s is answered without a commit", target)
+	}
+
+	// It may lose its lease while it reads a request. Then it must not answer 404 either.
+	for request, body := range map[string]string{
+		"POST /api/v1/tubes/nothing/kick": `{"count":1}`, "PUT /api/v1/tubes/nothing/pause": `{"seconds":1}`,
+		"POST /api/v1/jobs/999/move": `{"to":"default"}`, "PATCH /api/v1/jobs/999": `{"pri":1}`,
+	} {
+		lost := least.Load()
+		set(func() uint64 { return 0 })
+		conn := w.dial()
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", request, len(body))
+		r := bufio.NewReader(conn)
+		if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatal(request, line, err)
+		}
+		r.ReadString('\n')
+		was := waits.Load()
+		least.Store(lost)
+		io.WriteString(conn, body)
+		res, err := http.ReadResponse(r, nil)
+		expect(t, err == nil && res.StatusCode == 404 && waits.Load() != was, "%s is answered without a commit: %v %v", request, res, err)
+	}
+
+	// A read is confirmed after it has read, not only before.
+	var confirmed atomic.Int64
+	set(func() uint64 { confirmed.Add(1); return 0 })
+	for _, target := range []string{"/api/v1/tubes/default", "/api/v1/jobs/1", "/api/v1/jobs/999"} {
+		confirmed.Store(0)
+		w.do("GET", target, ask{})
+		n := confirmed.Load()
+		expect(t, n >= 2, "%s is confirmed %d times", target, n)
+	}
+
+	var asked, answered atomic.Int64
+	set(func() uint64 { asked.Add(1); return 1 << 60 }) // a leader that gets no commit
+	var all sync.WaitGroup
+	for _, target := range targets() {
+		all.Go(func() {
+			a := w.do("GET", target, ask{})
+			answered.Add(1)
+			a.wants(t, 503, "")
+			expect(t, target == "/leader" || strings.Contains(a.body, "/problems/following"), "%s: %s", target, a.body)
+		})
+	}
+	await(t, "most wait", func() bool { return asked.Load() > int64(len(targets())/2) }) // some wait for each other
+	n := answered.Load()
+	expect(t, n <= 0, "%d are answered meanwhile", n)
+	w.srv.Fail(&commit.Failure{Cause: commit.Deposed, Err: errors.New("another one leads")})
+	all.Wait()
+	_, err = w.web.render(t.Context(), nil, nil)
+	expect(t, err != nil, "a stream of events goes on")
+	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process restarts
+	w.do("GET", "/readyz", ask{}).wants(t, 503, "")
+	a := w.do("GET", "/metrics", ask{}).wants(t, 200, "")
+	expect(t, !strings.Contains(a.body, "polystalk_jobs{") && strings.Contains(a.body, "polystalk_ready 0"), "the metrics tell of jobs: %s", a.body)
 }

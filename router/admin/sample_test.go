@@ -78,17 +78,6 @@ func TestRatesConverge(t *testing.T) {
 	if v.Rates[0] != (wire.Rates{}) {
 		t.Errorf("at rest: %+v", v.Rates[0])
 	}
-	number := v.Number
-	row.Oldest = 5
-	step()
-	if v.Number != number || v.Changed[0] != number {
-		t.Error("an age makes another sample of it")
-	}
-	row.Ready++
-	step()
-	if v.Number != number+1 || v.Changed[0] != number+1 {
-		t.Error("a job more makes no other sample")
-	}
 }
 
 // TestRowsThatChange: a row has the number of the sample in which it last changed. The sample has

@@ -109,18 +109,13 @@ func (k *fakeCluster) Remove(_ context.Context, node string) error   { return k.
 func (k *fakeCluster) Promote(_ context.Context, node string) error  { return k.do("promote " + node) }
 func (k *fakeCluster) Transfer(_ context.Context, node string) error { return k.do("transfer " + node) }
 
-// TestServerAlone: a single server leads, and has no cluster.
-func TestServerAlone(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	w.do("GET", "/leader", ask{}).wants(t, 200, "")
-	w.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").has(t, "--cluster-listen")
-	w.do("DELETE", "/api/v1/cluster/members/n1", ask{token: adminToken}).wants(t, 404, "not-found")
-	a := w.do("GET", "/metrics", ask{})
-	expect(t, !strings.Contains(a.body, "polystalk_cluster"), "there are metrics of a cluster")
-}
-
-// TestClusterByHTTP: the status of the cluster, and its changes with their audit.
+// TestClusterByHTTP: the status of the cluster, and its changes with their audit. A server without a
+// cluster leads.
 func TestClusterByHTTP(t *testing.T) {
+	alone := newWorld(t, setup{anonymous: access.Operate})
+	alone.do("GET", "/leader", ask{}).wants(t, 200, "")
+	alone.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").has(t, "--cluster-listen")
+	expect(t, !strings.Contains(alone.do("GET", "/metrics", ask{}).body, "polystalk_cluster"), "there are metrics of a cluster")
 	k := newFakeCluster()
 	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
 	got := get[wire.Cluster](w, "/api/v1/cluster")

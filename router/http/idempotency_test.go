@@ -78,16 +78,6 @@ func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 	runtime.KeepAlive(&k)
 }
 
-// TestRefusedRequestsTakeNoMemory: they may be tried again with their keys.
-func TestRefusedRequestsTakeNoMemory(t *testing.T) {
-	var k keyStore
-	for i := range 1000 {
-		a, _, _ := k.begin(keyOf{"a", fmt.Sprint(i)}, [32]byte{}, time.Now())
-		k.forget(a)
-	}
-	expect(t, len(k.kept) == 0 && len(k.order) == 0 && len(k.held) == 0 && k.all == 0, "%d keys of %v take %d bytes", len(k.kept), k.held, k.all)
-}
-
 // keyed serves POST /test with a handler. It returns a function that sends a request with a key, if
 // the key is not empty.
 func keyed(t *testing.T, handler func(*call) error) (w *world, send func(key string) *answer) {

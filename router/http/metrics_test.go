@@ -241,23 +241,6 @@ func TestRequestsAreCountedByTheirMethods(t *testing.T) {
 	}
 }
 
-// TestTextIsReadBack by a scraper's parser.
-func TestTextIsReadBack(t *testing.T) {
-	names := []string{"mail", `a\b`, `say "x"`, "two\nlines", "ä", "{}=,", " ", ""}
-	b := appendFamily(nil, "tube_jobs_total", "counter", "Jobs of a tube.")
-	for i, n := range names {
-		b = appendSeries(b, "tube_jobs_total", appendLabel(nil, "tube", n), float64(i))
-	}
-	p := expfmt.NewTextParser(model.LegacyValidation)
-	got, err := p.TextToMetricFamilies(strings.NewReader(string(b)))
-	require(t, err == nil, "%v in\n%s", err, b)
-	f := got["tube_jobs_total"]
-	require(t, f.GetType().String() == "COUNTER" && f.GetHelp() == "Jobs of a tube." && len(f.Metric) == len(names), "%v", f)
-	for i, m := range f.Metric {
-		expect(t, m.Label[0].GetName() == "tube" && m.Label[0].GetValue() == names[i] && m.Counter.GetValue() == float64(i), "%q came back as %v", names[i], m)
-	}
-}
-
 // TestNumbersAreWrittenShortest: each is read back unchanged, and whole numbers have no exponent.
 func TestNumbersAreWrittenShortest(t *testing.T) {
 	for v, want := range map[float64]string{

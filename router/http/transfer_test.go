@@ -109,21 +109,6 @@ func TestTransferOfSubmittedJobs(t *testing.T) {
 	expect(t, len(f) == 3 && len(away) == 2, "%d and %d jobs", len(f), len(away))
 }
 
-// order reserves all ready jobs of a tube, and returns their ids.
-func (w *world) order(tube string) (ids []uint64) {
-	w.t.Helper()
-	say := w.beanstalkd()
-	say("watch " + tube)
-	say("ignore default")
-	for {
-		var id uint64
-		if n, _ := fmt.Sscanf(say("reserve-with-timeout 0"), "RESERVED %d", &id); n == 0 {
-			return ids
-		}
-		ids = append(ids, id)
-	}
-}
-
 // TestBulkTransferKeepsOrder: the orders in which jobs are served and kicked.
 func TestBulkTransferKeepsOrder(t *testing.T) {
 	for _, copies := range []bool{false, true} {
@@ -191,24 +176,10 @@ func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
 	}
 	w.put("away", 1)
 	w.transfer("move", 1, "away").wants(t, 201, "")
-	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"move","select":{"ids":["2"]},"to":"away"}`}).wants(t, 200, "")
+	w.do("POST", "/api/v1/operations", ask{json: true, body: `{"action":"move","select":{"ids":["2"]},"to":"away"}`}).wants(t, 200, "").has(t, `"asked":{"action":"move"`, `"to":"away"`)
+	detail := w.audit("")[0].Detail
+	expect(t, strings.Contains(detail, `to tube "away"`), "the audit has %q", detail)
 	w.transfer("copy", 3, "away").wants(t, 201, "")
 	got, want := counts(), []uint64{3, 0, 2, 0, 5, 5, 0}
 	expect(t, slices.Equal(got, want), "mail's puts and deletes, away's, all jobs, puts and deletes are %d, want %d", got, want)
-}
-
-// TestTransferOperationsByHTTP: their requests and their answers.
-func TestTransferOperationsByHTTP(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
-	w.stocked()
-	run := func(body string) *answer { return w.do("POST", "/api/v1/operations", ask{json: true, body: body}) }
-	run(`{"action":"copy","select":{"tube":"mail"},"to":"away","expect_at_most":3}`).wants(t, 409, "more-than-expected")
-	v := as[wire.Operation](t, run(`{"action":"move","select":{"tube":"mail"},"to":"away"}`).wants(t, 200, ""))
-	expect(t, v.Action == "move" && *v.Asked.To == "away" && v.Done == 12 && v.Skipped["reserved"] == 1 && v.State == "done", "%+v", v)
-	detail := w.audit("")[0].Detail
-	expect(t, strings.Contains(detail, `to tube "away"`), "the audit has %q", detail)
-	got := w.order("away")
-	expect(t, len(got) == 6, "ready in the other tube: %v", got)
-	few := as[wire.Operation](t, run(`{"action":"copy","select":{"ids":["12","14","99"]},"to":"few"}`).wants(t, 200, ""))
-	expect(t, few.Done == 2 && few.Matched == 2 && few.Skipped["gone"] == 1, "%+v", few)
 }

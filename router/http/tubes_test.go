@@ -75,6 +75,8 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 		expect(t, tube.Jobs.Ready == 1 && tube.PauseSeconds == 9, "%q: %+v", name, tube)
 		release()
 	}
+	w.do("POST", "/api/v1/tubes/a%2F%FF/jobs", ask{json: true, body: `{"body":"x"}`}).wants(t, 201, "")
+	expect(t, w.operation(200, `{"action":"bury","select":{"tube_path":"a%%2F%%FF"}}`).Done == 1, "its jobs are not selected")
 	// A longer name does not fit into a record of the journal.
 	defer w.function(strings.Repeat("x", 256))()
 	w.do("GET", "/api/v1/tubes/"+strings.Repeat("x", 256), ask{}).wants(t, 200, "")

@@ -41,55 +41,58 @@ func (a *API) getEvents(c *call) error {
 		c.eventStream(eventsRetry)
 		return nil
 	}
-	sub := a.watch.Subscribe(tubes)
-	if sub == nil {
+	select {
+	case a.streams <- struct{}{}:
+		defer func() { <-a.streams }()
+	default:
 		return wire.Busy.With("", fmt.Sprintf("all %d event streams are in use", streamsMax),
 			"close one, such as a page of the console, or poll")
 	}
-	defer sub.Close()
 	stream := c.eventStream(eventsRetry)
 	defer stream.close()
 	comment := time.Now().Add(commentEvery)
 	if stream.send() != nil { // at once, so that the client sees that the stream is open
 		return nil
 	}
-	for {
-		ctx, cancel := context.WithDeadline(c.Ctx, comment)
-		v, err := sub.Next(ctx)
-		cancel()
-		if c.Ctx.Err() != nil || !a.mayStill(c) {
-			return nil
-		}
-		if now := time.Now(); !now.Before(comment) {
-			stream.comment()
-			comment = now.Add(commentEvery)
-		}
-		left := topics
-		if err != nil {
-			left = nil // it is time for a comment
-		}
-		for {
-			if left, err = a.render(c.Ctx, left, &update{v, stream}); err != nil {
+	for a.mayStill(c) {
+		for left := topics; len(left) > 0; {
+			if left, err = a.render(c.Ctx, left, tubes, stream); err != nil {
 				return nil // an event is missing: the client must reconnect
 			}
 			if stream.send() != nil {
 				return nil
 			}
-			if len(left) == 0 {
-				break
-			}
-			v = sub.Newest()
+		}
+		if now := time.Now(); !now.Before(comment) {
+			stream.comment()
+			comment = now.Add(commentEvery)
+		}
+		select {
+		case <-time.After(trend.UntilNext(time.Now())):
+		case <-c.Ctx.Done():
+			return nil
 		}
 	}
+	return nil
 }
 
-// render adds the events of a snapshot to the stream. It returns the topics that have more
-// events right now. After an error the caller must not send what was added.
-func (a *API) render(ctx context.Context, topics []topic, u *update) (left []topic, err error) {
+// render adds the events of the newest samples to the stream; tubes says whether the topics need
+// tubes. It returns the topics that have more events right now. If the server is only too busy for
+// a sample, there are no events. After an error the caller must not send what was added.
+func (a *API) render(ctx context.Context, topics []topic, tubes bool, stream *eventStream) (left []topic, err error) {
 	a.rendering.Lock()
 	defer a.rendering.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, renderWithin)
 	defer cancel()
+	u := &update{stream: stream}
+	if u.Server, err = a.op.Sample(ctx, trend.Every/2); err != nil {
+		return nil, a.op.Confirm(ctx)
+	}
+	if tubes {
+		if u.Tubes, err = a.op.Tubes(ctx, admin.TubesFor-trend.Every/2); err != nil {
+			return nil, a.op.Confirm(ctx)
+		}
+	}
 	for _, t := range topics {
 		more, err := t(ctx, u)
 		if err != nil {
@@ -99,20 +102,21 @@ func (a *API) render(ctx context.Context, topics []topic, u *update) (left []top
 			left = append(left, t)
 		}
 	}
-	return left, a.op.Confirm(ctx) // another server may lead since the snapshot
+	return left, a.op.Confirm(ctx) // another server may lead since the samples
 }
 
 // A topic adds an event to the stream if something has changed. It returns true if there is more
 // to send right now.
 type topic func(ctx context.Context, u *update) (more bool, err error)
 
-// An update is a snapshot and the stream that gets its events.
+// An update has samples, and the stream that gets their events.
 type update struct {
-	trend.Snapshot
+	Server *admin.Sample
+	Tubes  *admin.TubeSample // nil: no topic needs tubes
 	stream *eventStream
 }
 
-// event adds an event; its id is the number of the snapshot.
+// event adds an event; its id is the number of the sample.
 func (u *update) event(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -140,9 +144,7 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 		var t topic
 		switch {
 		case word == wire.EventServer:
-			t = func(_ context.Context, u *update) (bool, error) {
-				return false, u.event(wire.EventServer, a.serverValue(u.Server))
-			}
+			t = a.serverTopic()
 		case word == wire.EventJournal:
 			t = journalTopic()
 		case word == wire.EventTubes:
@@ -167,6 +169,18 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 		}
 	}
 	return list, tubes, nil
+}
+
+// serverTopic shows the server in each new sample.
+func (a *API) serverTopic() topic {
+	var last *admin.Sample
+	return func(_ context.Context, u *update) (more bool, err error) {
+		if u.Server == last {
+			return false, nil
+		}
+		last = u.Server
+		return false, u.event(wire.EventServer, a.serverValue(u.Server))
+	}
 }
 
 // journalTopic shows the journal when it has changed.

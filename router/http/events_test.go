@@ -121,12 +121,12 @@ func (r *reading) ends() time.Duration {
 func (w *world) open(n int) {
 	w.t.Helper()
 	for range 1000 {
-		if w.web.watch.Subscriptions() == n {
+		if len(w.web.streams) == n {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	w.t.Fatalf("%d streams are open, want %d", w.web.watch.Subscriptions(), n)
+	w.t.Fatalf("%d streams are open, want %d", len(w.web.streams), n)
 }
 
 // TestTopicsAreFollowed in one stream: the server and its journal each second with growing ids,

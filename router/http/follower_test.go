@@ -459,7 +459,7 @@ func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
 	expect(t, n <= 0, "%d are answered meanwhile", n)
 	w.srv.Fail(&commit.Failure{Cause: commit.Deposed, Err: errors.New("another one leads")})
 	all.Wait()
-	_, err = w.web.render(t.Context(), nil, nil)
+	_, err = w.web.render(t.Context(), nil, false, nil)
 	expect(t, err != nil, "a stream of events goes on")
 	w.do("GET", "/livez", ask{}).wants(t, 200, "") // the process restarts
 	w.do("GET", "/readyz", ask{}).wants(t, 503, "")

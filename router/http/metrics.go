@@ -49,7 +49,7 @@ func newMetrics(a *API) *metrics {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		m, m.requests, m.seconds,
-		gauge("http_event_streams", "Open event streams.", a.watch.Subscriptions),
+		gauge("http_event_streams", "Open event streams.", func() int { return len(a.streams) }),
 		gauge("http_connections", "Open HTTP connections.", a.connections.len),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: metricPrefix + "http_connections_dropped_total", Help: "HTTP connections closed to make room for others.",

@@ -83,6 +83,7 @@ type API struct {
 	heavy      slots            // for requests that take time
 	scrapes    slots
 	uploads    slots // for large bodies
+	streams    slots // open event streams
 	keys       keyStore
 	audit      auditLog
 	rate       *rate.Limiter // of requests without a token
@@ -108,9 +109,9 @@ func New(o Options) (*API, error) {
 		o.Console = findAsset
 	}
 	a := &API{
-		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator), watch: trend.New(o.Operator, streamsMax, o.HistoryTubes),
+		opts: o, op: o.Operator, operations: admin.NewOperations(o.Operator), watch: trend.New(o.Operator, o.HistoryTubes),
 		shown: trend.NewChoice(o.MetricsTubes, match), boot: rand.Text(), mux: http.NewServeMux(), routes: make(map[string]*route), cookie: newCookieName(),
-		heavy: make(slots, 1), scrapes: make(slots, 1), uploads: make(slots, 2), rate: rate.NewLimiter(requestRate, atOnce),
+		heavy: make(slots, 1), scrapes: make(slots, 1), uploads: make(slots, 2), streams: make(slots, streamsMax), rate: rate.NewLimiter(requestRate, atOnce),
 	}
 	apply, err := a.Prepare(o.Rules)
 	if err != nil {

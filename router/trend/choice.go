@@ -125,7 +125,7 @@ type selected struct {
 	matching int
 }
 
-// views caches the selected rows of all subscribers' views in the newest sample.
+// views caches the selected rows of all streams' views in the newest sample.
 type views struct {
 	mu     sync.Mutex // held while a view is computed, so that one is computed at a time
 	sample *admin.TubeSample
@@ -157,7 +157,7 @@ func (s *views) rows(v *admin.TubeSample, view *View) selected {
 	return sel
 }
 
-// A Look stores what one subscriber has seen of a view: a name and a flag per tube. It belongs
+// A Look stores what one stream has shown of a view: a name and a flag per tube. It belongs
 // to one goroutine.
 type Look struct {
 	w        *Watch
@@ -168,7 +168,7 @@ type Look struct {
 }
 
 // changeMost is the largest number of rows of a Change. It bounds the memory of the events for a
-// slow subscriber, however large its view is.
+// slow client, however large its view is.
 const changeMost = 100
 
 // Look makes a Look at a view.

@@ -1,13 +1,13 @@
-// Package trend samples a server once a second, keeps the history of its figures in memory,
-// and notifies subscribers of changes.
+// Package trend keeps the history of a server's figures in memory, and finds changes for event
+// streams.
 //
-//	admin.Operator ◄── Watch.Run: the server each second, tubes each 2 s for subscribers or 5 s for history
-//	                      ├──► History: an hour in slots of 5 s, a day in slots of 60 s
-//	                      └──► Snapshot ──► Subscription ──► Look: changes in a list of tubes
+//	admin.Operator ◄── Watch.Run: the server each second, tubes each 5 s
+//	      ▲               └──► History: an hour in slots of 5 s, a day in slots of 60 s
+//	      └── streams: the same samples ──► Look: changes in a list of tubes
 //
-// One goroutine samples for all subscribers; without subscribers and history it sleeps. Nothing
-// is queued: a subscriber takes the newest snapshot, so a slow subscriber skips snapshots and
-// delays no other.
+// The operator caches samples, so callers that sample at the same times share them: see UntilNext.
+// Nothing is queued: a stream takes the newest sample, so a slow client skips samples and delays no
+// other.
 //
 // A slot holds the maximum of a gauge, the mean rate of a counter, and quantiles of a histogram.
 // A slot without a reading is shown as a gap: the machine slept, the server was busy, or the

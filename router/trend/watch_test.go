@@ -31,7 +31,6 @@ type fake struct {
 	flows   map[string]core.Flow
 	refuses error
 	looks   []time.Time // at the server
-	walks   []time.Time // over all tubes
 }
 
 func (f *fake) Sample(_ context.Context, age time.Duration) (*admin.Sample, error) {
@@ -59,7 +58,6 @@ func (f *fake) Tubes(_ context.Context, age time.Duration) (*admin.TubeSample, e
 	}
 	if f.tubes == nil || time.Since(f.tubes.At) >= age {
 		f.number++
-		f.walks = append(f.walks, time.Now())
 		f.tubes = &admin.TubeSample{
 			Number: f.number, At: time.Now(), Rows: slices.Clone(f.rows), Rates: make([]wire.Rates, len(f.rows)), Changed: make([]uint64, len(f.rows)),
 		}
@@ -84,10 +82,10 @@ func (f *fake) set(change func()) {
 }
 
 // inBubble runs a test in simulated time with a watch of a fake.
-func inBubble(t *testing.T, subscriptions, tubes int, test func(t *testing.T, f *fake, w *Watch)) {
+func inBubble(t *testing.T, tubes int, test func(t *testing.T, f *fake, w *Watch)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		w := New(f, subscriptions, tubes)
+		w := New(f, tubes)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -97,84 +95,6 @@ func inBubble(t *testing.T, subscriptions, tubes int, test func(t *testing.T, f 
 		test(t, f, w)
 		cancel()
 		<-done
-	})
-}
-
-func (f *fake) counts() (looks, walks int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.looks), len(f.walks)
-}
-
-// TestNobodyIsLookedFor: without a subscriber and a history there are no samples, also after the
-// last subscriber has closed.
-func TestNobodyIsLookedFor(t *testing.T) {
-	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
-		time.Sleep(time.Minute)
-		if looks, walks := f.counts(); looks+walks != 0 {
-			t.Errorf("%d looks and %d walks for nobody", looks, walks)
-		}
-		a := w.Subscribe(false)
-		time.Sleep(10 * time.Second)
-		if looks, walks := f.counts(); looks < 10 || looks > 12 || walks != 0 {
-			t.Errorf("%d looks and %d walks in ten seconds for who wants no tubes", looks, walks)
-		}
-		b := w.Subscribe(true)
-		expect(t, w.Subscribe(false) == nil && w.Subscriptions() == 2, "there are more subscriptions than may be")
-		time.Sleep(10 * time.Second)
-		_, walks := f.counts()
-		expect(t, walks >= 5 && walks <= 7, "%d walks in ten seconds", walks)
-		for _, at := range f.looks[1:10] { // the first was for the new subscriber
-			expect(t, at.Nanosecond() == int(every/2), "a look at %v", at)
-		}
-		a.Close()
-		b.Close()
-		time.Sleep(2 * time.Second)
-		before, _ := f.counts()
-		time.Sleep(time.Minute)
-		looks, _ := f.counts()
-		expect(t, looks == before, "%d looks after all have gone", looks-before)
-	})
-}
-
-// TestFirstSnapshotIsFresh: after a long time without samples, a subscriber gets a new one at once.
-func TestFirstSnapshotIsFresh(t *testing.T) {
-	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
-		for _, tubes := range []bool{false, true, true} {
-			s := w.Subscribe(tubes)
-			begun := time.Now()
-			v, err := s.Next(t.Context())
-			expect(t, err == nil && time.Since(begun) <= time.Second && time.Since(v.Server.At) <= 2*time.Second && (!tubes || v.Tubes != nil), "after %v: %+v, %v", time.Since(begun), v, err)
-			s.Close()
-			time.Sleep(time.Hour)
-		}
-	})
-}
-
-// TestSlowSubscriberSkips: it gets the newest snapshot, and a fast subscriber gets all.
-func TestSlowSubscriberSkips(t *testing.T) {
-	inBubble(t, 2, 0, func(t *testing.T, f *fake, w *Watch) {
-		fast, slow := w.Subscribe(false), w.Subscribe(false)
-		defer fast.Close()
-		defer slow.Close()
-		if _, err := slow.Next(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var last uint64
-		n := 0
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); n++ {
-			v, err := fast.Next(t.Context())
-			require(t, err == nil && v.Server.Number > last, "%d after %d, %v", v.Server.Number, last, err)
-			last = v.Server.Number
-		}
-		expect(t, n >= 20, "%d snapshots in twenty seconds", n)
-		if v, err := slow.Next(t.Context()); err != nil || v.Server.Number != last {
-			t.Errorf("the slow one gets %d, want %d (%v)", v.Server.Number, last, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		_, err := slow.Next(ctx)
-		expect(t, err != nil, "there was one more in his queue")
 	})
 }
 
@@ -197,58 +117,57 @@ func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, s
 	return n, len(points[0])
 }
 
-// TestHistoryHasNoGaps with and without subscribers: each slot has a reading, unless the server was
-// busy. Removed tubes keep their history.
+// TestHistoryHasNoGaps: each slot has a reading, unless the server was busy. Samples are taken in the
+// middle of seconds. Removed tubes keep their history, and without a history nothing is sampled.
 func TestHistoryHasNoGaps(t *testing.T) {
-	for _, subscribed := range []bool{false, true} {
-		inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
-			row := core.TubeRow{TubeStats: core.TubeStats{Name: "a", Ready: 5}, Bytes: 70, Oldest: 3 * core.Second}
-			f.set(func() {
-				f.rows = []core.TubeRow{row}
-				f.flows = map[string]core.Flow{"a": {Wait: stats.Times{N: [stats.FlowBuckets]uint64{4: 1}}}}
-			})
-			if subscribed {
-				s := w.Subscribe(true)
-				defer s.Close()
-			}
-			time.Sleep(time.Hour + time.Minute)
-			wants := func(tube, series string, step int64, least, most float64) {
-				t.Helper()
-				layout := ServerLayout
-				if tube != "" {
-					layout = TubeLayout
-				}
-				n, all := known(t, w, tube, layout, series, step)
-				part := float64(n) / float64(all)
-				expect(t, part >= least && part <= most, "%s of %q by %d: %d of %d points are known", series, tube, step, n, all)
-			}
-			for _, series := range []string{"ready", "put_per_second", "job_body_bytes", "oldest_ready_seconds", "commands_per_second"} {
-				wants("", series, 5, 1, 1)
-			}
-			for _, step := range []int64{5, 60} {
-				wants("a", "ready", step, 1, 1)
-				wants("a", "put_per_second", step, 1, 1)
-			}
-			wants("", "journal_bytes", 5, 0, 0)
-			f.set(func() { f.refuses = errors.New("busy") })
-			time.Sleep(10 * time.Minute)
-			f.set(func() { f.refuses, f.rows = nil, nil })
-			time.Sleep(20 * time.Minute)
-			wants("", "ready", 60, 49.0/59, 50.0/59)
-			wants("a", "ready", 60, 29.0/59, 31.0/59)
-			w.SetHistory(0)
-			expect(t, len(w.History().Kept()) == 0, "a history is kept after all")
-			f.set(func() { f.rows = []core.TubeRow{row} })
-			w.SetHistory(1)
-			time.Sleep(time.Minute)
-			expect(t, len(w.History().Kept()) == 1, "%q have a history", w.History().Kept())
+	inBubble(t, 2, func(t *testing.T, f *fake, w *Watch) {
+		row := core.TubeRow{TubeStats: core.TubeStats{Name: "a", Ready: 5}, Bytes: 70, Oldest: 3 * core.Second}
+		f.set(func() {
+			f.rows = []core.TubeRow{row}
+			f.flows = map[string]core.Flow{"a": {Wait: stats.Times{N: [stats.FlowBuckets]uint64{4: 1}}}}
 		})
-	}
+		time.Sleep(time.Hour + time.Minute)
+		wants := func(tube, series string, step int64, least, most float64) {
+			t.Helper()
+			layout := ServerLayout
+			if tube != "" {
+				layout = TubeLayout
+			}
+			n, all := known(t, w, tube, layout, series, step)
+			part := float64(n) / float64(all)
+			expect(t, part >= least && part <= most, "%s of %q by %d: %d of %d points are known", series, tube, step, n, all)
+		}
+		for _, series := range []string{"ready", "put_per_second", "job_body_bytes", "oldest_ready_seconds", "commands_per_second"} {
+			wants("", series, 5, 1, 1)
+		}
+		for _, step := range []int64{5, 60} {
+			wants("a", "ready", step, 1, 1)
+			wants("a", "put_per_second", step, 1, 1)
+		}
+		wants("", "journal_bytes", 5, 0, 0)
+		f.set(func() { f.refuses = errors.New("busy") })
+		time.Sleep(10 * time.Minute)
+		f.set(func() { f.refuses, f.rows = nil, nil })
+		time.Sleep(20 * time.Minute)
+		wants("", "ready", 60, 49.0/59, 50.0/59)
+		wants("a", "ready", 60, 29.0/59, 31.0/59)
+		for _, at := range f.looks {
+			expect(t, at == f.looks[0] || at.Nanosecond() == int(Every/2), "a sample at %v", at)
+		}
+		w.SetHistory(0)
+		before := len(f.looks)
+		time.Sleep(time.Minute)
+		expect(t, len(w.History().Kept()) == 0 && len(f.looks) <= before+1, "a history is kept, or %d samples are taken for nothing", len(f.looks)-before)
+		f.set(func() { f.rows = []core.TubeRow{row} })
+		w.SetHistory(1)
+		time.Sleep(time.Minute)
+		expect(t, len(w.History().Kept()) == 1, "%q have a history", w.History().Kept())
+	})
 }
 
 // TestOfManyTubesTheBusiestHaveAHistory: within half a minute of becoming so.
 func TestOfManyTubesTheBusiestHaveAHistory(t *testing.T) {
-	inBubble(t, 2, 2, func(t *testing.T, f *fake, w *Watch) {
+	inBubble(t, 2, func(t *testing.T, f *fake, w *Watch) {
 		f.set(func() {
 			for i := range 10 {
 				f.rows = append(f.rows, core.TubeRow{TubeStats: core.TubeStats{Name: string(rune('a' + i)), Total: uint64(i)}})
@@ -329,7 +248,7 @@ func TestViewsFollowLikeATwin(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	w := New(nil, 1, 0)
+	w := New(nil, 0)
 	all := &table{number: 1, ready: make(map[string]uint64), since: make(map[string]uint64)}
 	var clients []*client
 	for i, limit := range []int{1, 3, 3, 10, 100, 1000} {

@@ -90,13 +90,18 @@ type API struct {
 
 	http        *http.Server
 	connections connections
-	running     sync.WaitGroup // operations
-	stop        context.CancelFunc
-	ended       context.Context // of all operations
-	leave       context.CancelFunc
-	leaving     context.Context // of all streams: they end first
-	mu          sync.Mutex      // guards stopping, with running.Add
-	stopping    bool
+	lifetime
+}
+
+// A lifetime counts what runs, and ends it.
+type lifetime struct {
+	running  sync.WaitGroup // operations
+	stop     context.CancelFunc
+	ended    context.Context // of all operations
+	leave    context.CancelFunc
+	leaving  context.Context // of all streams: they end first
+	mu       sync.Mutex      // guards stopping, with running.Add
+	stopping bool
 }
 
 // New makes an API. The error is about Options.Rules or Options.MetricsMatch.
@@ -184,13 +189,13 @@ func (a *API) Serve(l net.Listener, d Door) error {
 
 // begin counts a running operation, which must call running.Done at its end. The error says that
 // the server stops.
-func (a *API) begin() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.stopping {
+func (l *lifetime) begin() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopping {
 		return wire.Stopping.Problem("")
 	}
-	a.running.Add(1)
+	l.running.Add(1)
 	return nil
 }
 

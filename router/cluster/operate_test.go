@@ -11,6 +11,15 @@ import (
 func TestChangeIsUncertainOnceProposed(t *testing.T) {
 	_, all := newNet(t, 1)
 	l := leader(t, all)
+	if err := l.node.Change(t.Context(), Change{Add, Member{ID: 6, Name: "n6", Addr: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := l.node.View(); v.Members.Find(6) == nil {
+		t.Errorf("after a change the members are %+v", v.Members)
+	}
+	if err := l.node.Change(t.Context(), Change{Remove, Member{ID: 1}}); !errors.Is(err, ErrSelf) {
+		t.Errorf("a leader removes itself: %v", err)
+	}
 	hang, before := l.log.set(&l.log.hang), l.log.Last() // no entry is committed
 	defer close(hang)                                    // the node is stopped after that
 	add := Change{Add, Member{ID: 7, Name: "n7", Addr: "y"}}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,30 +94,14 @@ func TestRequestsAndAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// A known connection tells its remote server.
-type known struct {
-	net.Conn
-	remote transport.Identity
-}
-
-func (k known) Remote() transport.Identity { return k.remote }
-
 // A joining server asks for itself. A member may pass on a request.
 func TestServersAskForThemselves(t *testing.T) {
-	h := &Handler{Cluster: 1, Node: newFakeNode()}
-	for _, c := range []struct {
-		remote transport.Identity
-		status int
-	}{
-		{transport.Identity{Node: 42, Name: "two"}, http.StatusOK},
-		{transport.Identity{Node: 43, Name: "two"}, http.StatusConflict},
-		{transport.Identity{Node: 42, Name: "three"}, http.StatusConflict},
-		{transport.Identity{Cluster: 1, Node: 9, Name: "nine"}, http.StatusOK},
+	q := requestOf(&cluster.Member{ID: 42, Name: "two", Addr: "a:1"})
+	for remote, ok := range map[transport.Identity]bool{
+		{Node: 42, Name: "two"}: true, {Node: 43, Name: "two"}: false, {Node: 42, Name: "three"}: false, {Cluster: 1, Node: 9, Name: "nine"}: true,
 	} {
-		ctx := transport.ConnContext(context.Background(), known{remote: c.remote})
-		status, a := h.answer(ctx, requestOf(&cluster.Member{ID: 42, Name: "two", Addr: "a:1"}), transport.RemoteOf(ctx))
-		if status != c.status {
-			t.Errorf("%v asks: %d, %+v", c.remote, status, a)
+		if _, err := q.member(remote); (err == nil) != ok {
+			t.Errorf("%v asks: %v", remote, err)
 		}
 	}
 }

@@ -69,42 +69,37 @@ func write(t *testing.T, dir, name, what string) {
 
 // RecoverAlone removes the files of a member, and finishes an exchange that had begun.
 func TestRecoverAlone(t *testing.T) {
-	for _, exchanges := range []bool{false, true} {
-		dir := t.TempDir()
-		writeJournal(t, wal.Dir(dir), 7, nil)
-		want := files(t, dir)
-		for name := range want {
-			if exchanges {
-				os.Rename(filepath.Join(dir, name), filepath.Join(dir, strings.Replace(name, "journal", "incoming", 1)))
-				write(t, dir, "exchange.cleared", "")
-			}
+	dir := t.TempDir()
+	writeJournal(t, wal.Dir(dir), 7, nil)
+	want := files(t, dir)
+	for name := range want {
+		os.Rename(filepath.Join(dir, name), filepath.Join(dir, strings.Replace(name, "journal", "incoming", 1)))
+	}
+	for _, name := range []string{"exchange.cleared", cluster.StateName, cluster.StateName + ".new", "exchange.note"} {
+		write(t, dir, name, "votes")
+	}
+	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
+		t.Errorf("without a list of the servers the error is %v", err)
+	}
+	a, err := RecoverAlone(t.Context(), dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
+		t.Errorf("%+v", a)
+	}
+	for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1,"} {
+		if !strings.Contains(a.Meaning(dir), word) {
+			t.Errorf("the text lacks %s: %s", word, a.Meaning(dir))
 		}
-		for _, name := range []string{cluster.StateName, cluster.StateName + ".new", "exchange.note"} {
-			write(t, dir, name, "votes")
-		}
-		if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "cluster.state cannot be read") {
-			t.Errorf("without a list of the servers the error is %v", err)
-		}
-		a, err := RecoverAlone(t.Context(), dir, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.Batches < 7 || a.LastIndex != uint64(a.Batches) || a.LastTerm != 1 {
-			t.Errorf("%+v", a)
-		}
-		for _, word := range []string{dir, "polystalkd -b", "never", "--cluster-new", "of term 1,"} {
-			if !strings.Contains(a.Meaning(dir), word) {
-				t.Errorf("the text lacks %s: %s", word, a.Meaning(dir))
-			}
-		}
-		got := files(t, dir)
-		delete(got, "lock")
-		if !maps.Equal(got, want) {
-			t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
-		}
-		if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
-			t.Errorf("once more: %v", err)
-		}
+	}
+	got := files(t, dir)
+	delete(got, "lock")
+	if !maps.Equal(got, want) {
+		t.Errorf("the directory holds %q", slices.Sorted(maps.Keys(got)))
+	}
+	if _, err := RecoverAlone(t.Context(), dir, false); err == nil || !strings.Contains(err.Error(), "is not the directory of a cluster's server") {
+		t.Errorf("once more: %v", err)
 	}
 }
 

@@ -22,79 +22,66 @@ func (n *fakeNode) member(t *testing.T, id uint64, name string, standby bool) {
 	}
 }
 
+// fetch fetches the journal as a server.
+func (l *leader) fetch(id uint64) error {
+	here, there := net.Pipe()
+	go l.source.Serve(there, id)
+	_, err := Fetch(context.Background(), here, fakedisk.New(1), ReceiveOptions{})
+	return err
+}
+
+// refuses wants a reason.
+func (l *leader) refuses(t *testing.T, id uint64, want string) {
+	t.Helper()
+	var why *senderError
+	if err := l.fetch(id); !errors.As(err, &why) || !strings.Contains(why.Text, want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+}
+
 func TestSourceRefuses(t *testing.T) {
 	l := newLeader(t, 10)
 	l.node.member(t, 42, "two", false)
-	fetch := func(id uint64) error {
-		here, there := net.Pipe()
-		go l.source.Serve(there, id)
-		_, err := Fetch(context.Background(), here, fakedisk.New(1), ReceiveOptions{})
-		return err
-	}
-	refused := func(id uint64, want string) {
-		t.Helper()
-		var why *senderError
-		if err := fetch(id); !errors.As(err, &why) || !strings.Contains(why.Text, want) {
-			t.Errorf("the error is %v, want %q", err, want)
-		}
-	}
-	refused(43, "no server of the cluster")
+	l.refuses(t, 43, "no server of the cluster")
 	l.node.set(func() { l.node.leader = 9 })
-	refused(42, "no longer leads")
+	l.refuses(t, 42, "no longer leads")
 	// A leader that does not serve yet sends its journal: it may need the receiver for a majority.
 	l.node.set(func() { l.node.leader, l.node.waits = leaderID, true })
-	if err := fetch(42); err != nil {
+	if err := l.fetch(42); err != nil {
 		t.Error(err)
 	}
 	l.source.Close()
-	refused(42, "ended")
+	l.refuses(t, 42, "ended")
 }
 
 // Two servers at a time get the journal, and none gets it twice at once.
 func TestTwoAtATime(t *testing.T) {
 	l := newLeader(t, 10)
 	var held []net.Conn
-	var ids []uint64
 	for i, name := range []string{"two", "three", "four"} {
 		id := uint64(42 + i)
 		l.node.member(t, id, name, false)
-		ids = append(ids, id)
-	}
-	for _, id := range ids[:2] {
-		here, there := net.Pipe()
-		go l.source.Serve(there, id)
-		io.ReadFull(here, make([]byte, 1)) // the transfer has begun, and stops here
-		held = append(held, here)
+		if i < 2 {
+			here, there := net.Pipe()
+			go l.source.Serve(there, id)
+			io.ReadFull(here, make([]byte, 1)) // the transfer has begun, and stops here
+			held = append(held, here)
+		}
 	}
 	if list := l.source.Sending(); len(list) != 2 || list[0].Begun.IsZero() {
 		t.Errorf("%+v are being sent", list)
 	}
-	for _, c := range []struct {
-		id   uint64
-		want string
-	}{{ids[2], "2 servers already"}, {ids[0], "that server already"}} {
-		here, there := net.Pipe()
-		go l.source.Serve(there, c.id)
-		if _, err := Fetch(context.Background(), here, fakedisk.New(1), ReceiveOptions{}); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("the error is %v", err)
-		}
-	}
+	l.refuses(t, 44, "2 servers already")
+	l.refuses(t, 42, "that server already")
 	held[0].Close()
-	if ok := <-l.node.fetched; ok {
-		t.Error("a broken transfer counts as complete")
-	}
-	l.joiner.Store(ids[2])
-	here, there := net.Pipe()
-	go l.source.Serve(there, ids[2])
-	if _, err := Fetch(context.Background(), here, fakedisk.New(1), ReceiveOptions{}); err != nil {
+	broken := <-l.node.fetched
+	if err := l.fetch(44); err != nil {
 		t.Error(err)
 	}
-	if ok := <-l.node.fetched; !ok {
-		t.Error("a complete transfer counts as broken")
-	}
+	complete := <-l.node.fetched
 	l.source.Close() // ends the one that hangs
-	if ok := <-l.node.fetched; ok {
-		t.Error("an ended transfer counts as complete")
+	if ended := <-l.node.fetched; broken || !complete || ended {
+		t.Errorf("a broken transfer counts as complete: %v; a complete one: %v; one that was ended: %v", broken, complete, ended)
 	}
 }
 

@@ -37,7 +37,7 @@ var budgets = []budget{
 	{"router/access", 350},
 	{"router/admin", 3220},
 	{"router/beanstalkd", 1260},
-	{"router/cluster", 7160},
+	{"router/cluster", 6700},
 	{"router/direct", 300},
 	{"router/gearmand", 1690},
 	{"router/http", 4970},

@@ -34,9 +34,6 @@
 // # Tests
 //
 // TestConsensus runs whole clusters of Steppers from one seed, with logs in memory and States on a
-// simulated disk that loses unsynced data. TestFaultyNodesAreSeen shows that it finds planted
-// faults. It simulates messages, links, clocks, pauses, power cuts (also right after a vote, and of
-// all nodes except one at once), members that join, vote, move, leave and join under another ID, and
-// hand-overs. It does not simulate the goroutines of a Node or the transport, which have their own
-// tests, or the journal and its compaction, which router/sim tests. Fetching a journal is a copy.
+// simulated disk. TestFaultyNodesAreSeen shows that it finds planted faults. It does not simulate
+// the goroutines of a Node, the transport, or the journal and its compaction: router/sim has these.
 package cluster

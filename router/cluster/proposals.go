@@ -220,14 +220,8 @@ func (p *Proposals) Fail(err error) {
 // Times returns the histogram of commit latencies of this node's entries, from Propose to commit.
 func (p *Proposals) Times() stats.Counts { return p.times.Read() }
 
-// Outstanding returns the number of entries that are not committed.
-func (p *Proposals) Outstanding() int {
-	n, _ := p.outstanding()
-	return n
-}
-
-// outstanding returns the number of entries that are not committed, and their bytes.
-func (p *Proposals) outstanding() (n, bytes int) {
+// Outstanding returns the number of entries that are not committed, and their bytes.
+func (p *Proposals) Outstanding() (n, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.queue) + len(p.taken), p.bytes

@@ -123,13 +123,17 @@ func (n *Node) status(m *Machine) Status {
 		Elections: n.figures.elections, Lapses: n.figures.lapses, Fetches: m.fetches,
 	}
 	s.LastTerm, _ = m.store.log.Term(s.Last) // fails if the entry was replaced just now
-	s.Proposals, s.ProposalBytes = n.opts.Proposals.outstanding()
+	s.Proposals, s.ProposalBytes = n.opts.Proposals.Outstanding()
+	progress := map[uint64]tracker.Progress{}
+	if m.Leads() != 0 {
+		m.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { progress[id] = p })
+	}
 	for i := range s.Members.List {
 		id := s.Members.List[i].ID
 		if id == m.id {
 			continue
 		}
-		p := Peer{ID: id, Heard: -1}
+		p := Peer{ID: id, Heard: -1, Match: progress[id].Match, Active: progress[id].RecentActive}
 		if at, is := n.figures.heard[id]; is {
 			p.Heard = now - at
 		}
@@ -138,15 +142,5 @@ func (n *Node) status(m *Machine) Status {
 		}
 		s.Peers = append(s.Peers, p)
 	}
-	if m.Leads() == 0 {
-		return s
-	}
-	m.raft.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {
-		for i := range s.Peers {
-			if o := &s.Peers[i]; o.ID == id {
-				o.Match, o.Active = p.Match, p.RecentActive
-			}
-		}
-	})
 	return s
 }

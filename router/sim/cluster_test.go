@@ -430,9 +430,15 @@ type leader struct {
 // alive reports whether its process still runs and leads.
 func (l *leader) alive() bool { return l.up && l.hand == l.life }
 
+// isWaiting reports whether entries are not committed.
+func (m *member) isWaiting() bool {
+	n, _ := m.props.Outstanding()
+	return n > 0
+}
+
 // Requested implements routertest.ByHand.
 func (l *leader) Requested() bool {
-	return l.alive() && (l.f.Journal().Requested() || l.props.Outstanding() > 0)
+	return l.alive() && (l.f.Journal().Requested() || l.isWaiting())
 }
 
 // Commit implements routertest.ByHand.
@@ -450,7 +456,7 @@ func (l *leader) Commit() error {
 			return err
 		}
 	}
-	if c.waited++; l.alive() && l.props.Outstanding() == 0 {
+	if c.waited++; l.alive() && !l.isWaiting() {
 		c.waited = 0
 	}
 	if c.waited > 500 { // the world may be waiting until it is at rest

@@ -303,5 +303,5 @@ func (c *Cluster) even() bool {
 			return false
 		}
 	}
-	return c.serves.hand.Leads() != 0 && c.serves.props.Outstanding() == 0
+	return c.serves.hand.Leads() != 0 && !c.serves.isWaiting()
 }

@@ -81,7 +81,7 @@ func (t *Transport) accept() {
 
 // meet exchanges greetings with a new connection, and serves it.
 func (t *Transport) meet(raw net.Conn) {
-	s := &Stream{raw: raw, transport: t, stop: context.AfterFunc(t.ctx, func() { raw.Close() })}
+	s := &Stream{raw: raw, stop: context.AfterFunc(t.ctx, func() { raw.Close() })}
 	g, err := t.welcome(s)
 	t.lobby.leave(raw)
 	if err != nil {

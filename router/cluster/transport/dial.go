@@ -24,18 +24,14 @@ func (r *Refused) Error() string { return fmt.Sprintf("server %v refuses: %s", r
 // A Stream is a connection with another server after the greetings.
 type Stream struct {
 	net.Conn
-	raw       net.Conn    // below TLS
-	stop      func() bool // ends the wait for Transport.Close
-	transport *Transport
-	remote    Identity
-	kind      Kind
+	raw    net.Conn    // below TLS
+	stop   func() bool // ends the wait for Transport.Close
+	remote Identity
+	kind   Kind
 }
 
 // Remote returns the server at the other end.
 func (s *Stream) Remote() Identity { return s.remote }
-
-// Kind returns what the stream is for.
-func (s *Stream) Kind() Kind { return s.kind }
 
 // TCP returns the connection if it is plaintext; nil: it is TLS. It has read no byte after the
 // greeting.
@@ -158,7 +154,7 @@ func (t *Transport) dial(ctx context.Context, m Member, kind Kind) (*Stream, err
 	if err := notItself(raw); err != nil {
 		return nil, err
 	}
-	s := &Stream{raw: raw, transport: t, kind: kind}
+	s := &Stream{raw: raw, kind: kind}
 	interrupted := context.AfterFunc(ctx, func() { raw.Close() })
 	err = t.introduce(s, m)
 	if !interrupted() && err == nil {

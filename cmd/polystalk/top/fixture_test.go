@@ -29,15 +29,6 @@ func document(t *testing.T, v any) []byte {
 	return b
 }
 
-// rowsOf returns values as rows of a view.
-func rowsOf[V any](t *testing.T, all []V) []any {
-	t.Helper()
-	v, err := client.Decode(document(t, all))
-	must(t, err)
-	rows, _ := v.([]any) // null: no rows
-	return rows
-}
-
 // tubesNamed returns tubes with different figures.
 func tubesNamed(names ...string) (all []admin.Tube) {
 	for i, name := range names {
@@ -46,43 +37,16 @@ func tubesNamed(names ...string) (all []admin.Tube) {
 	return all
 }
 
-// A server returns samples from its fields, and records the requests.
-type server struct {
-	t       *testing.T
-	whole   bool
-	tubes   []admin.Tube
-	err     error
-	took    time.Duration
-	asked   []wanted
-	clients []admin.Connection
-}
-
-func (s *server) read(_ context.Context, w wanted) (*Sample, error) {
-	s.asked = append(s.asked, w)
-	if s.err != nil {
-		return nil, s.err
-	}
-	sample := &Sample{of: w, whole: s.whole, flow: &flow{1, 2, 3, 4}, took: s.took, at: time.Unix(1, 0), matching: len(s.tubes)}
-	sample.server.Version, sample.server.State = "1.0", "serving"
-	if w.view == tubes {
-		sample.rows = rowsOf(s.t, s.tubes[:min(len(s.tubes), w.rows, rowsMax)])
-	} else {
-		sample.rows = rowsOf(s.t, s.clients)
-		sample.matching = len(s.clients)
-	}
-	return sample, nil
-}
-
 // screenOf returns a model with its first sample.
-func screenOf(t *testing.T, s *server, width, height int) model {
+func screenOf(t *testing.T, s *fake, width, height int) model {
 	t.Helper()
-	s.t = t
+	s.server = []byte(`{"version":"1.0","state":"serving"}`)
 	m := model{
-		ctx: t.Context(), read: s.read, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
+		ctx: t.Context(), read: sourceOf(s).read, name: "http://127.0.0.1:11380", every: time.Millisecond, left: -1, view: tubes,
 		sorts: map[*view]string{tubes: tubes.sort, connections: connections.sort}, since: time.Unix(1, 0),
 	}
 	var err error
-	if m.sample, err = s.read(t.Context(), m.wanted()); err != nil {
+	if m.sample, err = m.read(t.Context(), m.wanted()); err != nil {
 		t.Fatal(err)
 	}
 	return update(t, m, tea.WindowSizeMsg{Width: width, Height: height})
@@ -144,11 +108,18 @@ func wants(t *testing.T, m model, text string) {
 	}
 }
 
-// A fake is a server with given answers.
+// sourceOf returns a source of one server.
+func sourceOf(s client.Server) *Source {
+	return &Source{Dial: func(context.Context) (client.Server, error) { return s, nil }}
+}
+
+// A fake is a server with given tubes and connections, or with given parts of lists.
 type fake struct {
 	client.Server
 	server  []byte
-	parts   [][]byte
+	tubes   []admin.Tube
+	clients []admin.Connection
+	parts   [][]byte // nil: tubes or clients
 	err     error
 	queries []client.Request
 	closed  int
@@ -161,13 +132,28 @@ func (f *fake) Ask(context.Context, client.Request) (client.Answer, error) {
 
 func (f *fake) List(_ context.Context, q client.Request, page func([]byte) error) error {
 	f.queries = append(f.queries, q)
-	for _, part := range f.parts {
+	parts := f.parts
+	if parts == nil {
+		list := map[string]any{"connections": append([]admin.Connection{}, f.clients...)}
+		if q.Path == "/tubes" {
+			list = map[string]any{"tubes": append([]admin.Tube{}, f.tubes[:min(len(f.tubes), q.Limit)]...), "matching": len(f.tubes)}
+		}
+		part, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		parts = [][]byte{part}
+	}
+	for _, part := range parts {
 		if err := page(part); err != nil {
 			return err
 		}
 	}
 	return f.err
 }
+
+// last returns the last request for a list.
+func (f *fake) last() client.Request { return f.queries[len(f.queries)-1] }
 
 func (f *fake) HasAPI() bool { return f.whole }
 

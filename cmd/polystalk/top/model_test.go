@@ -16,7 +16,7 @@ import (
 // TestScreenFits: no content is too wide or too high, or has control characters.
 func TestScreenFits(t *testing.T) {
 	for _, size := range [][2]int{{200, 60}, {120, 35}, {80, 24}, {40, 15}, {40, 12}, {20, 8}, {10, 5}, {3, 3}, {1, 1}, {0, 0}} {
-		s := &server{whole: true, tubes: tubesNamed(hostile...)}
+		s := &fake{whole: true, tubes: tubesNamed(hostile...)}
 		for i, name := range hostile {
 			of := admin.NameOf(name)
 			s.clients = append(s.clients, admin.Connection{ID: uint64(i), Peer: name, Protocol: name, Used: &of, Watched: []admin.TubeName{of, of}, Command: name, ClientID: name})
@@ -57,12 +57,12 @@ func TestOnlyVisibleRowsAreRead(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprintf("tube-%05d", i)
 	}
-	s := &server{whole: true, tubes: tubesNamed(names...)}
+	s := &fake{whole: true, tubes: tubesNamed(names...)}
 	m := screenOf(t, s, 80, 24)
 	seen := 24 - m.frame()
 	rows := func(want int) {
 		t.Helper()
-		if got := s.asked[len(s.asked)-1].rows; got != want || len(shown(m)) != 24 {
+		if got := s.last().Limit; got != want || len(shown(m)) != 24 {
 			t.Errorf("%d rows are asked for, and there are %d lines; want %d, 24", got, len(shown(m)), want)
 		}
 	}
@@ -71,9 +71,9 @@ func TestOnlyVisibleRowsAreRead(t *testing.T) {
 	m = press(t, m, "j", "down")
 	rows(seen + 2)
 	wants(t, m, "tube-00002")
-	before := len(s.asked)
+	before := len(s.queries)
 	m = press(t, m, "k", "up", "up")
-	if len(s.asked) != before || m.from != 0 {
+	if len(s.queries) != before || m.from != 0 {
 		t.Errorf("what is there is asked for again, or the first row is %d", m.from)
 	}
 	m = press(t, m, "G")
@@ -96,7 +96,7 @@ func TestOnlyVisibleRowsAreRead(t *testing.T) {
 	// A larger screen has room for more.
 	s.tubes = tubesNamed(names...)
 	m = update(t, update(t, m, due{m.turn}), tea.WindowSizeMsg{Width: 100, Height: 50})
-	if got := s.asked[len(s.asked)-1].rows; got != 50-m.frame() {
+	if got := s.last().Limit; got != 50-m.frame() {
 		t.Errorf("%d rows after it has grown", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestKeys(t *testing.T) {
 		"? > >":                      "tubes -delayed ", // the first one ends the help
 		"j k g G space b x":          "tubes -ready ",
 	} {
-		s := &server{whole: true, tubes: tubesNamed("mail", "x")}
+		s := &fake{whole: true, tubes: tubesNamed("mail", "x")}
 		m := screenOf(t, s, 120, 35)
 		for name := range strings.FieldsSeq(keys) {
 			if name == "space" {
@@ -136,17 +136,17 @@ func TestKeys(t *testing.T) {
 		if got := w.view.name + " " + w.sort + " " + w.match; got != want {
 			t.Errorf("%q: %q, want %q", keys, got, want)
 		}
-		if last := s.asked[len(s.asked)-1]; last.sort != w.sort || last.match != w.match || last.view != w.view {
-			t.Errorf("%q: what is wanted was not looked at: %v", keys, last)
+		if q := s.last(); q.Path != "/"+w.view.name || w.view == tubes && (q.Query.Get("sort") != w.sort || q.Query.Get("match") != glob(w.match)) {
+			t.Errorf("%q: what is wanted was not looked at: %v", keys, q)
 		}
 	}
 	for _, name := range []string{"q", "ctrl+c"} {
-		m := screenOf(t, &server{}, 80, 24)
+		m := screenOf(t, &fake{}, 80, 24)
 		if _, cmd := begin(m, key(name)); cmd == nil || cmd() != tea.Quit() {
 			t.Errorf("%s does not end it", name)
 		}
 	}
-	m := screenOf(t, &server{}, 80, 24)
+	m := screenOf(t, &fake{}, 80, 24)
 	if _, cmd := begin(m, key("ctrl+z")); cmd == nil || cmd() != tea.Suspend() {
 		t.Error("ctrl+z does not suspend it")
 	}
@@ -165,7 +165,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestHelpHasEveryKey(t *testing.T) {
-	m := press(t, screenOf(t, &server{whole: true}, 120, 35), "?")
+	m := press(t, screenOf(t, &fake{whole: true}, 120, 35), "?")
 	for _, k := range keys {
 		wants(t, m, k.does)
 	}
@@ -178,7 +178,7 @@ func TestHelpHasEveryKey(t *testing.T) {
 // TestOneUpdateAtATime: a key during an update starts the next one after it. Old waits start no
 // update.
 func TestOneUpdateAtATime(t *testing.T) {
-	s := &server{whole: true, tubes: tubesNamed("mail")}
+	s := &fake{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 80, 24)
 	old := m.turn
 	m, look := begin(m, due{m.turn})
@@ -196,39 +196,39 @@ func TestOneUpdateAtATime(t *testing.T) {
 		t.Fatal("it does not look at what was wanted meanwhile")
 	}
 	m, cmd := begin(m, look())
-	if last := s.asked[len(s.asked)-1]; last.sort != "reserved" || m.reading || cmd == nil {
-		t.Errorf("looked at %v", last)
+	if q := s.last(); q.Query.Get("sort") != "reserved" || m.reading || cmd == nil {
+		t.Errorf("looked at %v", q)
 	}
-	asked := len(s.asked)
+	asked := len(s.queries)
 	for _, turn := range []int{old, m.turn - 1} {
 		if m, cmd = begin(m, due{turn}); cmd != nil || m.reading {
 			t.Error("a wait of before begins a look")
 		}
 	}
-	if got, ok := m.wait()().(due); !ok || got.turn != m.turn || len(s.asked) != asked {
+	if got, ok := m.wait()().(due); !ok || got.turn != m.turn || len(s.queries) != asked {
 		t.Errorf("the wait ends with %v", got)
 	}
 }
 
 func TestPauseStopsUpdates(t *testing.T) {
-	s := &server{whole: true, tubes: tubesNamed("mail")}
+	s := &fake{whole: true, tubes: tubesNamed("mail")}
 	m := press(t, screenOf(t, s, 120, 24), "p")
 	wants(t, m, "PAUSED")
-	asked := len(s.asked)
-	if m = update(t, m, due{m.turn}); len(s.asked) != asked {
+	asked := len(s.queries)
+	if m = update(t, m, due{m.turn}); len(s.queries) != asked {
 		t.Error("it looks while it is paused")
 	}
-	if m = press(t, m, "p"); len(s.asked) != asked+1 || m.paused {
+	if m = press(t, m, "p"); len(s.queries) != asked+1 || m.paused {
 		t.Error("it does not go on")
 	}
-	if m = press(t, m, "p", ">"); m.paused || len(s.asked) != asked+2 {
+	if m = press(t, m, "p", ">"); m.paused || len(s.queries) != asked+2 {
 		t.Error("another order is not looked at")
 	}
 }
 
 // TestOldFiguresStayWhileTheServerIsAway, with the time since the last update.
 func TestOldFiguresStayWhileTheServerIsAway(t *testing.T) {
-	s := &server{whole: true, tubes: tubesNamed("mail")}
+	s := &fake{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 120, 24)
 	s.err = client.Errorf(client.System, "nobody is there: start it")
 	m = update(t, m, due{m.turn})
@@ -257,15 +257,15 @@ func TestOldFiguresStayWhileTheServerIsAway(t *testing.T) {
 }
 
 func TestCountLimitsUpdates(t *testing.T) {
-	s := &server{whole: true, tubes: tubesNamed("mail")}
+	s := &fake{whole: true, tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 80, 24)
 	m.left = 2
-	asked := len(s.asked)
+	asked := len(s.queries)
 	m = update(t, m, due{m.turn})
 	m = press(t, m, "enter") // an update by hand does not count
 	m = update(t, m, due{m.turn})
-	if len(s.asked) != asked+3 {
-		t.Errorf("%d looks", len(s.asked)-asked)
+	if len(s.queries) != asked+3 {
+		t.Errorf("%d looks", len(s.queries)-asked)
 	}
 	if _, cmd := begin(m, due{m.turn}); cmd == nil || cmd() != tea.Quit() {
 		t.Error("it does not end")
@@ -274,8 +274,9 @@ func TestCountLimitsUpdates(t *testing.T) {
 
 // TestServersWithoutTheAPI have fewer columns and less frequent updates, and a message about it.
 func TestServersWithoutTheAPI(t *testing.T) {
-	s := &server{tubes: tubesNamed("mail"), took: 700 * time.Millisecond}
+	s := &fake{tubes: tubesNamed("mail")}
 	m := screenOf(t, s, 160, 24)
+	m.sample.took = 700 * time.Millisecond
 	m.every = 2 * time.Second
 	if got := pace(m.sample, m.every); got != 6300*time.Millisecond {
 		t.Errorf("it waits for %v after a look that took 0.7 s", got)
@@ -295,8 +296,9 @@ func TestServersWithoutTheAPI(t *testing.T) {
 	if by := m.sorts[tubes]; by != "-watching" {
 		t.Errorf("five columns to the right of -ready is %s", by)
 	}
-	s.took, s.whole = 10*time.Second, true
+	s.whole = true
 	m = update(t, m, due{m.turn})
+	m.sample.took = 10 * time.Second
 	if got := pace(m.sample, m.every); got != 2*time.Second {
 		t.Errorf("it waits for %v for a server with the API", got)
 	}

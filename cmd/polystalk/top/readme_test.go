@@ -19,7 +19,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the screen looks like into
 
 // TestReadmeShowsTheScreen, as text and as a picture.
 func TestReadmeShowsTheScreen(t *testing.T) {
-	s := &server{whole: true, tubes: []admin.Tube{
+	s := &fake{whole: true, tubes: []admin.Tube{
 		{Name: "mail", Jobs: admin.Counts{Ready: 18342, Delayed: 12, Reserved: 64}, OldestReadySeconds: 41, Rates: admin.Rates{Put: 1210.4, Delete: 998.1}, Wait: admin.Quantiles{P99: 33}, Run: admin.Quantiles{P99: 0.5}, Waiting: 0},
 		{Name: "thumbnails", Jobs: admin.Counts{Ready: 207, Reserved: 16, Buried: 3}, OldestReadySeconds: 2, Rates: admin.Rates{Put: 88.2, Delete: 87.9}, Wait: admin.Quantiles{P99: 4}, Run: admin.Quantiles{P99: 2}, Waiting: 0},
 		{Name: "reports.monthly", Jobs: admin.Counts{Ready: 31}, OldestReadySeconds: 5400, PauseLeftSeconds: 1260},

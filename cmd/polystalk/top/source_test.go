@@ -13,11 +13,6 @@ import (
 	"polystalk/codec/admin"
 )
 
-// sourceOf returns a source of one server.
-func sourceOf(s client.Server) *Source {
-	return &Source{Dial: func(context.Context) (client.Server, error) { return s, nil }}
-}
-
 func TestFlow(t *testing.T) {
 	at := time.Unix(1000, 0).UTC()
 	f := &fake{parts: [][]byte{[]byte(`{"tubes":[],"matching":0}`)}, whole: true}
@@ -109,7 +104,9 @@ func TestConnectionsAreSortedAndFiltered(t *testing.T) {
 	if _, err := s.read(t.Context(), wanted{connections, "[", "id", 5}); client.ExitCode(err) != client.Usage {
 		t.Errorf("a pattern that is none: %v", err)
 	}
-	head, lines := layout(connections.columns, rowsOf(t, all.Connections), 0, "-holds")
+	sample, err := s.read(t.Context(), wanted{connections, "", "id", 5})
+	must(t, err)
+	head, lines := layout(connections.columns, sample.rows, 0, "-holds")
 	if !strings.Contains(head, "HOLDS▼") || !strings.Contains(lines[0], "t0,a/b") {
 		t.Errorf("%s\n%s", head, lines)
 	}
@@ -186,8 +183,7 @@ func TestPlainWritesATableForEachUpdate(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{Options{Every: 1, Limit: 1}, "-d"}, {Options{Every: everyMax + 1, Limit: 1}, "-d"}, {Options{Every: everyMin, Limit: 1, Count: -1}, "-n"},
-		{Options{Every: everyMin}, "--limit"}, {Options{Every: everyMin, Limit: rowsMax + 1}, "--limit"}, {Options{Every: everyMin, Limit: 1, Sort: "-name"}, "--sort"},
+		{Options{Every: everyMax + 1, Limit: 1}, "-d"}, {Options{Every: everyMin, Limit: rowsMax + 1}, "--limit"}, {Options{Every: everyMin, Limit: 1, Sort: "-name"}, "--sort"},
 		{Options{Every: everyMin, Limit: 1, Sort: "-"}, "--sort"}, {Options{Every: everyMin, Limit: 1, Sort: "ready", Connections: true}, "--sort"}, {Options{Every: everyMin, Limit: 1, Sort: "holds"}, "--sort"},
 	} {
 		err := Plain(t.Context(), s, tt.o, &b, nil, nil)

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"polystalk/cmd/polystalk/client"
+)
+
+// A lost is a writer that fails.
+type lost struct{ err error }
+
+func (w lost) Write([]byte) (int, error) { return 0, w.err }
+
+func TestCheckIsUnknownWhenItsLineCannotBeWritten(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jobs":{"ready":1},"connections":{}}`)
+	}))
+	defer server.Close()
+	for _, err := range []error{syscall.ENOSPC, syscall.EPIPE, syscall.EBADF} {
+		for _, args := range [][]string{{"check"}, {"check", "--ready", "0"}, {"check", "--nosuch"}} {
+			a := &App{Out: lost{err}, Err: io.Discard, Getenv: func(string) string { return "" }}
+			if code := Run(t.Context(), a, append(args, "--server", server.URL)); code != 3 {
+				t.Errorf("%q: exit code %d with %v", args, code, err)
+			}
+		}
+	}
+}
+
+// TestTimesAreSecondsWithoutAUnit, in every flag.
+func TestTimesAreSecondsWithoutAUnit(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second, "5m": 5 * time.Minute, "7d": 7 * 24 * time.Hour, "300ms": 300 * time.Millisecond,
+		"4294967295": math.MaxUint32 * time.Second,
+	} {
+		if got, err := readTime("--timeout", text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "soon", "NaN", "inf", "1e300", "2 s"} {
+		if got, err := readTime("--timeout", text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+	for _, text := range []string{"0.5", "1500ms", "-1", "4294967296"} {
+		if got, err := readSeconds("--ttr", text); err == nil {
+			t.Errorf("%q is taken for %v s", text, got)
+		}
+	}
+}
+
+// TestExportedSizeMatchesTheBody, even if the body was edited after the list was made.
+func TestExportedSizeMatchesTheBody(t *testing.T) {
+	var out strings.Builder
+	s := &sink{w: bufio.NewWriter(&out), body: func(_ uint64, w io.Writer) error {
+		_, err := io.WriteString(w, "edited")
+		return err
+	}}
+	must(t, s.listed([]byte(`{"id":"1","tube":"a","state":"ready","body_bytes":70000,"body":"pre","body_truncated":true}`)))
+	if err := s.w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if _, body, err := readLine([]byte(out.String())); err != nil || string(body) != "edited" {
+		t.Errorf("%s is read as %q, %v", out.String(), body, err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAwaitSocket waits for the socket of a server that restarts, even if the old socket still
+// exists; but not if the directory belongs to no cluster.
+func TestAwaitSocket(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, socketName)
+		listen := func() *net.UnixListener {
+			t.Helper()
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+			must(t, err)
+			return l
+		}
+		if left {
+			l := listen()
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}
+		must(t, os.WriteFile(filepath.Join(dir, stateName), nil, 0o600))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			awaitSocket(t.Context(), dir)
+		}()
+		select {
+		case <-done:
+			t.Error("it did not wait for a socket")
+		default:
+		}
+		os.Remove(path)
+		l := listen()
+		<-done
+		l.Close()
+	}
+	awaitSocket(t.Context(), t.TempDir())
+}
+
+// A leaders is a server that reports one leader after the other, and then the last one forever.
+type leaders struct {
+	client.Server
+	names []string // empty: there is no leader
+}
+
+func (s *leaders) Ask(_ context.Context, r client.Request) (client.Answer, error) {
+	if r.Method == "POST" {
+		return client.Answer{}, nil
+	}
+	name := s.names[0]
+	if len(s.names) > 1 {
+		s.names = s.names[1:]
+	}
+	if name == "" {
+		return client.Answer{Document: []byte(`{"leader":null,"members":[]}`)}, nil
+	}
+	return client.Answer{Document: fmt.Appendf(nil, `{"leader":%q,"members":[]}`, name)}, nil
+}
+
+func TestTransferEndsWhenTheNamedServerLeads(t *testing.T) {
+	for name, tt := range map[string]struct {
+		to      string
+		leaders []string
+		shows   string
+		fault   string
+	}{
+		"at once":       {"b", []string{"b"}, "b", ""},
+		"later":         {"b", []string{"a", "", "", "b"}, "b", ""},
+		"none named":    {"", []string{"", "c"}, "c", ""},
+		"nobody":        {"", []string{""}, "", "the new one is not known yet"},
+		"nobody, named": {"b", []string{"a", ""}, "", "the new one is not known yet"},
+		"another":       {"b", []string{"", "a"}, "", "a leads, not b"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			a := &App{}
+			a.printer = client.Printer{Out: &out, Format: "json"}
+			r := &run{App: a, ctx: t.Context(), server: &leaders{names: tt.leaders}}
+			if tt.to != "" {
+				r.args = []string{tt.to}
+			}
+			err := clusterTransfer(r)
+			if tt.fault == "" && (err != nil || !strings.Contains(out.String(), tt.shows)) {
+				t.Errorf("%s: %v, and %q is shown, want %s to lead", name, err, &out, tt.shows)
+			}
+			if tt.fault != "" && (client.ExitCode(err) != client.NotDone || !strings.Contains(err.Error(), tt.fault) || out.Len() > 0) {
+				t.Errorf("%s: %v, and %q is shown, want %q", name, err, &out, tt.fault)
+			}
+		})
+	}
+}

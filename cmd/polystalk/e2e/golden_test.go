@@ -60,7 +60,7 @@ func TestGolden(t *testing.T) {
 					got.WriteString(steady(p, o))
 				case strings.HasPrefix(line, "= "):
 					fmt.Fprintln(&got, line)
-					p.server = fake(t, words(t, line[2:]))
+					p.server = fake(t, words(t, line[2:])...)
 				case strings.HasPrefix(line, "#") || line == "":
 					fmt.Fprintln(&got, line)
 				}
@@ -123,7 +123,7 @@ func TestGoldenHasEveryCommand(t *testing.T) {
 // fake returns the name of a server: the only word, or a scheme with the address of a server that
 // sends a text and closes the connection, and with hangs does not close it; nobody: there is none.
 // An answer of HTTP is its status, its type and its content. Requests get several answers in turn.
-func fake(t *testing.T, words []string) string {
+func fake(t *testing.T, words ...string) string {
 	t.Helper()
 	if len(words) == 1 {
 		return words[0]

@@ -88,7 +88,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	p, s := polystalkd(t)
 	p.says("line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http", client.Unconfirmed, "import", file)
 	// An import that timed out may have put it too.
-	for _, server := range []string{"beanstalk://" + replying(t, "USING default\r\n"), "http://" + replying(t, "")} {
+	for _, server := range []string{fake(t, "beanstalk", "hangs", "USING default\r\n"), fake(t, "http", "hangs", "")} {
 		p := &program{t: t, server: server}
 		p.says("line 4 may have been put or not", client.System, "import", file, "--skip", "3", "--timeout", "300ms")
 		p.says("line 4 may have been put or not. To retry line 4 use --skip 3; to leave it out use --skip 4.", client.Unconfirmed, "import", file)

@@ -135,17 +135,6 @@ func relaying(to string, octets int64, reached func()) func(conn net.Conn) {
 	}
 }
 
-// replying returns the address of a server that reads a part of the request, sends a text, and then
-// nothing more.
-func replying(t *testing.T, text string) string {
-	t.Helper()
-	return serving(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 4096))
-		_, _ = io.WriteString(conn, text)
-		_, _ = io.Copy(io.Discard, conn)
-	})
-}
-
 // answering returns polystalk with a server that uses handler.
 func answering(t *testing.T, handler http.HandlerFunc) *program {
 	t.Helper()

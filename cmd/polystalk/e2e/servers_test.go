@@ -33,7 +33,7 @@ func TestWrongServersGetALineWithARemedy(t *testing.T) {
 		strings.Replace(p.server, "http:", "https:", 1):     "write it as http://HOST:PORT",
 		strings.Replace(p.server, "http:", "beanstalk:", 1): "--http as http://HOST:PORT",
 		tls.URL: "SSL_CERT_FILE",
-		"beanstalk://" + replying(t, "USING default\r\n"+strings.Repeat("x", 5000)): `it answers "xxx`,
+		fake(t, "beanstalk", "hangs", "USING default\r\n"+strings.Repeat("x", 5000)): `it answers "xxx`,
 	} {
 		(&program{t: t, server: server}).says(want, client.System, "stats")
 	}
@@ -175,7 +175,7 @@ func TestEveryCommandFailsInTimeOnEveryBadServer(t *testing.T) {
 	_, s := polystalkd(t, "--gearman-listen", gearman)
 	servers := map[string]string{
 		"nobody": daemon.FreeAddress(t), "beanstalk nobody": daemon.FreeAddress(t), "Gearman": gearman, "beanstalk Gearman": gearman, "beanstalkd": s.Listen[0],
-		"garbage": replying(t, garbage), "beanstalk garbage": replying(t, garbage),
+		"garbage": drips(t, garbage, "x", time.Hour), "beanstalk garbage": drips(t, garbage, "x", time.Hour),
 		"silent": drips(t, "", "x", time.Hour), "silent after its head": drips(t, head+"\r\n", " ", time.Hour),
 		"dripping its head": drips(t, "", head, every), "dripping a header": drips(t, head+"X: ", "x", every), "dripping JSON": drips(t, head+"\r\n", " ", every),
 		"dripping chunks": drips(t, head+"Transfer-Encoding: chunked\r\n\r\n", chunk, every), "dripping a body": drips(t, octets+"Content-Length: 1000000\r\n\r\n", "x", every),

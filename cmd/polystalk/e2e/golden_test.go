@@ -22,10 +22,15 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands say into test
 
 // TestGolden runs the commands of testdata/*.txt, which follow a dollar. Below each is its output,
 // its standard error after "! ", and its exit code if it is not 0. T stands for text that differs
-// between runs. After an equals sign are the words of fake, for the commands that follow.
+// between runs. For the commands that follow, the words of fake are after an equals sign, and the
+// streams that are terminals after a percent sign: in, out and err.
 func TestGolden(t *testing.T) {
 	for name, server := range map[string]func(*testing.T) *program{
-		"polystalkd": func(t *testing.T) *program { p, _ := polystalkd(t); return p },
+		"polystalkd": func(t *testing.T) *program {
+			p, _ := polystalkd(t)
+			p.env = map[string]string{"TERM": "dumb"} // a terminal that cannot move its cursor
+			return p
+		},
 		"wire": func(t *testing.T) *program {
 			_, s := polystalkd(t)
 			return &program{t: t, server: "beanstalk://" + s.Listen[0]}
@@ -61,6 +66,10 @@ func TestGolden(t *testing.T) {
 				case strings.HasPrefix(line, "= "):
 					fmt.Fprintln(&got, line)
 					p.server = fake(t, words(t, line[2:])...)
+				case strings.HasPrefix(line, "%"):
+					fmt.Fprintln(&got, line)
+					has := func(name string) bool { return slices.Contains(strings.Fields(line), name) }
+					p.screens = cli.Screens{In: has("in"), Out: has("out"), Err: has("err")}
 				case strings.HasPrefix(line, "#") || line == "":
 					fmt.Fprintln(&got, line)
 				}
@@ -183,6 +192,7 @@ var changing = []struct{ find, put string }{
 	{`("[a-z_0-9]*(seconds|version|hostname|pid)": ?)("[^"]*"|[0-9.e-]+)`, "${1}T"},
 	{`("(as_of|began|ended|started|opened|time)": ?)"[^"]*"`, "${1}T"},
 	{`(?m)^(POLYSTALK [A-Z]+ - server: ).*( \| ).*`, "${1}F${2}D"}, // up to a second old
+	{`\r[^\n]*\r`, ""}, // progress
 	{`\(request [0-9a-f]+\)`, "(request T)"},
 	{`(?m)^(version +|limit +|hostname +|pid +|go +|loops +|shards +|memory mapped +)\S+( [kMG]?B)?`, "${1}T"},
 	{`(?m)^(polystalk top .*version )\S+|^(connections \d+ of )\d+`, "${1}${2}T"},
@@ -202,7 +212,7 @@ func steady(p *program, o outcome) string {
 		text += "\\\n"
 	}
 	for line := range strings.Lines(o.stderr) {
-		text += "! " + line
+		text += "! " + strings.TrimSuffix(line, "\n") + "\n"
 	}
 	if o.code != 0 {
 		text += fmt.Sprintf("[%d]\n", o.code)

@@ -18,50 +18,6 @@ import (
 	"polystalk/codec/conversation"
 )
 
-// TestDeletesWantAConfirmation: an answer on a terminal, or --yes.
-func TestDeletesWantAConfirmation(t *testing.T) {
-	onBoth(t, func(t *testing.T, p *program, http bool) {
-		p.in = "a\nb\nc\n"
-		p.must(0, "put", "mail", "--lines")
-		ready := func(want string) {
-			t.Helper()
-			p.prints(want+"\n", "tube", "mail", "--jq", ".jobs.ready")
-		}
-		commands := [][]string{{"flush", "mail"}}
-		if http {
-			commands = append(commands, []string{"delete", "--tube", "mail", "--limit", "1"}, []string{"bury", "--tube", "mail", "--force"})
-		}
-		for _, args := range commands {
-			for _, screens := range []cli.Screens{{}, {In: true}, {Err: true}} {
-				p.screens, p.in = screens, "y\n"
-				p.says("--yes", client.Unconfirmed, args...)
-			}
-			p.screens = cli.Screens{In: true, Out: true, Err: true}
-			for _, answer := range []string{"", "\n", "n\n", "no\n", "maybe\n", "Yeah\n"} {
-				p.in = answer
-				o := p.polystalk(args...)
-				if o.code != client.Unconfirmed || !strings.Contains(o.stderr, " tube mail? [y/N] ") || !strings.Contains(o.stderr, "nothing was done") {
-					t.Errorf("%q answered with %q: %d, %q", args, answer, o.code, o.stderr)
-				}
-			}
-			ready("3")
-		}
-		if http {
-			p.in = "y\n"
-			if o := p.polystalk("delete", "--tube", "mail", "--limit", "1"); o.code != 0 || !strings.Contains(o.stderr, "Delete 1 job in tube mail? [y/N] ") {
-				t.Errorf("%d, %q", o.code, o.stderr)
-			}
-			ready("2")
-		}
-		p.in = "YES\n"
-		if o := p.polystalk("flush", "mail"); o.code != 0 || !strings.Contains(o.stderr, " jobs of tube mail? [y/N] ") {
-			t.Errorf("%d, %q", o.code, o.stderr)
-		}
-		p.screens = cli.Screens{}
-		p.must(client.Nothing, "flush", "mail", "--yes")
-	})
-}
-
 // An endless is a server with an operation that ends only when it is cancelled.
 type endless struct {
 	cancelled, polled atomic.Int64
@@ -91,20 +47,6 @@ func (e *endless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	fmt.Fprintf(w, `{"id":"7","action":"kick","state":%q,"to_look_at":1000,"looked_at":400,"matched":400,"done":300,"skipped":{"gone":2},"as_of":"x"}`, state)
-}
-
-// TestTopWritesTextOffATerminal, and on a terminal that cannot move its cursor.
-func TestTopWritesTextOffATerminal(t *testing.T) {
-	p, _ := polystalkd(t)
-	for _, screens := range []cli.Screens{{In: true}, {Out: true}, {In: true, Out: true, Err: true}} {
-		p.screens = screens
-		if screens.Err {
-			p.env = map[string]string{"TERM": "dumb"}
-		}
-		if o := p.must(0, "top", "-n", "1"); strings.Contains(o.stdout, "\x1b") || !strings.HasPrefix(o.stdout, "polystalk top  http://") {
-			t.Errorf("%+v: %q", screens, o.stdout)
-		}
-	}
 }
 
 // A question is a writer that closes asked when a question is written.

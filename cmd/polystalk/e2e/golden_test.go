@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -20,7 +21,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands say into testdata; read the difference then")
 
-// TestGolden runs the commands of testdata/*.txt, which follow a dollar. Below each is its output,
+// TestGolden runs the commands of testdata/*.txt, which follow a dollar and variables. Below each is its output,
 // its standard error after "! ", and its exit code if it is not 0. T stands for text that differs
 // between runs. For the commands that follow, the words of fake are after an equals sign, and the
 // streams that are terminals after a percent sign: in, out and err.
@@ -58,7 +59,15 @@ func TestGolden(t *testing.T) {
 						args = args[:i]
 					}
 					fmt.Fprintln(&got, line)
+					env := p.env
+					p.env = make(map[string]string)
+					maps.Copy(p.env, env)
+					for len(args) > 0 && strings.Contains(args[0], "=") {
+						name, value, _ := strings.Cut(args[0], "=")
+						p.env[name], args = value, args[1:]
+					}
 					o := p.polystalk(args...)
+					p.env = env
 					if strings.HasPrefix(line, "$ check") {
 						readable(t, o)
 					}

@@ -202,7 +202,8 @@ func asAdmin(t *testing.T) *program {
 		}
 	}
 	tokens, file := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
-	for name, text := range map[string]string{tokens: line + "\n", file: token + "\n"} {
+	line += "\nreader read sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n" // of testdata/token, by sha256sum
+	for name, text := range map[string]string{tokens: line, file: token + "\n"} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir(), "--http-history-tubes", "100")

@@ -98,25 +98,6 @@ func TestInterruptsEndACommandSoon(t *testing.T) {
 	}
 }
 
-func TestTokensAreSentAndAskedFor(t *testing.T) {
-	dir := t.TempDir()
-	// The digest of "secret", made by sha256sum.
-	const sum = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
-	tokens, token := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
-	for file, text := range map[string]string{tokens: "me read sha256:" + sum + "\n", token: "secret\n"} {
-		must(t, os.WriteFile(file, []byte(text), 0o600))
-	}
-	p, _ := polystalkd(t, "--http-tokens-file", tokens)
-	p.says("--token-file or POLYSTALK_TOKEN_FILE", client.Refused, "stats")
-	if o := p.must(3, "check"); !strings.HasPrefix(o.stdout, "POLYSTALK UNKNOWN - ") {
-		t.Errorf("%q", o.stdout)
-	}
-	p.must(0, "stats", "--token-file", token)
-	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": token}
-	p.must(0, "stats")
-	p.says("role operate", client.Refused, "put", "mail", "--body", "x")
-}
-
 // asking returns all commands that use a server, with valid arguments.
 func asking() (all [][]string) {
 	arguments := map[string]string{

@@ -38,11 +38,9 @@ func TestAppendWaitsForSpace(t *testing.T) {
 	for _, manual := range []bool{true, false} {
 		d := fakedisk.New(1)
 		var log bytes.Buffer
-		o := commit.Options{Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: manual, Now: time.Now}, Shards: 1, Proposer: mute{}}
-		if manual {
-			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		}
-		j := commit.New(o)
+		j := newLog(t, d, func(o *commit.Options) {
+			o.Manual, o.Logger = manual, slog.New(slog.NewTextHandler(&log, nil))
+		})
 		var full atomic.Bool
 		d.Before = func(op, _ string) error {
 			if op == "create" && full.Load() {
@@ -50,7 +48,6 @@ func TestAppendWaitsForSpace(t *testing.T) {
 			}
 			return nil
 		}
-		must(t, j.Open())
 		full.Store(true)
 		e := j.Entries()
 		const most = 60 // more than the segments that there are by now have room for
@@ -91,10 +88,7 @@ func TestAppendWaitsForSpace(t *testing.T) {
 		if err := e.Sync(); !errors.Is(err, commit.ErrStopped) {
 			t.Errorf("after Close the error of a sync is %v", err)
 		}
-		j = commit.New(o)
-		_, err := j.Recover(Replayer{Workers: 1, Worker: func(uint16) int { return 0 }})
-		must(t, err)
-		must(t, j.Open())
+		j = newLog(t, d, nil)
 		list, err := j.Entries().Read(1, most+1, 1<<30)
 		if err != nil || len(list) != most {
 			t.Errorf("there are %d entries: %v", len(list), err)
@@ -109,15 +103,7 @@ func TestNothingIsAppendedAfterAnError(t *testing.T) {
 	for _, op := range []string{"write", "sync"} {
 		d := fakedisk.New(1)
 		var told []error
-		j := commit.New(commit.Options{
-			Options: Options{
-				Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now,
-			},
-			Shards:   1,
-			Proposer: mute{},
-			Fail:     func(f *commit.Failure) { told = append(told, f) },
-		})
-		must(t, j.Open())
+		j := newLog(t, d, func(o *commit.Options) { o.Fail = func(f *commit.Failure) { told = append(told, f) } })
 		e := j.Entries()
 		must(t, e.Append(someEntries(1, 3), 0))
 		must(t, e.Sync())
@@ -145,9 +131,7 @@ func TestNothingIsAppendedAfterAnError(t *testing.T) {
 // those before it, since its entries are not below any Floor but are none.
 func TestReplacedEntriesKeepNoSegment(t *testing.T) {
 	d := fakedisk.New(1)
-	o := commit.Options{Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now}, Shards: 1, Proposer: mute{}}
-	j := commit.New(o)
-	must(t, j.Open())
+	j := newLog(t, d, nil)
 	e := j.Entries()
 	must(t, e.Append(someEntries(1, 40), 0)) // four segments, the last of them not full
 	later := someEntries(13, 12)             // a segment and a bit
@@ -167,13 +151,7 @@ func TestReplacedEntriesKeepNoSegment(t *testing.T) {
 		t.Errorf("from entry %d on there are the segments %v", e.First(), names)
 	}
 	must(t, j.Close())
-	j = commit.New(o)
-	_, err = j.Recover(Replayer{
-		Workers: 1, Worker: func(uint16) int { return 0 },
-		Apply: func(int, *record.Record) error { return nil },
-	})
-	must(t, err)
-	must(t, j.Open())
+	j = newLog(t, d, nil)
 	if first, last := j.Entries().First(), j.Entries().Last(); first != 13 || last != 25 {
 		t.Errorf("after a start there are the entries %d to %d", first, last)
 	}

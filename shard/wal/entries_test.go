@@ -22,6 +22,21 @@ func (mute) Propose([]byte, uint64) error { return errors.New("it does not lead"
 func (mute) End(uint64) error             { return errors.New("it does not lead") }
 func (mute) Wanted() bool                 { return false }
 
+// newLog opens the journal of a server that never leads.
+func newLog(t *testing.T, d Disk, change func(o *commit.Options)) *commit.Journal {
+	t.Helper()
+	o := commit.Options{Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now}, Shards: 1, Proposer: mute{}}
+	if change != nil {
+		change(&o)
+	}
+	j := commit.New(o)
+	must(t, second(j.Recover(Replayer{
+		Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil },
+	})))
+	must(t, j.Open())
+	return j
+}
+
 // A follower is a journal as a log on a disk that may stop at any operation, over several
 // lives, and what its log may be by now.
 type follower struct {

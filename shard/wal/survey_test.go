@@ -6,9 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
-	"time"
 
-	"polystalk/shard/commit"
 	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
@@ -197,19 +195,12 @@ func TestSurveyOfALog(t *testing.T) {
 	must(t, w.commit())
 	must(t, w.j.Close())
 	w.closeCores()
-	j := commit.New(commit.Options{
-		Options: Options{Disk: d, SegmentSize: SegmentMin, Manual: true, Now: time.Now},
-		Shards:  1, Proposer: mute{},
-	})
-	rec, err := j.Recover(Replayer{
-		Workers: 1, Worker: func(uint16) int { return 0 }, Apply: func(int, *record.Record) error { return nil },
-	})
-	must(t, err)
-	must(t, j.Open())
+	j := newLog(t, d, nil)
 	defer j.Close()
 	e := j.Entries()
+	before := e.Last()
 	for i, x := range []struct{ first, n, term uint64 }{{1, 0, 1}, {1, 40, 1}, {41, 10, 3}, {38, 2, 4}, {40, 30, 4}, {70, 1, 7}} {
-		x.first += rec.LastBatch
+		x.first += before
 		for k := range x.n {
 			must(t, e.Append([]Entry{{Index: x.first + k, Term: x.term, Kind: record.Change, Data: make([]byte, 9000)}}, 0))
 		}

@@ -23,6 +23,7 @@ type server struct {
 	disk   Disk
 	policy SyncPolicy
 	size   int64
+	busy   *busy // the consensus of one server of several; nil: it is alone
 	desks  []*desk
 	lastID uint64
 	idMu   sync.Mutex
@@ -45,7 +46,7 @@ type desk struct {
 func (s *server) open(shards int) error {
 	s.changed = sync.NewCond(&s.mu)
 	s.desks, s.fails = nil, nil
-	s.j = commit.New(commit.Options{
+	o := commit.Options{
 		Options: Options{
 			Disk: s.disk, SegmentSize: s.size, Sync: s.policy, Every: time.Millisecond, Now: time.Now,
 			Copy: func(slot uint16, ids []uint64, after uint64) {
@@ -72,7 +73,11 @@ func (s *server) open(shards int) error {
 			s.changed.Broadcast()
 			s.mu.Unlock()
 		},
-	})
+	}
+	if s.busy != nil {
+		o.Proposer, o.Node = s.busy, 1
+	}
+	s.j = commit.New(o)
 	var replays []*core.Replay
 	for i := range shards {
 		d := &desk{core: core.New(nil), log: s.j.Log(i)}
@@ -87,10 +92,20 @@ func (s *server) open(shards int) error {
 	if err != nil {
 		return err
 	}
+	if s.busy != nil {
+		if err := uncommitted(s.j.Entries(), replays, func(slot uint16) int { return int(slot) % shards }); err != nil {
+			return err
+		}
+	}
 	for _, r := range replays {
 		r.Done(core.Time(time.Now().UnixNano()))
 	}
-	if err := s.j.Start(); err != nil {
+	if s.busy != nil {
+		err = s.busy.start(s.j)
+	} else {
+		err = s.j.Start()
+	}
+	if err != nil {
 		return err
 	}
 	s.lastID = s.j.HighID()
@@ -183,6 +198,9 @@ func (s *server) bodies() map[core.JobID]string {
 // end closes the journal and the cores.
 func (s *server) end() error {
 	err := s.j.Close()
+	if s.busy != nil {
+		err = errors.Join(err, s.busy.end())
+	}
 	for _, d := range s.desks {
 		d.core.Close()
 	}

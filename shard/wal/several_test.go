@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"polystalk/shard/commit"
-	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
@@ -15,9 +14,10 @@ import (
 // A busy is the consensus of a server without others. One goroutine stores what is proposed, and
 // says that it is committed.
 type busy struct {
-	j    *commit.Journal
-	last uint64 // entry
-	work chan proposed
+	j          *commit.Journal
+	last, term uint64 // of the last entry
+	work       chan proposed
+	ended      chan error
 }
 
 // proposed is the data of an entry, or the end of a commit.
@@ -30,8 +30,32 @@ func (b *busy) Propose(data []byte, _ uint64) error { b.work <- proposed{data: d
 func (b *busy) End(n uint64) error                  { b.work <- proposed{end: n}; return nil }
 func (b *busy) Wanted() bool                        { return false }
 
+// start begins a term, and leads.
+func (b *busy) start(j *commit.Journal) error {
+	b.j, b.work, b.ended = j, make(chan proposed, 64), make(chan error, 1)
+	if err := j.Open(); err != nil {
+		return err
+	}
+	e := j.Entries()
+	b.last, b.term = e.Last()+1, b.term+1
+	if err := e.Append([]Entry{{Index: b.last, Term: b.term}}, b.last-1); err != nil {
+		return err
+	}
+	if err := e.Sync(); err != nil {
+		return err
+	}
+	go func() { b.ended <- b.run() }()
+	return j.Lead()
+}
+
+// end ends the goroutine; the journal must be closed.
+func (b *busy) end() error {
+	close(b.work)
+	return <-b.ended
+}
+
 // run stores entries, several at a time, until work is closed.
-func (b *busy) run(t *testing.T) {
+func (b *busy) run() (failed error) {
 	for x := range b.work {
 		before, ended := b.last, uint64(0)
 		var list []Entry
@@ -40,7 +64,7 @@ func (b *busy) run(t *testing.T) {
 				ended = x.end
 			} else {
 				b.last++
-				list = append(list, Entry{Index: b.last, Term: 1, Data: x.data})
+				list = append(list, Entry{Index: b.last, Term: b.term, Data: x.data})
 			}
 			select {
 			case x, more = <-b.work:
@@ -57,9 +81,10 @@ func (b *busy) run(t *testing.T) {
 			err = b.j.Committed(ended)
 		}
 		if err != nil && !errors.Is(err, ErrStopped) {
-			t.Error(err)
+			failed = errors.Join(failed, err)
 		}
 	}
+	return failed
 }
 
 // follow reads entries as a follower is sent them, until stop is closed.
@@ -89,97 +114,22 @@ func (b *busy) follow(t *testing.T, stop chan struct{}) {
 	}
 }
 
-// TestOneOfSeveralInGoroutines: shards append, commits are made, entries are written and read,
-// and segments are given up, all at a time. Every commit is acknowledged, and in the end every
-// record is there once, or was given up.
+// TestOneOfSeveralInGoroutines: shards append, commits are made, entries are written and read, and
+// segments are given up, all at a time. What was acknowledged is there after a restart.
 func TestOneOfSeveralInGoroutines(t *testing.T) {
-	const shards, each = 3, 2000
-	b := &busy{work: make(chan proposed, 64)}
-	o := commit.Options{
-		Options: Options{
-			Disk: fakedisk.New(1), SegmentSize: SegmentMin, Now: time.Now,
-			Copy: func(uint16, []uint64, uint64) {}, CopyPause: func(uint16, []byte) {},
-		},
-		Shards: shards, Proposer: b, Node: 1, Fail: func(f *commit.Failure) { panic(f) },
-	}
-	seen, high := map[uint64]int{}, uint64(0)
-	note := func(r *record.Record) {
-		switch r.Kind {
-		case record.KindPut:
-			seen[r.ID]++
-			high = max(high, r.ID)
-		case record.KindFloor:
-			high = max(high, r.Floor.HighID)
-		}
-	}
-	open := func() {
-		b.j = commit.New(o)
-		must(t, second(b.j.Recover(Replayer{
-			Workers: 1, Worker: func(uint16) int { return 0 },
-			Apply: func(_ int, r *record.Record) error { note(r); return nil },
-		})))
-		must(t, b.j.Open())
-	}
-	open()
-	b.last = 1
-	must(t, b.j.Entries().Append([]Entry{{Index: 1, Term: 1}}, 0))
-	must(t, b.j.Entries().Sync())
+	s := &server{disk: fakedisk.New(1), size: SegmentMin, busy: new(busy)}
+	must(t, s.open(3))
 	stop := make(chan struct{})
-	var others, writers sync.WaitGroup
-	others.Go(func() { b.run(t) })
-	others.Go(func() { b.follow(t, stop) })
-	must(t, b.j.Lead())
-	body := make([]byte, 300)
-	for i := range shards {
-		writers.Go(func() {
-			l := b.j.Log(i)
-			for n := range each {
-				l.Begin()
-				id := uint64(n*shards + i + 1)
-				l.Buffer.Put(&record.Job{ID: id, Tube: []byte("t"), State: record.Ready, Body: body}, 0, nil)
-				l.Buffer.HighID = id
-				commit := l.Buffer.Commit
-				if l.End() {
-					l.Request()
-				}
-				for n%100 == 99 && b.j.Acked() < commit {
-					time.Sleep(100 * time.Microsecond)
-				}
-			}
-		})
-	}
-	writers.Wait()
-	must(t, b.j.Durable())
-	for b.j.Stats().Oldest < 3 { // nothing lives, so most is given up
-		time.Sleep(time.Millisecond)
-	}
-	if s := b.j.Stats(); s.Pending != 0 {
-		t.Errorf("%d bytes are pending when all is committed", s.Pending)
+	var follower sync.WaitGroup
+	follower.Go(func() { s.busy.follow(t, stop) })
+	list := s.customers(1, 6, 150)
+	must(t, s.j.Durable())
+	if st := s.j.Stats(); st.Pending != 0 || st.Oldest < 3 {
+		t.Errorf("%d bytes are pending when all is committed, segments from %d on are there", st.Pending, st.Oldest)
 	}
 	close(stop)
-	must(t, b.j.Close())
-	close(b.work)
-	others.Wait()
-
-	open()
-	defer b.j.Close()
-	e := b.j.Entries()
-	high = max(high, b.j.HighID())
-	for i := e.Committed() + 1; i <= e.Last(); i++ {
-		list, err := e.Read(i, i+1, 0)
-		must(t, err)
-		for data := list[0].Data; len(data) > 0; data = data[record.Len(data):] {
-			var r record.Record
-			must(t, second(record.Parse(&r, data)))
-			note(&r)
-		}
-	}
-	if len(seen) == 0 || high != shards*each {
-		t.Errorf("%d records are there, the highest id is %d", len(seen), high)
-	}
-	for id, n := range seen {
-		if n != 1 {
-			t.Errorf("record %d is there %d times", id, n)
-		}
-	}
+	follower.Wait()
+	must(t, s.restart(2))
+	must(t, holds(s.bodies(), list))
+	must(t, s.end())
 }

@@ -38,8 +38,12 @@ func (c *sole) entries() *Entries { return c.w.j.Entries() }
 
 // replay applies what is in the log, and was not known to be committed. All of it is.
 func (c *sole) replay(replays []*core.Replay) error {
-	e := c.entries()
 	c.queue, c.ended = nil, 0
+	return uncommitted(c.entries(), replays, c.w.partOf)
+}
+
+// uncommitted applies the entries of a log that are not known to be committed.
+func uncommitted(e *Entries, replays []*core.Replay, partOf func(slot uint16) int) error {
 	for i := e.Committed() + 1; i <= e.Last(); i++ {
 		list, err := e.Read(i, i+1, 0)
 		if err != nil {
@@ -62,7 +66,7 @@ func (c *sole) replay(replays []*core.Replay) error {
 					p.Gap()
 				}
 			case r.Kind < record.KindState:
-				if err := replays[c.w.partOf(r.Slot)].Apply(&r); err != nil {
+				if err := replays[partOf(r.Slot)].Apply(&r); err != nil {
 					return err
 				}
 			}

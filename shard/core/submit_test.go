@@ -239,17 +239,20 @@ func TestJobLostTooOftenIsKept(t *testing.T) {
 	w.isOver(2)
 }
 
+// sleeper returns a session that sleeps until there is a job of the function f.
+func (w *functionWorld) sleeper() *functionPeer {
+	p := w.session()
+	p.able("f", 0)
+	p.function.Sleepers.Add(1)
+	p.mail.Sleep()
+	return p
+}
+
 func TestWakeupTellsInTurn(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Wakeup: 2})
 	c := w.session()
 	var all []*functionPeer
-	join := func() {
-		p := w.session()
-		p.able("f", 0)
-		p.function.Sleepers.Add(1)
-		p.mail.Sleep()
-		all = append(all, p)
-	}
+	join := func() { all = append(all, w.sleeper()) }
 	told := func(want ...int) {
 		t.Helper()
 		c.submit("f", "", "x", 1024, true, w.core.lastID+1)
@@ -285,15 +288,8 @@ func TestWakeupTellsInTurn(t *testing.T) {
 func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})
 	c := w.session()
-	var all []*functionPeer
-	var f TubeID
-	for range 3 {
-		p := w.session()
-		f = p.able("f", 0)
-		p.function.Sleepers.Add(1)
-		p.mail.Sleep()
-		all = append(all, p)
-	}
+	all := []*functionPeer{w.sleeper(), w.sleeper(), w.sleeper()}
+	f := w.core.findTube([]byte("f")).id
 	c.submit("f", "", "x", 1024, true, 1)
 	all[0].hears("noop")
 	all[0].close()
@@ -307,14 +303,7 @@ func TestWakeupOfAWorkerThatLeaves(t *testing.T) {
 func TestWakeupAfterAPause(t *testing.T) {
 	w := newFunctionWorld(t, SubmitOptions{Wakeup: 1})
 	c := w.session()
-	var all []*functionPeer
-	for range 4 {
-		p := w.session()
-		p.able("f", 0)
-		p.function.Sleepers.Add(1)
-		p.mail.Sleep()
-		all = append(all, p)
-	}
+	all := []*functionPeer{w.sleeper(), w.sleeper(), w.sleeper(), w.sleeper()}
 	w.pause("f", 10)
 	for id := range JobID(3) {
 		c.submit("f", "", "x", 1024, true, id+1)

@@ -94,32 +94,6 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// What is taken stays pending until it is written, whatever batches weigh.
-func TestPendingUntilWritten(t *testing.T) {
-	l := New(segment)
-	l.AddFree(segment)
-	l.Append(1000)
-	l.Take(900, Growth{Live: 5, Jobs: 1, Pauses: 3, Largest: 70})
-	l.Append(50)
-	if s := l.Sums(); s.Pending != 1050 || s.Free != segment || s.Live != 5 || s.Jobs != 1 || s.Pauses != 3 || s.Largest != 70 {
-		t.Errorf("taken: %+v", s)
-	}
-	l.Write(600)
-	if s := l.Sums(); s.Pending != 450 || s.Free != segment-600 {
-		t.Errorf("half written: %+v", s)
-	}
-	l.Write(600)
-	l.Written()
-	if s := l.Sums(); s.Pending != 150 || s.Free != segment-1200 {
-		t.Errorf("written: %+v", s)
-	}
-	l.Take(150, Growth{Live: -5, Jobs: -1, Largest: 60})
-	l.Written()
-	if s := l.Sums(); s.Pending != 0 || s.Live != 0 || s.Jobs != 0 || s.Largest != 70 {
-		t.Errorf("in the end: %+v", s)
-	}
-}
-
 // While bytes move from promised to pending to what is written, nobody ever sees more
 // available than there is. One body is always on its way, so that to miss it shows; but the
 // counters lie so close together that another order of reading them rarely does.
@@ -172,34 +146,46 @@ func TestMoreThanThereIs(t *testing.T) {
 	}
 }
 
-// TestSentStaysPending: what was sent is pending until it lands, to the byte, and never missing:
-// neither what the sums knew of before, nor what they did not.
-func TestSentStaysPending(t *testing.T) {
-	l := New(1 << 20)
-	l.AddFree(1 << 20)
-	l.Append(1000)
-	l.Take(1000, Growth{})
-	steps := []struct {
+// TestTakenStaysPending: what a commit has taken is pending until it is written, and what was sent
+// until it lands: to the byte, whatever batches weigh, and never missing.
+func TestTakenStaysPending(t *testing.T) {
+	type step struct {
 		name          string
-		do            func()
+		do            func(l *Ledger)
 		pending, free int64
-	}{
-		{"taken", func() {}, 1000, 1 << 20},
-		{"an entry with what was known is sent", func() { l.Send(700) }, 1000, 1 << 20},
-		{"one that holds more than was known", func() { l.Send(500) }, 1200, 1 << 20},
-		{"the commit is sent", func() { l.Written() }, 1200, 1 << 20},
-		{"the next commit knew of more than it has", func() { l.Append(100); l.Take(100, Growth{}); l.Send(60) }, 1300, 1 << 20},
-		{"it is sent", func() { l.Written() }, 1260, 1 << 20},
-		{"the first lands", func() { l.Land(700) }, 560, 1<<20 - 700},
-		{"the second lands", func() { l.Land(500) }, 60, 1<<20 - 1200},
-		{"the third lands", func() { l.Land(60) }, 0, 1<<20 - 1260},
-		{"something lands that nobody has sent", func() { l.Land(40) }, 0, 1<<20 - 1300},
 	}
-	for _, s := range steps {
-		s.do()
-		if sums := l.Sums(); sums.Pending != s.pending || sums.Free != s.free {
-			t.Errorf("%s: %d bytes are pending and %d free, want %d and %d", s.name, sums.Pending, sums.Free, s.pending, s.free)
+	const free = 1 << 20
+	for _, steps := range [][]step{{
+		{"taken", func(l *Ledger) { l.Append(1000); l.Take(900, Growth{}); l.Append(50) }, 1050, free},
+		{"half written", func(l *Ledger) { l.Write(600) }, 450, free - 600},
+		{"written", func(l *Ledger) { l.Write(600); l.Written() }, 150, free - 1200},
+		{"the rest", func(l *Ledger) { l.Take(150, Growth{}); l.Written() }, 0, free - 1200},
+	}, {
+		{"taken", func(l *Ledger) { l.Append(1000); l.Take(1000, Growth{}) }, 1000, free},
+		{"an entry with what was known is sent", func(l *Ledger) { l.Send(700) }, 1000, free},
+		{"one that holds more than was known", func(l *Ledger) { l.Send(500) }, 1200, free},
+		{"the commit is sent", func(l *Ledger) { l.Written() }, 1200, free},
+		{"the next commit knew of more than it has", func(l *Ledger) { l.Append(100); l.Take(100, Growth{}); l.Send(60) }, 1300, free},
+		{"it is sent", func(l *Ledger) { l.Written() }, 1260, free},
+		{"the first lands", func(l *Ledger) { l.Land(700) }, 560, free - 700},
+		{"the second lands", func(l *Ledger) { l.Land(500) }, 60, free - 1200},
+		{"the third lands", func(l *Ledger) { l.Land(60) }, 0, free - 1260},
+		{"something lands that nobody has sent", func(l *Ledger) { l.Land(40) }, 0, free - 1300},
+	}} {
+		l := New(free)
+		l.AddFree(free)
+		for _, s := range steps {
+			s.do(l)
+			if sums := l.Sums(); sums.Pending != s.pending || sums.Free != s.free {
+				t.Errorf("%s: %d bytes are pending and %d free, want %d and %d", s.name, sums.Pending, sums.Free, s.pending, s.free)
+			}
 		}
+	}
+	l := New(free)
+	l.Take(0, Growth{Live: 5, Jobs: 1, Pauses: 3, Largest: 70})
+	l.Take(0, Growth{Live: -4, Jobs: 1, Largest: 60})
+	if s := l.Sums(); s.Live != 1 || s.Jobs != 2 || s.Pauses != 3 || s.Largest != 70 {
+		t.Errorf("%+v", s)
 	}
 }
 

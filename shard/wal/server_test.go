@@ -11,7 +11,6 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
-	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
@@ -78,24 +77,12 @@ func (s *server) open(shards int) error {
 		o.Proposer, o.Node = s.busy, 1
 	}
 	s.j = commit.New(o)
-	var replays []*core.Replay
-	for i := range shards {
-		d := &desk{core: core.New(nil), log: s.j.Log(i)}
-		d.core.RecordTo(&d.log.Buffer)
-		replays = append(replays, d.core.Replay())
-		s.desks = append(s.desks, d)
+	cores, replays, _, err := recovered(s.j, shards)
+	for i, c := range cores {
+		s.desks = append(s.desks, &desk{core: c, log: s.j.Log(i)})
 	}
-	_, err := s.j.Recover(Replayer{
-		Workers: shards, Worker: func(slot uint16) int { return int(slot) % shards },
-		Apply: func(i int, r *record.Record) error { return replays[i].Apply(r) },
-	})
 	if err != nil {
 		return err
-	}
-	if s.busy != nil {
-		if err := uncommitted(s.j.Entries(), replays, func(slot uint16) int { return int(slot) % shards }); err != nil {
-			return err
-		}
 	}
 	for _, r := range replays {
 		r.Done(core.Time(time.Now().UnixNano()))

@@ -36,12 +36,6 @@ func newSole(w *world) *sole {
 
 func (c *sole) entries() *Entries { return c.w.j.Entries() }
 
-// replay applies what is in the log, and was not known to be committed. All of it is.
-func (c *sole) replay(replays []*core.Replay) error {
-	c.queue, c.ended = nil, 0
-	return uncommitted(c.entries(), replays, c.w.partOf)
-}
-
 // uncommitted applies the entries of a log that are not known to be committed.
 func uncommitted(e *Entries, replays []*core.Replay, partOf func(slot uint16) int) error {
 	for i := e.Committed() + 1; i <= e.Last(); i++ {
@@ -77,6 +71,7 @@ func uncommitted(e *Entries, replays []*core.Replay, partOf func(slot uint16) in
 
 // begin writes the first entry of a term, which is empty.
 func (c *sole) begin() error {
+	c.queue, c.ended = nil, 0
 	c.term++
 	e := c.entries()
 	if last := e.Last(); last > 0 {

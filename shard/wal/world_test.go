@@ -112,6 +112,25 @@ func (w *world) copyPause(slot uint16, tube []byte) {
 	p.record(func() { p.core.CopyPause(tube) })
 }
 
+// recovered makes cores of what a journal holds; the caller ends their replays. In the log of one
+// server of several, all entries count as committed.
+func recovered(j *commit.Journal, shards int) (cores []*core.Core, replays []*core.Replay, rec *Recovered, err error) {
+	partOf := func(slot uint16) int { return int(slot) % shards }
+	for i := range shards {
+		c := core.New(nil)
+		c.RecordTo(&j.Log(i).Buffer)
+		cores, replays = append(cores, c), append(replays, c.Replay())
+	}
+	rec, err = j.Recover(Replayer{
+		Workers: shards, Worker: partOf,
+		Apply: func(i int, r *record.Record) error { return replays[i].Apply(r) },
+	})
+	if err == nil && j.Entries() != nil {
+		err = uncommitted(j.Entries(), replays, partOf)
+	}
+	return cores, replays, rec, err
+}
+
 // open recovers what is on the disk. What it finds must be what the streams say up to somewhere
 // behind what is safe or, if it is strict, what was acknowledged.
 func (w *world) open(strict bool) (*Recovered, error) {
@@ -123,29 +142,16 @@ func (w *world) open(strict bool) (*Recovered, error) {
 		w.opts.Shards = 1 + w.rng.IntN(3)
 	}
 	w.j = commit.New(w.opts)
-	w.shards = nil
-	var replays []*core.Replay
-	for i := range w.opts.Shards {
-		p := &part{w: w, i: i, core: core.New(nil), log: w.j.Log(i), base: newFacts()}
-		p.core.RecordTo(&p.log.Buffer)
-		replays = append(replays, p.core.Replay())
-		w.shards = append(w.shards, p)
-	}
-	rec, err := w.j.Recover(Replayer{
-		Workers: len(w.shards), Worker: w.partOf,
-		Apply: func(i int, r *record.Record) error { return replays[i].Apply(r) },
-	})
+	cores, replays, rec, err := recovered(w.j, w.opts.Shards)
 	if err != nil {
-		w.closeCores()
-		w.shards = old
+		for _, c := range cores {
+			c.Close()
+		}
 		return nil, fmt.Errorf("recover: %w", err)
 	}
-	if w.sole != nil {
-		if err := w.sole.replay(replays); err != nil {
-			w.closeCores()
-			w.shards = old
-			return nil, fmt.Errorf("replaying the rest: %w", err)
-		}
+	w.shards = nil
+	for i, c := range cores {
+		w.shards = append(w.shards, &part{w: w, i: i, core: c, log: w.j.Log(i), base: newFacts()})
 	}
 	got := newFacts()
 	for i, p := range w.shards {

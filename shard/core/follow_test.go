@@ -212,39 +212,3 @@ func TestFollowerAfterTheClockWasSetBack(t *testing.T) {
 		t.Errorf("%v, %d tubes are to be sorted", err, len(f.replay.unsorted))
 	}
 }
-
-// TestFollowerForgetsTubes: names that come and go leave nothing behind in a follower that
-// never ends.
-func TestFollowerForgetsTubes(t *testing.T) {
-	p, s := settledWorld(t, 1)
-	f := s.follower
-	tubes := len(f.core.names)
-	for i := range 50 {
-		q := p.join(fmt.Sprintf("of a moment %d", i))
-		if i%2 == 0 {
-			q.pause(fmt.Sprintf("of a moment %d", i), 1)
-		}
-		id := q.put(0, 0, 10)
-		q.on(OpDelete, id, StatusOK)
-		q.do(Op{Kind: OpClose, Client: q.id, Tube: q.tube}, StatusOK)
-	}
-	p.join("paused")
-	p.pause("paused", 100)
-	if err := s.take(); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(f.core.names); n != tubes+1 {
-		t.Errorf("%d tubes, want %d", n, tubes+1)
-	}
-	f.settle(p.now + 99*Second)
-	if f.core.names["paused"] == nil {
-		t.Error("a tube is forgotten that is paused")
-	}
-	f.settle(p.now + 100*Second)
-	if n := len(f.core.names); n != tubes {
-		t.Errorf("%d tubes once a pause is over, want %d", n, tubes)
-	}
-	if err := f.core.Check(); err != nil {
-		t.Error(err)
-	}
-}

@@ -221,41 +221,26 @@ func TestTimerOfNothingAfterSleep(t *testing.T) {
 	}
 }
 
-// The caller's buffer is used again as soon as Keep has returned.
+// TestKeptMessageOutlivesTheBuffer: the caller's buffer is used again as soon as Keep has returned. A
+// large body never changes, so it is not copied.
 func TestKeptMessageOutlivesTheBuffer(t *testing.T) {
-	buf := []byte("tube-namebody bytes")
+	buf, large := []byte("tube-namebody bytes"), []byte("large")
 	for range 3 { // the buffers are pooled
 		var m Message
-		m.Op = Op{Kind: OpPut, Name: buf[:9], Body: buf[9:]}
+		m.Op = Op{Kind: OpPut, Name: buf[:9], Body: buf[9:], Large: Large{large}}
 		m.Keep()
 		copy(buf, "###################")
-		if string(m.Op.Name) != "tube-name" || string(m.Op.Body) != "body bytes" {
-			t.Fatalf("kept %q and %q", m.Op.Name, m.Op.Body)
+		if string(m.Op.Name) != "tube-name" || string(m.Op.Body) != "body bytes" || &m.Op.Large[0][0] != &large[0] {
+			t.Fatalf("kept %q and %q, or a copy of %q", m.Op.Name, m.Op.Body, m.Op.Large)
 		}
 		if m.Op.Name = append(m.Op.Name, '!'); string(m.Op.Body) != "body bytes" {
 			t.Fatalf("the name grew into the body: %q", m.Op.Body)
 		}
 		copy(buf, "tube-namebody bytes")
-		m.Done()
-		if m.Op.Body != nil || m.Op.Name != nil {
+		if m.Done(); m.Op.Body != nil || m.Op.Name != nil {
 			t.Fatalf("%+v is left", m.Op)
 		}
 	}
-}
-
-func TestLargeBodyIsNotCopied(t *testing.T) {
-	body := []byte("body")
-	m := Message{Op: Op{Kind: OpPut, Large: Large{body}}}
-	m.Keep()
-	if &m.Op.Large[0][0] != &body[0] {
-		t.Error("it was copied")
-	}
-	m.Op.Name = []byte("name")
-	m.Keep()
-	if &m.Op.Large[0][0] != &body[0] || string(m.Op.Name) != "name" {
-		t.Error("it was copied, or the name is lost")
-	}
-	m.Done()
 }
 
 func TestCountsAddUp(t *testing.T) {

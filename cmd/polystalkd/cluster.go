@@ -22,14 +22,14 @@ import (
 
 // endMember ends a member of a cluster that has served clients. why is the cause; nil: an orderly
 // shutdown. It does not return if the process executes itself again.
-func (o *opened) endMember(w *watch, of *member.Member, dir *journalDir, why error, signals <-chan os.Signal) error {
+func (o *opened) endMember(w *watch, of *member.Member, unlock func(), why error, signals <-chan os.Signal) error {
 	if why == nil {
-		return o.leaveCluster(w, of, dir, signals)
+		return o.leaveCluster(w, of, unlock, signals)
 	}
 	fetched, isFetched := errors.AsType[*member.Fetched](why)
 	f, isFailure := errors.AsType[*commit.Failure](why)
 	if isFetched || isFailure && f.Cause == commit.Deposed {
-		return o.restart(w, of, dir, why, fetched, signals)
+		return o.restart(w, of, unlock, why, fetched, signals)
 	}
 	if f := of.Expelled(why); f != nil {
 		why = f
@@ -43,7 +43,7 @@ func (o *opened) endMember(w *watch, of *member.Member, dir *journalDir, why err
 
 // restart closes the server and executes the process again. If fetched is not nil, it installs
 // that journal for the next run.
-func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error, fetched *member.Fetched, signals <-chan os.Signal) error {
+func (o *opened) restart(w *watch, of *member.Member, unlock func(), why error, fetched *member.Fetched, signals <-chan os.Signal) error {
 	next := &inherited{StartDir: config.StartDir()}
 	var err error
 	if next.Sockets, err = o.socks.Keep(); err != nil { // afterwards the listeners may be closed
@@ -58,7 +58,7 @@ func (o *opened) restart(w *watch, of *member.Member, dir *journalDir, why error
 			return journalFailed(err)
 		}
 	}
-	dir.close()
+	unlock()
 	if !done() {
 		select {} // the timer calls last, which restarts
 	}
@@ -121,7 +121,7 @@ const (
 
 // leaveCluster shuts the server down: it stops reading, answers commands in progress, and
 // transfers the leadership. A second signal after sameSignal ends the server at once.
-func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, signals <-chan os.Signal) error {
+func (o *opened) leaveCluster(w *watch, of *member.Member, unlock func(), signals <-chan os.Signal) error {
 	log := w.log.Logger
 	asked := time.Now()
 	at, _ := w.endBy(func() { w.exit(nil) })
@@ -134,7 +134,7 @@ func (o *opened) leaveCluster(w *watch, of *member.Member, dir *journalDir, sign
 		at("requests of operators")
 		w.ops.stop(ctx)
 		err := of.Leave(ctx, shutdownWait, at)
-		dir.close()
+		unlock()
 		left <- err
 	}()
 	for {

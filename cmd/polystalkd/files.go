@@ -162,45 +162,37 @@ func (p *pidFile) remove(log *slog.Logger) {
 	}
 }
 
-// A journalDir is the journal's directory, locked against other servers. close unlocks it after a
-// graceful shutdown. After an error the lock stays until the process ends, because a part of the
-// server may still write to the directory.
-type journalDir struct {
-	cfg  *router.Journal // nil: jobs are in memory only
-	lock *binlog.DirLock
-}
-
-// openJournalDir locks the journal's directory. The process must already run as the account that
-// writes it. again reports that this process had locked the directory before an exec.
-func openJournalDir(c *config.Config, again bool, log *slog.Logger) (*journalDir, error) {
-	if err := checkDirName(c); err != nil {
-		return nil, err
-	}
-	if c.BinlogDir == "" {
-		return &journalDir{}, nil
+// openJournalDir locks the journal's directory against other servers. The process must already run
+// as the account that writes it. again reports that this process had locked the directory before an
+// exec. cfg is nil if jobs are in memory only. unlock is for a graceful shutdown, when no part of the
+// server uses the directory; after an error the lock stays until the process ends, because a part of
+// the server may still write.
+func openJournalDir(c *config.Config, again bool, log *slog.Logger) (cfg *router.Journal, unlock func(), err error) {
+	if err := checkDirName(c); err != nil || c.BinlogDir == "" {
+		return nil, func() {}, err
 	}
 	lock, err := binlog.Lock(c.BinlogDir)
 	if locked, ok := errors.AsType[binlog.LockedError](err); ok {
-		return nil, fault.New(fault.Journal, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.Origin("binlog-dir"), locked)
+		return nil, nil, fault.New(fault.Journal, "%s: the directory is in use by another server: %v: stop that one first, or give another directory", c.Origin("binlog-dir"), locked)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
+		return nil, nil, fault.New(fault.Journal, "%s: the journal's directory %q cannot be used: %v: create it for the user that runs the server, or give another", c.Origin("binlog-dir"), c.BinlogDir, err)
 	}
 	if err := member.Check(c, again); err != nil {
 		lock.Unlock()
-		return nil, err
+		return nil, nil, err
 	}
-	d := &journalDir{lock: lock, cfg: &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}}
+	cfg = &router.Journal{Dir: c.BinlogDir, SegmentSize: c.BinlogSize, Every: c.FsyncEvery}
 	switch {
 	case c.NoFsync:
-		d.cfg.Sync = wal.SyncNever
+		cfg.Sync = wal.SyncNever
 	case c.FsyncEvery > 0:
-		d.cfg.Sync = wal.SyncEvery
+		cfg.Sync = wal.SyncEvery
 	}
 	if c.BinlogSize < wal.SegmentMin {
 		log.Warn("segments of the journal are larger than requested", "bytes", wal.SegmentMin, "asked", c.BinlogSize)
 	}
-	return d, nil
+	return cfg, func() { lock.Unlock() }, nil
 }
 
 func checkDirName(c *config.Config) error {
@@ -208,13 +200,6 @@ func checkDirName(c *config.Config) error {
 		return fault.New(fault.Journal, "%s: the name of the journal's directory is empty: give one, or leave %s out to keep jobs in memory only", c.Origin("binlog-dir"), c.Spelling("binlog-dir"))
 	}
 	return nil
-}
-
-// close unlocks the directory. The caller must ensure that no part of the server still uses it.
-func (d *journalDir) close() {
-	if d.lock != nil {
-		d.lock.Unlock()
-	}
 }
 
 // explainJournal adds the remedy to an error of a journal that cannot be read.

@@ -107,18 +107,18 @@ func (o *opened) close(log *slog.Logger) {
 // end, and shuts down.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
 	setProcs(c)
-	dir, err := openJournalDir(c, o.last != nil, log.Logger)
+	journal, unlock, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
 		return err
 	}
 	rc := c.Router()
-	rc.Journal, rc.Log = dir.cfg, log.Logger
+	rc.Journal, rc.Log = journal, log.Logger
 	var of *member.Member // nil: c has no cluster
 	if n := len(o.socks.Of[listen.HTTP]); n > 0 || c.Cluster.Listen != "" {
 		rc.OtherDescriptors = n + web.Descriptors
 	}
 	if c.Cluster.Listen != "" {
-		if of, err = member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log.Logger}, dir.cfg); err != nil {
+		if of, err = member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log.Logger}, journal); err != nil {
 			return err
 		}
 		rc.OtherDescriptors += member.Descriptors(c)
@@ -163,13 +163,13 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 
 	w := &watch{c: c, srv: srv, ops: ops, log: log, reloads: reloads, exit: exit}
 	if of != nil {
-		return o.endMember(w, of, dir, w.wait(early, signals, failed, of.Ended()), signals)
+		return o.endMember(w, of, unlock, w.wait(early, signals, failed, of.Ended()), signals)
 	}
 	failure := w.wait(early, signals, failed, nil)
 	if _, ok := errors.AsType[*commit.Failure](failure); ok {
 		return journalFailed(failure) // replies that wait for the journal must no longer be sent
 	}
-	if err := o.shutDown(srv, ops, dir, log.Logger); err != nil {
+	if err := o.shutDown(srv, ops, unlock, log.Logger); err != nil {
 		return err
 	}
 	return failure
@@ -177,14 +177,14 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 
 // shutDown finishes the work in progress within shutdownWait and ends the server. The error is
 // the journal's.
-func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, log *slog.Logger) error {
+func (o *opened) shutDown(srv *router.Server, ops *operators, unlock func(), log *slog.Logger) error {
 	notify(daemon.SdNotifyStopping, log)
 	o.socks.RemoveFiles(log)
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownWait)
 	defer cancel()
 	ops.stop(ctx)
 	err := srv.Shutdown(ctx)
-	dir.close()
+	unlock()
 	select {
 	case e := <-srv.Failed():
 		err = &router.JournalError{Err: e}
@@ -202,19 +202,26 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, dir *journalDir, l
 // acceptClients starts to accept clients. of is nil without a cluster. failed delivers the error of
 // a listener that the server did not close.
 func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-chan error) {
-	if of != nil {
-		return of.Open(o.socks.Of[listen.Beanstalkd], o.socks.Of[listen.Gearman])
-	}
-	errs := make(chan error, len(o.socks.Of[listen.Beanstalkd])+len(o.socks.Of[listen.Gearman]))
-	for protocol, serve := range map[string]func(net.Listener) error{listen.Beanstalkd: srv.Serve, listen.Gearman: srv.ServeGearman} {
-		for _, l := range o.socks.Of[protocol] {
+	beanstalkd, gearman := o.socks.Of[listen.Beanstalkd], o.socks.Of[listen.Gearman]
+	errs := make(chan error, len(beanstalkd)+len(gearman))
+	accept := func(ls []net.Listener, protocol string, serve func(net.Listener) error) {
+		for _, l := range ls {
 			go func() {
-				if err := serve(l); err != nil {
+				var err error
+				if of != nil {
+					err = of.Serve(l, protocol, serve)
+				} else {
+					err = serve(l)
+				}
+				if err != nil {
 					errs <- err
 				}
 			}()
 		}
 	}
+	names := srv.Operator().Protocols()
+	accept(beanstalkd, names[0], srv.Serve)
+	accept(gearman, names[1], srv.ServeGearman)
 	return errs
 }
 

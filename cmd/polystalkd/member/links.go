@@ -185,11 +185,9 @@ func (w *links) close() {
 	w.transport.Close()
 }
 
-// clients has the clients' listeners. After Open clients are forwarded to the leader, and served
-// here once this server leads.
+// clients are forwarded to the leader, and served here once this server leads.
 type clients struct {
-	m      *Member
-	failed chan error
+	m *Member
 
 	mu      sync.Mutex
 	forward *forward.Forwarder // nil: Follow has not made it
@@ -202,29 +200,13 @@ func (d *clients) begin(f *forward.Forwarder) {
 	d.forward = f
 }
 
-// Open accepts clients, and takes ownership of the listeners. failed delivers a listener's error.
-func (m *Member) Open(beanstalkd, gearman []net.Listener) (failed <-chan error) {
-	d := &m.clients
-	d.failed = make(chan error, len(beanstalkd)+len(gearman))
-	names := m.srv.Operator().Protocols()
-	for _, l := range beanstalkd {
-		go d.listen(l, names[0], m.srv.Serve)
+// Serve forwards the clients of a listener until this server leads, and serves them with serve then.
+// It takes ownership of the listener. It is called after Follow.
+func (m *Member) Serve(l net.Listener, protocol string, serve func(net.Listener) error) error {
+	if err := m.clients.forward.Serve(l, protocol); err != nil {
+		return err
 	}
-	for _, l := range gearman {
-		go d.listen(l, names[1], m.srv.ServeGearman)
-	}
-	return d.failed
-}
-
-// listen forwards clients until this server leads, and serves them then.
-func (d *clients) listen(l net.Listener, protocol string, serve func(net.Listener) error) {
-	err := d.forward.Serve(l, protocol)
-	if err == nil {
-		err = serve(l)
-	}
-	if err != nil {
-		d.failed <- err
-	}
+	return serve(l)
 }
 
 // serve serves clients here: this server leads. It is called once.

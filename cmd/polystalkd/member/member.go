@@ -4,7 +4,7 @@
 //	Check   the directory fits the command line
 //	New     the server's identity, before there is a router.Server
 //	Follow  join, if the server is new; read the journal; begin consensus
-//	Open    clients may connect: they are forwarded to the leader, or served once this server leads
+//	Serve   clients may connect: they are forwarded to the leader, or served once this server leads
 //	Leave   hand over, if this server leads, and end
 //
 // The package connects the parts and decides nothing: consensus (router/cluster) elects the leader,
@@ -38,7 +38,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// A Member is this server in its cluster. One goroutine calls New, Follow, Open and Leave, in this
+// A Member is this server in its cluster. One goroutine calls New, Follow and Leave, in this
 // order; the other methods are safe for concurrent use.
 type Member struct {
 	o         Options
@@ -62,6 +62,7 @@ type Member struct {
 	control  atomic.Pointer[control] // nil: not open
 	fetching atomic.Bool
 	cramped  atomic.Uint64 // the last entry when the disk had no space to fetch a journal; zero: it had
+	founds   bool          // the server is about to make a cluster
 	joins    bool          // the server is about to join
 	fresh    bool          // this start has made the ID under which it joins
 
@@ -85,6 +86,7 @@ func New(o Options, cfg *router.Journal) (*Member, error) {
 	case id != nil:
 		m.id = *id
 	case o.Config.Cluster.New:
+		m.founds = true
 		m.id = cluster.Identity{Cluster: randomID(), Node: randomID(), Name: o.Config.Cluster.Node}
 	default:
 		m.joins, m.id.Name = true, o.Config.Cluster.Node
@@ -183,7 +185,7 @@ func (m *Member) forwardMax() int {
 func (m *Member) openState() (err error) {
 	switch {
 	case m.state != nil: // it has just joined
-	case m.o.Config.Cluster.New && !m.isMember():
+	case m.founds:
 		// The whole log counts, except the members of an earlier cluster.
 		members := &cluster.Members{
 			Index: m.journal.Entries().Last(),
@@ -206,12 +208,6 @@ func (m *Member) openState() (err error) {
 		return cluster.ErrRemoved
 	}
 	return nil
-}
-
-// isMember reports whether the directory has a state.
-func (m *Member) isMember() bool {
-	id, err := identityOf(m.o.Config.BinlogDir)
-	return id != nil || err != nil
 }
 
 // view returns the node with what it knows of the cluster, or nil while the journal is being read.

@@ -122,10 +122,7 @@ func (c *Conn) sayJob(cmd string, id uint64) {
 // command sends a command that is not counted, and checks the first word of its reply.
 func (c *Conn) command(cmd, word string) error {
 	c.say(cmd)
-	if err := c.Flush(); err != nil {
-		return err
-	}
-	if err := c.ReadReply(); err != nil {
+	if err := c.exchange(); err != nil {
 		return err
 	}
 	return c.expect(cmd, word)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // One operation is one answered command, in every workload but connect: put, reserve and delete of
@@ -176,23 +177,18 @@ func setupManyTubes(ctx context.Context, e *env) (runner, error) {
 		}
 		a, last, used := newCycler(c, c.depth), "default", 0
 		both := uint64(min(len(tubes), 2))
-		say := [3]func(){
-			func() {
+		steps := []step{
+			{func() {
 				if len(tubes) > 1 {
 					last = tubes[used]
 				}
 				used = (used + 1) % len(tubes)
 				c.sayTube("use", tubes[used])
-			},
-			func() { c.sayTube("watch", tubes[used]) },
-			func() { c.sayTube("ignore", last) },
+			}, func() error { return c.expectUsing(tubes[used]) }},
+			{func() { c.sayTube("watch", tubes[used]) }, func() error { return c.expectWatching("watch", both) }},
+			{func() { c.sayTube("ignore", last) }, func() error { return c.expectWatching("ignore", 1) }},
 		}
-		check := [3]func() error{
-			func() error { return c.expectUsing(tubes[used]) },
-			func() error { return c.expectWatching("watch", both) },
-			func() error { return c.expectWatching("ignore", 1) },
-		}
-		move, onMove := func(i int) { say[i]() }, func(i int) error { return check[i]() }
+		move, onMove := func(i int) { steps[i].say() }, func(i int) error { return steps[i].check() }
 		return func(l *lane) error {
 			if err := c.batch(l, 3, c.depth, move, onMove); err != nil {
 				return err
@@ -294,86 +290,72 @@ func setupHeld(ctx context.Context, e *env) (runner, error) {
 func setupLaravel(ctx context.Context, e *env) (runner, error) {
 	return e.uniform(ctx, func(i int, c *Conn) (turn, error) {
 		q := i % e.Load.Tubes
-		a := &poller{e: e, c: c, high: e.tubeName("high", q), low: e.tubeName("low", q), watched: "default", turns: i % e.Load.Reconnect}
-		return a.turn, nil
+		a := &poller{Conn: c, watched: "default"}
+		high, low := e.tubeName("high", q), e.tubeName("low", q)
+		var stamp, id uint64
+		steps := slices.Concat([]step{
+			{func() { a.sayTube("use", low) }, func() error { return a.expectUsing(low) }},
+			{func() { stamp++; a.put(jobPri, 0, stamp) }, func() error { return a.expect("put", "INSERTED") }},
+		}, a.poll(high, func() error { return a.expect("reserve-with-timeout 0", "TIMED_OUT") }), a.poll(low, func() error {
+			stamp, err := Stamp(a.Reply.Body)
+			if err != nil {
+				return a.wrong("reserve-with-timeout 0", "RESERVED")
+			}
+			id = a.Reply.Num
+			return a.expectJob(0, stamp)
+		}), []step{
+			{func() { a.sayJob("stats-job", id) }, func() error {
+				a.text = fmt.Appendf(a.text[:0], "---\nid: %d\n", id)
+				if !bytes.HasPrefix(a.Reply.Body, a.text) || !bytes.Contains(a.Reply.Body, []byte("\nstate: reserved\n")) {
+					return fmt.Errorf("wrong reply to stats-job %d, which is reserved: got %q %q", id, a.Reply.Line, a.Reply.Body)
+				}
+				return nil
+			}},
+			{func() { a.sayJob("delete", id) }, func() error { return a.expect("delete", "DELETED") }},
+		})
+		say, check := func(i int) { steps[i].say() }, func(i int) error { return steps[i].check() }
+		turns := i % e.Load.Reconnect
+		return func(l *lane) (err error) {
+			if turns++; turns%e.Load.Reconnect == 0 {
+				if err := a.quit(); err != nil {
+					return err
+				}
+				e.drop(a.Conn)
+				if a.Conn, err = e.open(context.Background()); err != nil {
+					return err
+				}
+				a.watched = "default"
+			}
+			return a.batch(l, len(steps), 1, say, check)
+		}, nil
 	})
 }
 
-// A poller is one worker process of the application.
+// A step is a command and the check of its reply.
+type step struct {
+	say   func()
+	check func() error
+}
+
+// A poller is the connection of one worker process of the application.
 type poller struct {
-	e         *env
-	c         *Conn
-	high, low string
-	watched   string // the one tube watched between polls
-	turns     int
-	stamp, id uint64
-	text      []byte // that an answer must have
-	err       error
+	*Conn
+	watched string // the one tube watched between polls
+	text    []byte // that an answer must have
 }
 
-func (a *poller) turn(l *lane) error {
-	if a.turns++; a.turns%a.e.Load.Reconnect == 0 {
-		if err := a.c.quit(); err != nil {
-			return err
-		}
-		a.e.drop(a.c)
-		c, err := a.e.open(context.Background())
-		if err != nil {
-			return err
-		}
-		a.c, a.watched = c, "default"
+// poll returns the steps that make tube the only watched one and ask for a job without waiting.
+func (a *poller) poll(tube string, onReserve func() error) []step {
+	return []step{
+		{func() { a.sayTube("watch", tube) }, func() error { return a.expectWatching("watch", 2) }},
+		{func() { a.say("list-tubes-watched") }, func() error {
+			a.text = fmt.Appendf(a.text[:0], "---\n- %s\n- %s\n", a.watched, tube)
+			if !bytes.Equal(a.Reply.Body, a.text) {
+				return fmt.Errorf("wrong reply to list-tubes-watched: expected %q, got %q %q", a.text, a.Reply.Line, a.Reply.Body)
+			}
+			return nil
+		}},
+		{func() { a.sayTube("ignore", a.watched) }, func() error { return a.expectWatching("ignore", 1) }},
+		{func() { a.watched = tube; a.say("reserve-with-timeout 0") }, onReserve},
 	}
-	c := a.c
-	c.sayTube("use", a.low)
-	a.ask(l, func() error { return c.expectUsing(a.low) })
-	a.stamp++
-	c.put(jobPri, 0, a.stamp)
-	a.ask(l, func() error { return c.expect("put", "INSERTED") })
-	a.poll(l, a.high, func() error { return c.expect("reserve-with-timeout 0", "TIMED_OUT") })
-	a.poll(l, a.low, func() error {
-		stamp, err := Stamp(c.Reply.Body)
-		if err != nil {
-			return c.wrong("reserve-with-timeout 0", "RESERVED")
-		}
-		a.id = c.Reply.Num
-		return c.expectJob(0, stamp)
-	})
-	c.sayJob("stats-job", a.id)
-	a.ask(l, func() error {
-		a.text = fmt.Appendf(a.text[:0], "---\nid: %d\n", a.id)
-		if !bytes.HasPrefix(c.Reply.Body, a.text) || !bytes.Contains(c.Reply.Body, []byte("\nstate: reserved\n")) {
-			return fmt.Errorf("wrong reply to stats-job %d, which is reserved: got %q %q", a.id, c.Reply.Line, c.Reply.Body)
-		}
-		return nil
-	})
-	c.sayJob("delete", a.id)
-	a.ask(l, func() error { return c.expect("delete", "DELETED") })
-	return a.err
-}
-
-// ask sends the command in c.Out and checks its reply. After an error it does nothing.
-func (a *poller) ask(l *lane, check func() error) {
-	if a.err == nil {
-		a.err = a.c.batch(l, 1, 1, func(int) {}, func(int) error { return check() })
-	}
-}
-
-// poll makes tube the only watched one and asks for a job without waiting.
-func (a *poller) poll(l *lane, tube string, check func() error) {
-	c := a.c
-	c.sayTube("watch", tube)
-	a.ask(l, func() error { return c.expectWatching("watch", 2) })
-	c.say("list-tubes-watched")
-	a.ask(l, func() error {
-		a.text = fmt.Appendf(a.text[:0], "---\n- %s\n- %s\n", a.watched, tube)
-		if !bytes.Equal(c.Reply.Body, a.text) {
-			return fmt.Errorf("wrong reply to list-tubes-watched: expected %q, got %q %q", a.text, c.Reply.Line, c.Reply.Body)
-		}
-		return nil
-	})
-	c.sayTube("ignore", a.watched)
-	a.ask(l, func() error { return c.expectWatching("ignore", 1) })
-	a.watched = tube
-	c.say("reserve-with-timeout 0")
-	a.ask(l, check)
 }

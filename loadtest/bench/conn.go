@@ -257,6 +257,14 @@ func (c *Conn) ReadPacket() error {
 	}
 }
 
+// exchange sends Out and reads the first reply.
+func (c *Conn) exchange() error {
+	if err := c.ask(); err != nil {
+		return err
+	}
+	return c.read(c)
+}
+
 // batch sends n requests, with up to depth of them in flight, and reads their replies. write
 // appends request i to Out; check judges reply i. l counts every request.
 func (c *Conn) batch(l *lane, n, depth int, write func(i int), check func(i int) error) error {

@@ -100,24 +100,24 @@ func (c *Conn) complete(result []byte) {
 	c.Out = append(c.Out, result...)
 }
 
-// text sends a line of text unless it is empty, and returns the server's next line.
-func (c *Conn) text(command string) (string, error) {
-	if command != "" {
-		c.say(command)
-		if err := c.Flush(); err != nil {
-			return "", err
-		}
-	}
-	if err := c.ReadPacket(); err != nil {
+// line returns the line of text that was read.
+func (c *Conn) line(err error) (string, error) {
+	if err != nil {
 		return "", err
 	}
 	return string(c.Msg.Args[0]), c.expectPacket(gearman.Text, gearman.Text)
 }
 
+// text sends a line of text, and returns the server's next line.
+func (c *Conn) text(command string) (string, error) {
+	c.say(command)
+	return c.line(c.exchange())
+}
+
 // jobs returns the number of jobs of functions, waiting and running.
 func (c *Conn) jobs(functions [][]byte) (sum uint64, err error) {
 	line, err := c.text("status")
-	for ; err == nil && line != "."; line, err = c.text("") {
+	for ; err == nil && line != "."; line, err = c.line(c.ReadPacket()) {
 		f := strings.Split(line, "\t") // the names of a load have no tabs
 		if len(f) < 4 {
 			return 0, fmt.Errorf("wrong reply to status: expected a function and three numbers, got %q", line)

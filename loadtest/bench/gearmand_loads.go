@@ -326,19 +326,13 @@ func (a *client) turn(l *lane) error {
 func (c *Conn) work(function []byte) error {
 	for {
 		c.request(gearman.GrabJobUniq) // behind the report of the last job, as worker libraries do
-		err := c.ask()
-		if err == nil {
-			err = c.ReadPacket()
-		}
+		err := c.exchange()
 		for err == nil && c.Msg.Type == gearman.Noop { // a wake-up may be late
 			err = c.ReadPacket()
 		}
 		if err == nil && c.Msg.Type == gearman.NoJob {
 			c.request(gearman.PreSleep)
-			if err = c.ask(); err == nil {
-				err = c.ReadPacket()
-			}
-			if err == nil {
+			if err = c.exchange(); err == nil {
 				err = c.expectPacket(gearman.PreSleep, gearman.Noop)
 			}
 			if err == nil {

@@ -42,7 +42,6 @@ type history struct {
 	kicks  []kicks // by tube: kicks of a number of jobs
 	rest   bool    // the run is over, and one client looks at the remaining jobs
 	counts counts
-	live   int64 // jobs that must exist
 	// lastAck is the time of the latest acknowledgement of a put, and pause the longest time without
 	// one, since beginPause.
 	lastAck, pause int64
@@ -113,6 +112,7 @@ type counts struct {
 	put, acknowledged, refused                  int64
 	reserved, deleted, released, buried         int64 // answered
 	kicked, deletesInDoubt, otherChangesInDoubt int64
+	live                                        int64 // acknowledged jobs that cannot have been deleted
 }
 
 // kicks are kicks of a number of jobs of a tube.
@@ -157,7 +157,7 @@ func (h *history) inserted(t token, id uint64, c call) {
 	j := &h.jobs[t]
 	j.is |= isAcknowledged
 	if j.mustBe() {
-		h.live++
+		h.counts.live++
 	}
 	h.named(t, j, id, c)
 }
@@ -229,13 +229,6 @@ func (h *history) tubeKicked(tube int, at int64) {
 	k := &h.kicks[tube]
 	k.open--
 	k.until = max(k.until, at)
-}
-
-// liveJobs returns the number of acknowledged jobs that cannot have been deleted.
-func (h *history) liveJobs() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.live
 }
 
 // beginPause begins to measure the longest time in which no client gets an acknowledgement of a put.

@@ -118,7 +118,7 @@ func (s *holder) told(t token, o op, c call) {
 			h.violated(late, t, j.id, c, "it was reserved %v after DELETED", time.Duration(j.reserved-c.answered))
 		}
 		if j.mustBe() {
-			h.live--
+			h.counts.live--
 		}
 		if j.gone == 0 {
 			j.gone = c.answered
@@ -137,7 +137,7 @@ func (s *holder) doubted(t token, o op, invoked int64) {
 	if o.kind == opDelete {
 		h.counts.deletesInDoubt++
 		if j := &h.jobs[t]; j.mustBe() {
-			h.live--
+			h.counts.live--
 		}
 		h.jobs[t].is |= isDoubtful
 	} else {

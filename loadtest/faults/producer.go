@@ -41,7 +41,7 @@ func newBody(rng *rand.Rand, t token) []byte {
 // produce puts jobs, up to depth in one write.
 func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 	for range 200 { // then it dials another node
-		if live := w.h.liveJobs(); depth > 1 && live > w.stock {
+		if live := w.h.countsNow().live; depth > 1 && live > w.stock {
 			if w.sleep(5 * time.Millisecond); w.ctx.Err() != nil {
 				return nil
 			}
@@ -121,7 +121,7 @@ var background = []gearman.Type{gearman.SubmitJobBG, gearman.SubmitJobHighBG, ge
 // submit submits background jobs, several in one write.
 func (w *crew) submit(c *conn, rng *rand.Rand) error {
 	for {
-		if w.h.liveJobs() > w.stock {
+		if w.h.countsNow().live > w.stock {
 			if w.sleep(5 * time.Millisecond); w.ctx.Err() != nil {
 				return nil
 			}

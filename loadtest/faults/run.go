@@ -158,7 +158,7 @@ func (r *run) round(i int, f fault) error {
 	pause := r.h.longestPause()
 	r.pauses[f.name] = append(r.pauses[f.name], pause.Seconds())
 	r.say("%4d  %-12s %-28s pause %6.3f s, healed %6.3f, served %6.3f; %d acknowledged, %d live", i, f.name, what,
-		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.h.countsNow().acknowledged, r.h.liveJobs())
+		pause.Seconds(), healed.Seconds(), time.Since(start).Seconds(), r.h.countsNow().acknowledged, r.h.countsNow().live)
 	r.takeAccidents()
 	r.wait(50*time.Millisecond, r.o.calm)
 	return nil
@@ -283,7 +283,7 @@ func (r *run) complete() error {
 
 // end removes the remaining jobs and closes the history.
 func (r *run) end() error {
-	r.say("the end: %d jobs should be there", r.h.liveJobs())
+	r.say("the end: %d jobs should be there", r.h.countsNow().live)
 	if err := r.allServe(); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,26 +48,6 @@ func TestLatencies(t *testing.T) {
 	}
 	if l := a.take(); l != (Latency{}) {
 		t.Errorf("nothing recorded gives %+v", l)
-	}
-}
-
-func TestLaneGathersEqualValues(t *testing.T) {
-	l := &lane{rec: new(recorder), deadline: Now() + int64(time.Hour), budget: 5}
-	for i, v := range []int64{1000, 1000, 1000, 2000, 1000} {
-		if !l.more() {
-			t.Fatalf("the lane ended after %d of 5 commands", i)
-		}
-		l.answered(0, v)
-	}
-	if l.more() {
-		t.Error("the lane goes on after its budget")
-	}
-	l.end()
-	if s := l.rec.take(); l.done != 5 || s.Count != 5 || !near(s.Max, 2) || s.P50 > 1.001 {
-		t.Errorf("%d operations, %+v", l.done, s)
-	}
-	if (&lane{deadline: Now() - 1}).more() {
-		t.Error("a lane goes on after its deadline")
 	}
 }
 
@@ -368,43 +347,33 @@ func TestComparisonEndToEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	for name, c := range map[string]struct {
-		args string
-		runs int
-	}{
-		"beanstalkd": {"-floor -load cycle -load wakeup -assert floor.cpu>0", 2 * (2 + 1)}, // the floor has no wakeup
-		"gearman":    {"-load background -load foreground", 2 * 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			file := func(name string) string { return filepath.Join(dir, name) }
-			args := strings.Fields("-quiet -rounds 2 -duration 50ms -warmup 10ms -conns 4 " + c.args)
-			args = append(args, "-protocol", name, "-compare", "ref="+installed(t, name).args[0], "-json", file("r.json"), "-markdown", file("r.md"), "-chart", file("r.svg"))
-			var table bytes.Buffer
-			if err := Session(t.Context(), args, &table, io.Discard); err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(file("r.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var d document
-			if err := json.Unmarshal(text, &d); err != nil {
-				t.Fatal(err)
-			}
-			if len(d.Runs) != c.runs || len(d.Summary) != c.runs/2 || d.Servers[0].Version == "" {
-				t.Errorf("%d runs, %d summaries, servers %+v", len(d.Runs), len(d.Summary), d.Servers)
-			}
-			for _, r := range d.Runs {
-				if r.Ops == 0 || r.CPU <= 0 || r.RSSBefore == 0 || r.RSSAfter == 0 || r.Latency.Count == 0 || r.LoadCPU <= 0 {
-					t.Errorf("incomplete run %+v", r)
-				}
-			}
-			for _, name := range []string{"r.md", "r.svg"} {
-				if info, err := os.Stat(file(name)); err != nil || info.Size() == 0 {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-		})
+	dir := t.TempDir()
+	args := strings.Fields("-quiet -rounds 2 -duration 50ms -warmup 10ms -conns 4 -floor -load cycle -load wakeup -assert floor.cpu>0" +
+		" -json r.json -markdown r.md -chart r.svg -compare")
+	args = append(args, "ref="+installed(t, "beanstalkd").args[0])
+	t.Chdir(dir)
+	if err := Session(t.Context(), args, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("r.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Runs) != 2*(2+1) || len(d.Summary) != 3 || d.Servers[0].Version == "" { // the floor has no wakeup
+		t.Errorf("%d runs, %d summaries, servers %+v", len(d.Runs), len(d.Summary), d.Servers)
+	}
+	for _, r := range d.Runs {
+		if r.Ops == 0 || r.CPU <= 0 || r.RSSBefore == 0 || r.RSSAfter == 0 || r.Latency.Count == 0 || r.LoadCPU <= 0 {
+			t.Errorf("incomplete run %+v", r)
+		}
+	}
+	for _, name := range []string{"r.md", "r.svg"} {
+		if info, err := os.Stat(name); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

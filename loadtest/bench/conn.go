@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -312,12 +313,9 @@ func PutStamp(b []byte, stamp uint64) {
 
 // Stamp returns the stamp at the beginning of b.
 func Stamp(b []byte) (uint64, error) {
-	var raw [8]byte
-	if len(b) < StampLen {
-		return 0, fmt.Errorf("body of %d bytes has no stamp", len(b))
+	stamp, err := strconv.ParseUint(string(b[:min(len(b), StampLen)]), 16, 64)
+	if len(b) < StampLen || err != nil {
+		return 0, fmt.Errorf("body %.40q has no stamp", b)
 	}
-	if _, err := hex.Decode(raw[:], b[:StampLen]); err != nil {
-		return 0, fmt.Errorf("body %.40q has no stamp: %w", b, err)
-	}
-	return binary.BigEndian.Uint64(raw[:]), nil
+	return stamp, nil
 }

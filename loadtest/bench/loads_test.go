@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -124,6 +123,9 @@ func TestEveryWorkloadRunsAndLeavesNothing(t *testing.T) {
 					if r.Ops == 0 || r.Latency.Count == 0 || r.LoadCPU <= 0 {
 						t.Errorf("%s: %+v", line, r)
 					}
+					if l.Workload == "cycle" && r.Latency.Count != r.Ops {
+						t.Errorf("%s: %d latencies of %d operations", line, r.Latency.Count, r.Ops)
+					}
 					if (l.Workload == "cycle" && l.Depth == 1 || name == "gearman" && l.Workload == "drain") && r.Ops != l.Count {
 						t.Errorf("%s: %d operations, want %d", line, r.Ops, l.Count)
 					}
@@ -229,37 +231,31 @@ func (f *relay) ask(client, server net.Conn, asked chan<- string) {
 
 func (f *relay) answer(client, server net.Conn, asked <-chan string) {
 	defer client.Close()
-	r := bufio.NewReader(server)
-	for {
-		var kind, reply string
-		if first, err := r.Peek(1); err == nil && first[0] == 0 {
-			head, _ := r.Peek(gearman.HeaderSize)
-			kind = gearman.Type(binary.BigEndian.Uint32(head[4:])).String()
-			b := make([]byte, gearman.HeaderSize+binary.BigEndian.Uint32(head[8:]))
-			io.ReadFull(r, b)
-			reply = string(b)
-		} else {
-			line, err := r.ReadString('\n')
+	var b []byte
+	for more := make([]byte, 64<<10); ; {
+		kind, n := "text", 0
+		var m gearman.Message
+		if f.gear {
+			if n, _ = gearman.ParseReply(&m, b, maxBody); n > 0 && m.Type != gearman.Text {
+				kind = m.Type.String()
+			}
+			n += m.Size
+		} else if n, _, _ = new(Reply).parse(b); n > 0 {
+			kind = <-asked
+		}
+		if n == 0 || n > len(b) {
+			k, err := server.Read(more)
 			if err != nil {
 				return
 			}
-			kind, reply = "text", line
-			if !f.gear {
-				kind = <-asked
-			}
-			var id, size int
-			if n, _ := fmt.Sscanf(line, "RESERVED %d %d", &id, &size); n != 2 {
-				fmt.Sscanf(line, "OK %d", &size)
-			}
-			if size > 0 && !f.gear {
-				body := make([]byte, size+2)
-				io.ReadFull(r, body)
-				reply += string(body)
-			}
+			b = append(b, more[:k]...)
+			continue
 		}
 		f.mu.Lock()
 		f.count[kind]++
-		if reply = f.lie(kind, f.count[kind], reply); reply == "" {
+		reply := f.lie(kind, f.count[kind], string(b[:n]))
+		b = b[n:]
+		if reply == "" {
 			for _, c := range f.conns {
 				c.Close()
 			}

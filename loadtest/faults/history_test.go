@@ -215,23 +215,22 @@ func TestStrangeBodiesAndIDs(t *testing.T) {
 	other := bodyOf(1)
 	other[len(other)-1]++
 	for _, tt := range []struct {
-		name, puts string
-		id         uint64
-		body       []byte
-		want       rule
+		id   uint64
+		body []byte
+		want rule
 	}{
-		{"a byte is another", "put 0", 1, other, altered},
-		{"a byte is missing", "put 0", 1, bodyOf(1)[:39], altered},
-		{"a body without a token", "put 0", 9, []byte("hello"), stranger},
-		{"a token that was never used", "put 0", 9, bodyOf(12), stranger},
-		{"two puts with the same id, one of them in doubt", "put 0; sent 2", 1, bodyOf(2), idTwice},
-		{"one put and two jobs", "put 0", 99, bodyOf(1), idTwice},
+		{1, other, altered},
+		{1, bodyOf(1)[:39], altered},
+		{9, []byte("hello"), stranger},
+		{9, bodyOf(12), stranger}, // a token that was never used
+		{1, bodyOf(2), idTwice},   // two puts with the same id, one of them in doubt
+		{99, bodyOf(1), idTwice},  // one put and two jobs
 	} {
 		p := newScript(t)
-		p.run(tt.puts)
+		p.run("put 0; sent 2")
 		p.h.connect().reserved(tt.id, tt.body, call{3e9, 4e9})
 		if !slices.Contains(p.found, tt.want) {
-			t.Errorf("%s: found %v, want %q", tt.name, p.found, tt.want)
+			t.Errorf("job %d, %.20q: found %v, want %q", tt.id, tt.body, p.found, tt.want)
 		}
 	}
 	p := newScript(t)

@@ -54,37 +54,33 @@ func TestAnEndThatNobodyOrderedIsAnAccident(t *testing.T) {
 func TestWiresAreCutInOneDirection(t *testing.T) {
 	f := fleetOf(t, 2, "exit")
 	one, two := f.all()[0], f.all()[1]
-	calls, answers := make(map[*node]net.Conn), make(map[*node]net.Conn) // by the node that connects
-	for _, pair := range [][2]*node{{one, two}, {two, one}} {
-		l, err := net.Listen("tcp", pair[1].cluster)
+	connect := func(from, to *node) (call, answer net.Conn) {
+		l, err := net.Listen("tcp", to.cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		c, err := net.Dial("tcp", f.wires[wire{pair[0].number, pair[1].number}].Addr())
+		if call, err = net.Dial("tcp", f.wires[wire{from.number, to.number}].Addr()); err == nil {
+			answer, err = l.Accept()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		a, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Close()
-		calls[pair[0]], answers[pair[0]] = c, a
+		t.Cleanup(func() { call.Close(); answer.Close() })
+		return call, answer
 	}
-	type side struct{ from, to net.Conn }
-	blocked := []side{{calls[one], answers[one]}, {answers[two], calls[two]}}
-	open := []side{{answers[one], calls[one]}, {calls[two], answers[two]}}
+	a, b := connect(one, two)
+	c, d := connect(two, one)
+	blocked, open := [][2]net.Conn{{a, b}, {d, c}}, [][2]net.Conn{{b, a}, {c, d}}
 	f.cut(one, two)
 	for _, s := range append(blocked, open...) {
-		if _, err := s.from.Write([]byte("hello\n")); err != nil {
+		if _, err := s[0].Write([]byte("hello\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hears := func(s side, within time.Duration) bool {
-		s.to.SetReadDeadline(time.Now().Add(within))
-		line, err := bufio.NewReader(s.to).ReadString('\n')
+	hears := func(s [2]net.Conn, within time.Duration) bool {
+		s[1].SetReadDeadline(time.Now().Add(within))
+		line, err := bufio.NewReader(s[1]).ReadString('\n')
 		return err == nil && line == "hello\n"
 	}
 	for i := range open {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 )
 
@@ -29,62 +28,52 @@ type Run struct {
 	Growth    growth  `json:"growth,omitzero"`
 }
 
-// A comparison runs every load against every target, in several rounds.
-type comparison struct {
-	protocol *protocol
-	loads    []Load
-	targets  []Target // the first one is the baseline of all ratios
-	rounds   int
-	progress io.Writer
-	spawner  Spawner
-}
-
 // run interleaves the runs: in each round every load meets every target, each in a fresh process,
 // so a slow minute of the machine affects all of them. The first target changes with each round.
 // After an error run also returns the runs before it.
-func (c *comparison) run(ctx context.Context) ([]Run, error) {
+func (s *session) run(ctx context.Context) ([]Run, error) {
 	var runs []Run
-	for round := range c.rounds {
-		for _, l := range c.loads {
-			for i := range c.targets {
-				t := &c.targets[(i+round)%len(c.targets)]
-				skip := t.Constant && !c.protocol.workloads[l.Workload].is(constant) // the floor keeps no jobs
+	for round := range s.rounds {
+		for _, l := range s.loads {
+			for i := range s.targets {
+				t := &s.targets[(i+round)%len(s.targets)]
+				skip := t.Constant && !s.protocol.workloads[l.Workload].is(constant) // the floor keeps no jobs
 				if skip || l.Rounds > 0 && round >= l.Rounds || slices.Contains(l.Skip, t.Name) {
 					continue
 				}
-				r, err := c.one(ctx, l, t)
+				r, err := s.one(ctx, l, t)
 				if err != nil {
 					return runs, fmt.Errorf("load %q on %s, round %d: %w", l.Name, t.Name, round+1, err)
 				}
 				r.Round, r.Server = round+1, t.Name
 				runs = append(runs, *r)
-				fmt.Fprintf(c.progress, "round %d  %s  %s  %.0f ops/s  cpu %.3f µs/op (server busy %.0f%%)  p50 %.0f  p99 %.0f  p99.9 %.0f  max %.0f µs",
+				fmt.Fprintf(s.progress, "round %d  %s  %s  %.0f ops/s  cpu %.3f µs/op (server busy %.0f%%)  p50 %.0f  p99 %.0f  p99.9 %.0f  max %.0f µs",
 					r.Round, l.Name, t.Name, r.OpsRate, r.CPU, 100*r.Busy, r.Latency.P50, r.Latency.P99, r.Latency.P999, r.Latency.Max)
 				if r.Unsent > 0 {
-					fmt.Fprintf(c.progress, "  TOO SLOW: %d arrivals were due and never sent", r.Unsent)
+					fmt.Fprintf(s.progress, "  TOO SLOW: %d arrivals were due and never sent", r.Unsent)
 				}
-				fmt.Fprintln(c.progress)
+				fmt.Fprintln(s.progress)
 			}
 		}
 	}
 	return runs, nil
 }
 
-func (c *comparison) one(ctx context.Context, l Load, t *Target) (_ *Run, err error) {
+func (s *session) one(ctx context.Context, l Load, t *Target) (_ *Run, err error) {
 	p := plan{Load: l, Addr: t.addr, ServerPID: t.pid}
 	if t.addr == "" {
-		s, err := t.start(ctx, c.spawner, c.protocol, l)
+		v, err := t.start(ctx, s.spawner, s.protocol, l)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, s.stop()) }()
-		p = plan{Load: l, Addr: s.addr, ServerPID: s.Process.Process.Pid, Constant: t.Constant, Throwaway: true}
+		defer func() { err = errors.Join(err, v.stop()) }()
+		p = plan{Load: l, Addr: v.addr, ServerPID: v.Process.Process.Pid, Constant: t.Constant, Throwaway: true}
 	} else if t.Version == "" {
-		if err := t.answers(ctx, c.protocol, p.Addr); err != nil {
+		if err := t.answers(ctx, s.protocol, p.Addr); err != nil {
 			return nil, err
 		}
 	}
-	r, err := drivePinned(ctx, c.spawner, p)
+	r, err := drivePinned(ctx, s.spawner, p)
 	if ctx.Err() != nil { // a killed load process reports that as its failure
 		err = context.Cause(ctx)
 	}

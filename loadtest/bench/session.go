@@ -14,12 +14,18 @@ import (
 	"time"
 )
 
-// A session is the task of one command line.
+// A session is the task of one command line: it runs every load against every target, in several
+// rounds.
 type session struct {
-	comparison
-	asserts []assertion
-	goals   []assertion // like asserts, but a miss does not fail the session
-	files   files
+	protocol *protocol
+	loads    []Load
+	targets  []Target // the first one is the baseline of all ratios
+	rounds   int
+	progress io.Writer
+	spawner  Spawner
+	asserts  []assertion
+	goals    []assertion // like asserts, but a miss does not fail the session
+	files    files
 }
 
 // Session runs the load tester with its command line. After a failure it still writes the table
@@ -56,7 +62,7 @@ func Session(ctx context.Context, args []string, stdout, stderr io.Writer) error
 
 // parseSession reads the command line.
 func parseSession(args []string, stderr io.Writer) (*session, error) {
-	s := &session{comparison: comparison{progress: stderr, spawner: NewSpawner()}}
+	s := &session{progress: stderr, spawner: NewSpawner()}
 	var protocol, addr string
 	var pid int
 	var quiet, floor, bench, goals bool

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"time"
@@ -30,16 +28,6 @@ func wrong(asked string, got any) error { return fmt.Errorf("%s was answered %.8
 
 func newConn(nc net.Conn, patience time.Duration, h *history) *conn {
 	return &conn{Conn: bench.NewConn(nc), nc: nc, patience: patience, holder: h.connect()}
-}
-
-// dial connects to a random address of addrs.
-func dial(ctx context.Context, addrs []string, rng *rand.Rand, patience time.Duration, h *history) (*conn, error) {
-	d := net.Dialer{Timeout: time.Second, KeepAlive: -1}
-	nc, err := d.DialContext(ctx, "tcp", addrs[rng.IntN(len(addrs))])
-	if err != nil {
-		return nil, errBroken
-	}
-	return newConn(nc, patience, h), nil
 }
 
 func (c *conn) close() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 )
@@ -36,9 +37,7 @@ type crew struct {
 	stock    int64         // number of jobs at which bulk producers pause
 	patience time.Duration // for an answer
 	seed     uint64
-
-	// beanstalkd and gearman return the addresses of the nodes. Any goroutine may call them.
-	beanstalkd, gearman func() []string
+	nodes    func() []*node // any goroutine may call it
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -62,22 +61,23 @@ func (w *crew) start(ctx context.Context) {
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	w.h.beginPause()
 	seed := w.seed
+	beanstalkd, gearman := func(n *node) string { return n.beanstalkd }, func(n *node) string { return n.gearman }
 	for _, kind := range []struct {
-		n     int
-		addrs func() []string
-		work  func(c *conn, rng *rand.Rand) error
+		n    int
+		addr func(*node) string
+		work func(c *conn, rng *rand.Rand) error
 	}{
-		{4, w.beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, 1) }},
-		{2, w.beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, depth) }},
-		{6, w.beanstalkd, w.work},
-		{1, w.beanstalkd, w.kick},
-		{1, w.gearman, w.submit},
-		{2, w.gearman, w.grab},
+		{4, beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, 1) }},
+		{2, beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, depth) }},
+		{6, beanstalkd, w.work},
+		{1, beanstalkd, w.kick},
+		{1, gearman, w.submit},
+		{2, gearman, w.grab},
 	} {
 		for range kind.n {
 			seed++
 			rng := rand.New(rand.NewPCG(seed, 1))
-			w.clients.Go(func() { w.serve(kind.addrs, rng, kind.work) })
+			w.clients.Go(func() { w.serve(kind.addr, rng, kind.work) })
 		}
 	}
 }
@@ -90,9 +90,9 @@ func (w *crew) stop() {
 }
 
 // serve runs one client, with one connection after the other.
-func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *rand.Rand) error) {
+func (w *crew) serve(addr func(*node) string, rng *rand.Rand, work func(*conn, *rand.Rand) error) {
 	for w.ctx.Err() == nil {
-		c, err := dial(w.ctx, addrs(), rng, w.patience, w.h)
+		c, err := w.dial(w.ctx, addr, rng, w.patience)
 		if err != nil {
 			w.sleep(10 * time.Millisecond)
 			continue
@@ -109,6 +109,17 @@ func (w *crew) serve(addrs func() []string, rng *rand.Rand, work func(*conn, *ra
 		w.mu.Unlock()
 		w.sleep(time.Millisecond)
 	}
+}
+
+// dial connects to a random node.
+func (w *crew) dial(ctx context.Context, addr func(*node) string, rng *rand.Rand, patience time.Duration) (*conn, error) {
+	d := net.Dialer{Timeout: time.Second, KeepAlive: -1}
+	all := w.nodes()
+	nc, err := d.DialContext(ctx, "tcp", addr(all[rng.IntN(len(all))]))
+	if err != nil {
+		return nil, errBroken
+	}
+	return newConn(nc, patience, w.h), nil
 }
 
 // sleep returns after d, or when the crew ends.

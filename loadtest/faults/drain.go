@@ -17,7 +17,7 @@ func (w *crew) drain(ctx context.Context) error {
 	w.h.beginRest()
 	rng := rand.New(rand.NewPCG(w.seed, 2))
 	for looked := false; ; w.sleep(50 * time.Millisecond) {
-		c, err := dial(ctx, w.beanstalkd(), rng, 30*time.Second, w.h)
+		c, err := w.dial(ctx, func(n *node) string { return n.beanstalkd }, rng, 30*time.Second)
 		if err == nil {
 			if !looked {
 				err = w.look(c)

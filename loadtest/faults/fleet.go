@@ -112,14 +112,6 @@ func (f *fleet) all() []*node {
 	return slices.Clone(f.nodes)
 }
 
-// addresses returns one address of each node.
-func (f *fleet) addresses(of func(*node) string) (all []string) {
-	for _, n := range f.all() {
-		all = append(all, of(n))
-	}
-	return all
-}
-
 // arguments returns the flags of a node's next start. The first node creates the cluster, and every
 // other one joins it; a node that is a member needs neither flag.
 func (f *fleet) arguments(n *node) []string {

@@ -5,7 +5,6 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -77,22 +76,8 @@ var rules = []rule{lost, back, late, altered, idTwice, unexplained, changed, unw
 func (h *history) violated(r rule, t token, id uint64, c call, format string, args ...any) {
 	h.rules[r]++
 	if h.found != nil {
-		h.found(r, fmt.Sprintf("%s: put %d, job %d: %s (%d to %d ns; known: %s)", r, t, id, fmt.Sprintf(format, args...), c.invoked, c.answered, h.known(t)))
+		h.found(r, fmt.Sprintf("%s: put %d, job %d: %s (%d to %d ns; known: %+v)", r, t, id, fmt.Sprintf(format, args...), c.invoked, c.answered, h.jobs[t]))
 	}
-}
-
-// known describes a job for readers of a violation.
-func (h *history) known(t token) string {
-	if t == 0 {
-		return "nothing"
-	}
-	j := &h.jobs[t]
-	var s strings.Builder
-	fmt.Fprintf(&s, "id %d, tube %s, pri %d, ttr %d, %d bytes, marks %b, last reserved at %d, deleted by %d", j.id, h.tubeNames[j.tube], j.pri, j.ttr, j.size, j.is, j.reserved, j.gone)
-	if l := h.lives[t]; l != nil {
-		fmt.Fprintf(&s, ", %d holds", len(l.holds))
-	}
-	return s.String()
 }
 
 // A call has the times at which a command was sent and answered, in nanoseconds of one clock.

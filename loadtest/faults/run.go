@@ -61,9 +61,7 @@ func play(ctx context.Context, o *options) (_ *run, err error) {
 	if err := r.startAll(); err != nil {
 		return nil, err
 	}
-	r.crew = &crew{h: r.h, stock: o.stock, patience: o.patience, seed: o.seed,
-		beanstalkd: func() []string { return r.fleet.addresses(func(n *node) string { return n.beanstalkd }) },
-		gearman:    func() []string { return r.fleet.addresses(func(n *node) string { return n.gearman }) }}
+	r.crew = &crew{h: r.h, stock: o.stock, patience: o.patience, seed: o.seed, nodes: r.fleet.all}
 	r.crew.start(ctx)
 	err = r.rounds()
 	r.crew.stop()

@@ -12,7 +12,7 @@ import (
 // At each tick the leader asks the others whether it still leads. The servers that answer have heard
 // of the leader after it asked, and vote for no other for an election timeout: see Machine.quiet. So
 // the lease begins at the question. It is shorter than the timeout for two reasons: the others count
-// the timeout in ticks, of which the first may come right after the question, and clocks run at
+// the timeout in ticks, and the first tick may come right after the question; and clocks run at
 // different rates.
 //
 // After a leader has told a voter to campaign, the others may vote for it at any time, and the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -378,5 +379,17 @@ func TestSettle(t *testing.T) {
 		if left, _ := exchange.Note(d); (left != nil) != (c.err != "") {
 			t.Errorf("%s: the note is %q", c.name, left)
 		}
+	}
+}
+
+// Servers are started together, and none leads yet: only a long wait to join is a warning.
+func TestWaitingToJoinIsNoWarning(t *testing.T) {
+	var out strings.Builder
+	j := &joining{JoinOptions: JoinOptions{Log: slog.New(slog.NewTextHandler(&out, nil))}}
+	for range 2 * patience {
+		j.warn(errors.New("none leads"))
+	}
+	if got := out.String(); strings.Count(got, "level=INFO") != 1 || strings.Count(got, "level=WARN") != 1 {
+		t.Errorf("%q", got)
 	}
 }

@@ -94,10 +94,3 @@ func (s *Sessions) End(id string) {
 	defer s.mu.Unlock()
 	delete(s.open, DigestOf(id))
 }
-
-// Len returns the number of sessions.
-func (s *Sessions) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
-}

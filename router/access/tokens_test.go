@@ -159,7 +159,7 @@ func TestSessionsEnd(t *testing.T) {
 	noErr(t, err)
 	s := NewSessions(tokens)
 	start := time.Unix(1e9, 0)
-	if _, _, ok := s.Begin("wrong", start); ok || s.Len() != 0 {
+	if _, _, ok := s.Begin("wrong", start); ok || len(s.open) != 0 {
 		t.Fatal("a wrong token begins a session")
 	}
 	begin := func() string {
@@ -180,7 +180,7 @@ func TestSessionsEnd(t *testing.T) {
 	if _, ok := s.Find(id, start.Add(2*SessionIdle)); !ok {
 		t.Error("to use it did not keep it")
 	}
-	if _, ok := s.Find(other, start.Add(SessionIdle+1)); ok || s.Len() != 1 {
+	if _, ok := s.Find(other, start.Add(SessionIdle+1)); ok || len(s.open) != 1 {
 		t.Error("an idle one goes on")
 	}
 	s.End(id)
@@ -217,9 +217,9 @@ func TestLoginsEndNoSessionOfAnotherToken(t *testing.T) {
 		_, ok := s.Find(id, now)
 		expect(t, ok == want, "a session is alive: %t, want %t", ok, want)
 	}
-	expect(t, s.Len() == sessionsMax+1, "%d sessions are kept", s.Len())
+	expect(t, len(s.open) == sessionsMax+1, "%d sessions are kept", len(s.open))
 	s.Begin("one", now.Add(SessionIdle+time.Second))
-	expect(t, s.Len() == 1, "%d sessions are kept that nobody used for long", s.Len())
+	expect(t, len(s.open) == 1, "%d sessions are kept that nobody used for long", len(s.open))
 }
 
 // noErr ends the test if there is an error.

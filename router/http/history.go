@@ -28,9 +28,10 @@ func (a *API) getHistory(c *call) error {
 	if h.Most() == 0 {
 		return wire.NotFound.With("", "no history is kept", "start the server with --http-history-tubes and a number of tubes")
 	}
-	layout := trend.ServerLayout
+	layout, name := trend.ServerLayout, q.Get("tube")
+	var tube *string // nil: the server
 	if q.Has("tube") {
-		layout = trend.TubeLayout
+		layout, tube = trend.TubeLayout, &name
 	}
 	names, places, err := seriesOf(q, layout)
 	if err != nil {
@@ -40,20 +41,16 @@ func (a *API) getHistory(c *call) error {
 	if err != nil {
 		return err
 	}
-	var points [][]float32
+	points, ok := h.Points(tube, places, span)
+	if !ok && tube != nil {
+		return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
+			fmt.Sprintf("only the %d busiest tubes have a history, and /api/v1/history lists them; --http-history-tubes sets their number", h.Most()))
+	}
 	out := wire.History{
-		From: time.Unix(span.From, 0).UTC(), To: time.Unix(span.To, 0).UTC(), StepSeconds: span.Step,
+		Tube: wire.ShownName(name), From: time.Unix(span.From, 0).UTC(), To: time.Unix(span.To, 0).UTC(), StepSeconds: span.Step,
 		Series: make(map[string]wire.Points),
 	}
-	if name := q.Get("tube"); q.Has("tube") {
-		var ok bool
-		if points, ok = h.TubePoints(name, places, span); !ok {
-			return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
-				fmt.Sprintf("only the %d busiest tubes have a history, and /api/v1/history lists them; --http-history-tubes sets their number", h.Most()))
-		}
-		out.Tube = wire.ShownName(name)
-	} else {
-		points, _ = h.ServerPoints(places, span)
+	if tube == nil {
 		for _, name := range h.Kept() {
 			out.Tubes = append(out.Tubes, wire.ShownName(name))
 		}

@@ -55,15 +55,6 @@ func (h *history) Most() int {
 	return h.most
 }
 
-// Server adds a reading of the server.
-func (h *history) Server(r *reading) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.server != nil {
-		h.server.add(r)
-	}
-}
-
 // place begins the history of the named tubes, up to the limit. It first evicts tubes that were
 // removed, the earliest first, then tubes that were not named for the longest time.
 func (h *history) place(now time.Time, names []string) {
@@ -116,34 +107,34 @@ func (h *history) Kept() []string {
 	return slices.Sorted(maps.Keys(h.tubes))
 }
 
-// tube adds a reading of a tube, if place has begun its history.
-func (h *history) tube(name string, r *reading) {
+// track returns the history of a tube, or of the server if tube is nil; nil: there is none. The
+// caller must hold mu.
+func (h *history) track(tube *string) *track {
+	if tube == nil {
+		return h.server
+	}
+	if t := h.tubes[*tube]; t != nil {
+		return t.track
+	}
+	return nil
+}
+
+// add adds a reading of a tube, or of the server if tube is nil. It drops the reading if there is no
+// history.
+func (h *history) add(tube *string, r *reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t := h.tubes[name]; t != nil {
+	if t := h.track(tube); t != nil {
 		t.add(r)
 	}
 }
 
-// ServerPoints returns the points of some series of the server. series has indexes in
-// Layout.Series. NaN is an unknown value. It returns false if no history is kept.
-func (h *history) ServerPoints(series []int, s Span) (points [][]float32, ok bool) {
+// Points returns the points of some series of a tube, or of the server if tube is nil. series has
+// indexes in Layout.Series. NaN is an unknown value. It returns false if there is no history.
+func (h *history) Points(tube *string, series []int, s Span) (points [][]float32, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.server.all(series, s)
-}
-
-// TubePoints is ServerPoints for a tube. It returns false if the tube has no history.
-func (h *history) TubePoints(name string, series []int, s Span) (points [][]float32, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if t := h.tubes[name]; t != nil {
-		return t.all(series, s)
-	}
-	return nil, false
-}
-
-func (t *track) all(series []int, s Span) (points [][]float32, ok bool) {
+	t := h.track(tube)
 	if t == nil {
 		return nil, false
 	}

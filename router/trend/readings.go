@@ -40,17 +40,6 @@ const (
 	chooseEvery = 30 * time.Second
 )
 
-// record adds samples to the history; tubes may be nil.
-func (w *Watch) record(ctx context.Context, server *admin.Sample, tubes *admin.TubeSample) {
-	if w.history.Most() == 0 {
-		return
-	}
-	w.history.Server(serverReading(server, tubes))
-	if tubes != nil {
-		w.recordTubes(ctx, tubes)
-	}
-}
-
 // serverReading makes a reading; tubes may be nil, or older than v.
 func serverReading(v *admin.Sample, tubes *admin.TubeSample) *reading {
 	unknown := math.NaN()
@@ -111,7 +100,7 @@ func (w *Watch) recordTubes(ctx context.Context, v *admin.TubeSample) {
 			return
 		}
 		for n, i := range list {
-			w.history.tube(v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
+			w.history.add(&v.Rows[i].Name, tubeReading(v.At, &v.Rows[i], &flows[n]))
 		}
 	}
 }

@@ -41,14 +41,14 @@ func (w *world) reading(gauge float64) *reading {
 // read reads the server, after a time.
 func (w *world) read(after time.Duration, gauge float64) {
 	w.wall = w.wall.Add(after)
-	w.h.Server(w.reading(gauge))
+	w.h.add(nil, w.reading(gauge))
 }
 
 // wants compares the points of a series in the last seconds.
 func (w *world) wants(series int, ago time.Duration, step int64, want ...float64) {
 	w.t.Helper()
 	s := SpanOf(w.wall.Add(-ago).Unix(), w.wall.Unix()+1, step, w.wall.Unix())
-	got, ok := w.h.ServerPoints([]int{series}, s)
+	got, ok := w.h.Points(nil, []int{series}, s)
 	if !ok || !slices.EqualFunc(got[0], want, func(g float32, x float64) bool {
 		return math.Abs(float64(g)-x) < 1e-5 || math.IsNaN(float64(g)) && math.IsNaN(x)
 	}) {
@@ -102,7 +102,7 @@ func TestOldSlotsAreGone(t *testing.T) {
 	w := newWorld(t)
 	for i, pause := range []time.Duration{0, 30 * time.Hour, 1000 * time.Hour} {
 		w.read(pause, float64(i))
-		got, _ := w.h.ServerPoints([]int{ready, waitP50}, SpanOf(0, 1<<40, 0, w.wall.Unix()))
+		got, _ := w.h.Points(nil, []int{ready, waitP50}, SpanOf(0, 1<<40, 0, w.wall.Unix()))
 		known := slices.DeleteFunc(slices.Clone(got[0]), func(v float32) bool { return v != v })
 		expect(t, slices.Equal(known, []float32{float32(i)}) && len(got[0]) <= PointsMost && len(got[1]) == len(got[0]), "after %v there is %v of %d points", pause, known, len(got[0]))
 	}
@@ -170,7 +170,7 @@ func TestLikeATwin(t *testing.T) {
 	}
 	now := w.wall.Unix()
 	s := SpanOf(now-FineFor+5, now+1, 5, now)
-	got, _ := w.h.ServerPoints([]int{ready, put}, s)
+	got, _ := w.h.Points(nil, []int{ready, put}, s)
 	for i := range got[0] {
 		at := s.From + int64(i)*5
 		g, known := gauges[at]
@@ -218,7 +218,7 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 		w.wall = w.wall.Add(5 * time.Second)
 		w.h.place(w.wall, strings.Fields(wanted))
 		for name := range strings.FieldsSeq(there) {
-			w.h.tube(name, w.reading(7))
+			w.h.add(&name, w.reading(7))
 		}
 		got := strings.Join(w.h.Kept(), " ")
 		expect(t, got == kept, "with %q, of which %q are wanted, %q have a history, want %q", there, wanted, got, kept)
@@ -229,9 +229,9 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 		step("b c", "b", "a b c")
 	}
 	s := SpanOf(w.wall.Unix()-FineFor, w.wall.Unix(), 5, w.wall.Unix())
-	p, ok := w.h.TubePoints("a", []int{ready}, s)
+	p, ok := w.h.Points(new("a"), []int{ready}, s)
 	expect(t, ok && slices.Contains(p[0], 7), "the graph of a has gone")
-	_, ok = w.h.TubePoints("x", []int{ready}, s)
+	_, ok = w.h.Points(new("x"), []int{ready}, s)
 	expect(t, !ok, "x has a graph, and was never wanted")
 	step("b c d", "b d", "b c d") // a place is needed: a goes
 	step("b d e", "e", "b d e")   // all of them are there: c was not wanted for longest
@@ -243,7 +243,7 @@ func TestTubesThatVanishKeepTheirGraph(t *testing.T) {
 	step("", "", "e")
 	w.h.limit(0)
 	step("e", "e", "")
-	_, ok = w.h.ServerPoints([]int{0}, s)
+	_, ok = w.h.Points(nil, []int{0}, s)
 	expect(t, !ok, "there is a history of nothing")
 	w.h.limit(2)
 	step("e", "e", "e")
@@ -264,7 +264,7 @@ func TestMemoryOfATube(t *testing.T) {
 	h.place(now, names)
 	for i := range 50 {
 		for _, name := range names {
-			h.tube(name, &reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]stats.Times, 2)})
+			h.add(&name, &reading{At: now.Add(time.Duration(i) * time.Minute), Gauges: make([]float64, 6), Counters: make([]float64, 4), Times: make([]stats.Times, 2)})
 		}
 	}
 	runtime.GC()

@@ -108,5 +108,8 @@ func (w *Watch) sample(ctx context.Context, last *time.Time) {
 			*last = now
 		}
 	}
-	w.record(ctx, server, tubes)
+	w.history.add(nil, serverReading(server, tubes))
+	if tubes != nil {
+		w.recordTubes(ctx, tubes)
+	}
 }

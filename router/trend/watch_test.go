@@ -104,9 +104,9 @@ func known(t *testing.T, w *Watch, tube string, layout *Layout, series string, s
 	now := time.Now().Unix()
 	span := SpanOf(now-FineFor+60, now, step, now)
 	i := slices.Index(layout.Series(), series)
-	points, ok := w.History().ServerPoints([]int{i}, span)
+	points, ok := w.History().Points(nil, []int{i}, span)
 	if tube != "" {
-		points, ok = w.History().TubePoints(tube, []int{i}, span)
+		points, ok = w.History().Points(&tube, []int{i}, span)
 	}
 	require(t, ok, "there is no history of %q", tube)
 	for _, v := range points[0] {

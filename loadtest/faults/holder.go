@@ -85,12 +85,12 @@ func (h *history) forget(t token, l *life) {
 	}
 }
 
-// told reports the answer to a command about a job that the client had reserved.
+// told reports the answer to a command about a job that the client had reserved. The caller must
+// report answered first.
 func (s *holder) told(t token, o op, c call) {
 	h := s.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.alive = max(s.alive, c.invoked)
 	j, l := &h.jobs[t], h.life(t, c.invoked)
 	o.by = s
 	l.observe(o, c)

@@ -254,6 +254,14 @@ func TestTextIsCompiled(t *testing.T) {
 	}
 }
 
+func TestRepliesAreCut(t *testing.T) {
+	for reply, want := range map[string]int{"": 0, "OK": 0, "WATCHING 1\r\nx": 12, "OK 3\r\nabc\r\nx": 11, "FOUND 1 3\r\nabc\r": 0, "OK x\r\nabc": 6} {
+		if got := cutReply([]byte(reply)); got != want {
+			t.Errorf("the first reply of %q has %d bytes, want %d", reply, got, want)
+		}
+	}
+}
+
 // Each observation of gearmand that has a number has a conversation.
 func TestConversationsAreThere(t *testing.T) {
 	count := map[string]int{}

@@ -210,7 +210,7 @@ func TestClusterIsRefused(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"--cluster-timeout 50ms", "--cluster-timeout 2", "--cluster-wait -1s", "--cluster-disk-timeout 10ms", "--cluster-catchup-rate fast"} {
+	for _, args := range []string{"--cluster-timeout 50ms", "--cluster-timeout 2", "--cluster-wait -1s", "--cluster-disk-timeout 10ms", "--cluster-catchup-rate fast", "--loops many"} {
 		_, err := parse(strings.Fields(args), nil)
 		name, _, _ := strings.Cut(args, " ")
 		if _, ok := errors.AsType[*fault.Fault](err); !ok || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "give a") {
@@ -228,7 +228,7 @@ func TestClusterDefaults(t *testing.T) {
 		k.Timeout != 2*time.Second || k.Wait != 4*time.Second || k.DiskTimeout != 10*time.Second || k.Address.Port != "5" {
 		t.Errorf("%+v", k)
 	}
-	c = valid(t)(parse(strings.Fields("-b /d --cluster-listen 127.0.0.1:5 --cluster-join a:1,b:2 --cluster-join b:2"), nil))
+	c = valid(t)(parse([]string{"-b", "/d", "--cluster-listen", "127.0.0.1:5", "--cluster-join", "a:1, b:2", "--cluster-join", "b:2"}, nil))
 	if strings.Join(c.Cluster.Join, " ") != "a:1 b:2" {
 		t.Errorf("%v", c.Cluster.Join)
 	}

@@ -412,7 +412,7 @@ func TestNearest(t *testing.T) {
 	names := parseNames()
 	for word, want := range map[string]string{
 		"prot": "port", "Max_Job_Size": "max-job-size", "max-conections": "max-connections", "loop": "loops", "gearmanlisten": "gearman-listen",
-		"x": "", "": "", "workers": "", "listening-addresses": "", strings.Repeat("port", 100): "",
+		"x": "", "": "", "abcport": "", "workers": "", "listening-addresses": "", strings.Repeat("port", 100): "",
 	} {
 		if got := nearest(word, names); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)

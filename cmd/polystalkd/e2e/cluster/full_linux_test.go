@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/cmd/polystalkd/fault"
 )
 
 // largeJob is the size of the jobs that fill disks, in bytes.
@@ -106,4 +110,67 @@ func TestFullFollowerIsNamed(t *testing.T) {
 	if got := get("/readyz"); !strings.HasPrefix(got, "ok\nthe disk is full: this server stores no changes of the cluster") {
 		t.Errorf("/readyz: %q", got)
 	}
+}
+
+// With one of three servers dead and the disk of another one full, puts are refused in time for
+// deletes to be committed, and no client waits. Then changes are accepted again.
+func TestFullAndDeadServersMakeNoClientWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	all := withDisks(t, 0, 160<<20, 0) // filling takes much longer than the second in which a death is detected
+	startAll(t, all)
+	all[2].Crash()
+	ids := all[0].fill()
+	const full = "the disks of too many other servers are full: changes that need space are refused; deleting still works"
+	eventually(t, "the leader refuses changes", func() bool { // it may have refused one for a moment only
+		ids = append(ids, all[0].work(50, largeJob, false)...)
+		return all[0].LogHas(full)
+	})
+	line := all[0].WaitLog(full)
+	if got := fmt.Sprint(line["nodes"], line["away"]); got != "[jobs2] [jobs3]" {
+		t.Errorf("full and away are %s", got)
+	}
+	for _, command := range []string{"put 0 0 60 1\r\nx\r\n", "peek-ready\r\n", "reserve-with-timeout 0\r\n", "delete " + ids[0] + "\r\n"} {
+		begun := time.Now()
+		if got := ask(all[0].queue, command); got == "" || time.Since(begun) > daemon.Hang/2 {
+			t.Errorf("%q is answered %.40q after %v", command, got, time.Since(begun))
+		}
+	}
+	all[0].remove(ids[1:])
+	eventually(t, "a put is accepted", func() bool { return all[0].put("more") })
+}
+
+// A disk that is full with the server's own journal has no space for the small one that the cluster
+// has by now. The log has a remedy that works.
+func TestServerFullOfItsOwnJournalJoinsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	all := withDisks(t, 0, 40<<20, 0)
+	small := all[1]
+	startAll(t, all)
+	for range 3 {
+		all[0].work(800, largeJob, true) // 48 MB
+	}
+	line := small.WaitLog("the disk has no space for the journal that this server must fetch: it stores no changes; trying again")
+	remedy := fmt.Sprint(line["remedy"])
+	if !strings.Contains(remedy, "polystalk cluster remove jobs2 at another server") || !strings.Contains(remedy, "--cluster-join "+all[0].cluster) && !strings.Contains(remedy, "--cluster-join "+all[2].cluster) {
+		t.Fatalf("the remedy is %q", remedy)
+	}
+	eventually(t, "the leader shows that the disk is full", func() bool { m := all[0].member(small.name); return m != nil && m.DiskFull })
+	if out := operate(t, "cluster", "transfer", "jobs2", "--dir", all[0].dir); out.Code == 0 || !strings.Contains(out.Stderr, "the disk of jobs2 is full") {
+		t.Errorf("a transfer to it: %+v", out)
+	}
+	remove(t, small, all[0])
+	small.EndsWith(fault.Removed)
+	files, err := filepath.Glob(filepath.Join(small.dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		os.Remove(name)
+	}
+	small.start("--cluster-join", all[0].cluster)
+	awaitVoters(t, all[0], 3)
 }

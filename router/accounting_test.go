@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/router/session"
 )
@@ -180,37 +179,6 @@ func TestTheWorstReaderIsCutOff(t *testing.T) {
 	}
 	if f.d.Server.Host().Account.Excess() > 0 || ahead.closed {
 		t.Errorf("%d bytes above the bound, the client ahead is closed: %v", f.d.Server.Host().Account.Excess(), ahead.closed)
-	}
-	f.check()
-}
-
-// TestBodiesThatArriveInPiecesAreCounted: nothing is left after they are complete or dropped.
-func TestBodiesThatArriveInPiecesAreCounted(t *testing.T) {
-	f := newGearFixture(t)
-	f.bound(1 << 40)
-	c := f.open()
-	body := strings.Repeat("b", 50_000)
-	c.send("put 0 0 60 50000\r\n")
-	c.send(body[:30_000])
-	if n := f.counted(); n < 30_000 {
-		t.Errorf("%d bytes are counted for half a body", n)
-	}
-	c.says(body[30_000:]+"\n", "INSERTED 1\n")
-	g := f.openGear()
-	text := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("b", 300_000))
-	g.send(text[:200_000])
-	if n := f.counted(); n < 199_000 {
-		t.Errorf("%d bytes are counted for two thirds of a body", n)
-	}
-	g.send(text[200_000:])
-	f.rest()
-	g.hears(answer(gearman.JobCreated, "H:x:2"))
-	c.send("put 0 0 60 50000\r\n" + body[:1000])
-	c.s.Abort()
-	g.s.Abort()
-	f.rest()
-	if n := f.counted(); n != 0 {
-		t.Errorf("%d bytes are counted after all clients are gone", n)
 	}
 	f.check()
 }

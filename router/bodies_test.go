@@ -77,49 +77,6 @@ func TestLateBodiesAreEvictedOnlyForOthers(t *testing.T) {
 	f.check()
 }
 
-// TestRefusedBodyLeavesTheRoom: a body that was admitted and is then refused keeps no place, and its
-// connection stays open.
-func TestRefusedBodyLeavesTheRoom(t *testing.T) {
-	const size = 600_000
-	body := strings.Repeat("b", size)
-	put := "put 0 0 60 600000\r\n"
-	submit := packet(gearman.SubmitJobBG, "f", "", body)
-	for _, tt := range []struct {
-		name, sent, want string
-		gear             bool
-	}{
-		{"put", put, "DRAINING\r\n", false},
-		{"submission", submit[:len(submit)-size], string(gearman.AppendError(nil, gearman.ErrorDraining)), true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f, j, _ := newClaimFixture(t)
-			f.d.Server.Host().LimitBodies(size)
-			first, second := f.open(), f.open()
-			if tt.gear {
-				second = f.openGear()
-			}
-			first.send(put + body[:10])
-			second.send(tt.sent)
-			if !second.stoppedBy(session.NoPlace) {
-				t.Fatal("two at the same time")
-			}
-			first.s.Abort()
-			f.d.Server.Drain()
-			f.tended(j)
-			second.sendMuch(j, size)
-			if !tt.gear {
-				second.send("\r\n")
-			}
-			if got := second.take(); got != tt.want {
-				t.Errorf("got %.100q, want %.100q", got, tt.want)
-			}
-			if used, inside, waiting := f.d.Server.Host().BodyPlaces(); used != 0 || inside+waiting != 0 {
-				t.Errorf("%d bytes used, %d inside, %d wait", used, inside, waiting)
-			}
-		})
-	}
-}
-
 // TestBodyThatComesInTheLastMoment: a body that is complete before its session learns that it is late
 // is accepted, and the next body is not late.
 func TestBodyThatComesInTheLastMoment(t *testing.T) {

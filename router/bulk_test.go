@@ -76,46 +76,6 @@ func TestFlushIsDurable(t *testing.T) {
 	}
 }
 
-// TestFlushOfWhatWasCounted: jobs that arrived after the count stay.
-func TestFlushOfWhatWasCounted(t *testing.T) {
-	s := serve(t, router.Config{Loops: 1, Shards: 2, Journal: &router.Journal{Dir: t.TempDir(), SegmentSize: 1 << 20}})
-	c := s.worker("a")
-	flush := func(f admin.Flush, want int) core.Flushed {
-		t.Helper()
-		f.Tube = "a"
-		n, err := s.Operator().Flush(t.Context(), &f)
-		if err != nil || n.All() != uint64(want) {
-			t.Fatalf("%+v flushed %+v, %v; want %d", f, n, err, want)
-		}
-		return n
-	}
-	c.fill(700)
-	if got := c.ask("put 0 1000 600 1\r\nx"); got != "INSERTED 701" {
-		t.Fatal(got)
-	}
-	first := flush(admin.Flush{DryRun: true}, 701)
-	if first.Ready != 700 || first.Delayed != 1 {
-		t.Errorf("counted %+v", first)
-	}
-	c.fill(10)
-	if got := c.ask("put 0 1000 600 1\r\nx"); got != "INSERTED 712" {
-		t.Fatal(got)
-	}
-	flush(admin.Flush{States: core.StatesOf(core.Buried), AsOf: first.At}, 0)
-	flush(admin.Flush{AsOf: first.At}, 701) // one after the other
-	flush(admin.Flush{AsOf: first.At}, 0)
-	again := flush(admin.Flush{DryRun: true, States: core.StatesOf(core.Ready)}, 10)
-	flush(admin.Flush{States: core.StatesOf(core.Ready), AsOf: again.At}, 10)
-	flush(admin.Flush{DryRun: true}, 1)
-	if _, err := s.Operator().Flush(t.Context(), &admin.Flush{Tube: "nobody"}); err == nil || !strings.Contains(err.Error(), "nobody") {
-		t.Errorf("a tube that is not there: %v", err)
-	}
-	_, jobs := s.Operator().ActionCounts()
-	if done, skipped := jobs[[2]string{"flush", "done"}], jobs[[2]string{"flush", "skipped"}]; done != 701+10 || skipped != 0 {
-		t.Errorf("%d jobs were flushed and %d skipped", done, skipped)
-	}
-}
-
 // TestFlushGoesOnWithoutItsCaller: if the caller leaves, it is told that the flush may not be
 // durable. The flush continues, and becomes durable later.
 func TestFlushGoesOnWithoutItsCaller(t *testing.T) {

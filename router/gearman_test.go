@@ -56,24 +56,6 @@ func newGearFixture(t *testing.T) *fixture {
 	return newFixture(t, router.Config{Loops: 1, Shards: 4, Gearman: router.GearmanConfig{Prefix: "H:x"}})
 }
 
-func TestGearmanClientOfABeanstalkdWorker(t *testing.T) {
-	f := newGearFixture(t)
-	c, b := f.openGear(), f.open()
-	b.says("watch f\n", "WATCHING 2\n")
-	c.asks(packet(gearman.SubmitJob, "f", "u", "work"), answer(gearman.JobCreated, "H:x:1"))
-	b.says("reserve-with-timeout 0\n", "RESERVED 1 4\nwork\n")
-	b.says("delete 1\n", "DELETED\n")
-	c.hears(answer(gearman.WorkComplete, "H:x:1", ""))
-	c.asks(packet(gearman.SubmitJob, "f", "u", "work"), answer(gearman.JobCreated, "H:x:2"))
-	b.says("reserve-with-timeout 0\n", "RESERVED 2 4\nwork\n")
-	b.says("bury 2 5\n", "BURIED\n")
-	c.hears(answer(gearman.WorkFail, "H:x:2"))
-	b.says("reserve\n", "")
-	c.asks(packet(gearman.SubmitJobBG, "f", "u", "more"), answer(gearman.JobCreated, "H:x:3"))
-	b.wants("RESERVED 3 4\nmore\n")
-	f.check()
-}
-
 func TestGearmanWorkerOfABeanstalkdClient(t *testing.T) {
 	f := newGearFixture(t)
 	w, b := f.openGear(), f.open()
@@ -89,19 +71,6 @@ func TestGearmanWorkerOfABeanstalkdClient(t *testing.T) {
 	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
 	w.asks(packet(gearman.WorkComplete, "H:x:1", "done"))
 	b.says("peek 1\n", "NOT_FOUND\n")
-	f.check()
-}
-
-func TestPausedTubeHoldsGrabs(t *testing.T) {
-	f := newGearFixture(t)
-	c, w, b := f.openGear(), f.openGear(), f.open()
-	w.asks(packet(gearman.CanDo, "f"))
-	c.asks(packet(gearman.SubmitJobBG, "f", "", "work"), answer(gearman.JobCreated, "H:x:1"))
-	b.says("pause-tube f 3\n", "PAUSED\n")
-	w.asks(packet(gearman.GrabJob)+packet(gearman.PreSleep), answer(gearman.NoJob))
-	f.pass(3 * core.Second)
-	w.hears(answer(gearman.Noop))
-	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "work"))
 	f.check()
 }
 

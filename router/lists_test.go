@@ -166,28 +166,6 @@ func TestListsWaitForTheirReader(t *testing.T) {
 	}
 }
 
-// TestListsAreNotInterrupted: mail does not appear in the middle of a list.
-func TestListsAreNotInterrupted(t *testing.T) {
-	f := newGearFixture(t)
-	c, w := f.openGear(), f.openGear()
-	for range 3000 {
-		w.send(packet(gearman.SubmitJobBG, "many", "", "x"))
-	}
-	f.rest()
-	w.take()
-	c.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:3001"))
-	w.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:3001", "f", "x"))
-	c.asks(packet(gearman.CanDo, "g") + packet(gearman.PreSleep))
-	c.send("show jobs\n")
-	w.send(packet(gearman.WorkData, "H:x:3001", "1") + packet(gearman.WorkComplete, "H:x:3001", "2") + packet(gearman.SubmitJobBG, "g", "", "x"))
-	f.rest()
-	after := answer(gearman.Noop) + answer(gearman.WorkData, "H:x:3001", "1") + answer(gearman.WorkComplete, "H:x:3001", "2")
-	if got := c.take(); strings.IndexByte(got, 0) != strings.Index(got, "\n.\n")+3 || !strings.HasSuffix(got, after) {
-		t.Fatalf("%q …", got[strings.IndexByte(got, 0):][:100])
-	}
-	f.check()
-}
-
 // TestReportsBehindAListAreBounded: while a list waits for its reader, reports behind it are bounded.
 func TestReportsBehindAListAreBounded(t *testing.T) {
 	f := newGearFixture(t)

@@ -52,64 +52,6 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBodiesArriveInAnyPieces cuts puts of critical sizes in two at every interesting place, and in
-// many pieces.
-func TestBodiesArriveInAnyPieces(t *testing.T) {
-	for _, size := range []int{0, 1, pieceMin - 2, pieceMin - 1, slab.MaxSize, slab.MaxSize + 1, 200_000} {
-		f := newFixture(t, router.Config{Shards: 1, MaxJobSize: 1 << 20})
-		c := f.open()
-		body := make([]byte, size)
-		for i := range body {
-			body[i] = byte(i * 7)
-		}
-		head := fmt.Sprintf("put 0 0 60 %d\r\n", size)
-		whole := head + string(body) + "\r\n"
-		cuts := []int{len(whole)}
-		for i := range len(whole) {
-			if i > 0 && (i < len(head)+3 || i > len(whole)-5 || i%(pieceMin/2) < 2) {
-				cuts = append(cuts, i)
-			}
-		}
-		id := 0
-		try := func(pieces ...string) {
-			t.Helper()
-			id++
-			for _, p := range pieces {
-				c.send(p)
-			}
-			f.rest()
-			c.wants(fmt.Sprintf("INSERTED %d\n", id))
-			c.send(fmt.Sprintf("peek %d\r\n", id))
-			if want := fmt.Sprintf("FOUND %d %d\r\n%s\r\n", id, size, body); c.take() != want {
-				t.Fatalf("size %d, %d pieces: the body has changed", size, len(pieces))
-			}
-			c.says(fmt.Sprintf("delete %d\n", id), "DELETED\n")
-		}
-		for _, at := range cuts {
-			try(whole[:at], whole[at:])
-		}
-		for _, step := range []int{1, 3, 1000, 65536} {
-			if len(whole)/step > 70_000 {
-				continue
-			}
-			var pieces []string
-			for rest := whole; rest != ""; rest = rest[min(step, len(rest)):] {
-				pieces = append(pieces, rest[:min(step, len(rest))])
-			}
-			try(pieces...)
-		}
-		// A body with a wrong end, in one piece and in two.
-		bad := head + string(body) + "xy"
-		for _, at := range []int{len(bad), len(bad) - 1, len(bad) / 2} {
-			id++
-			c.send(bad[:at])
-			c.send(bad[at:])
-			c.says("list-tube-used\n", "EXPECTED_CRLF\nUSING default\n")
-		}
-		f.check()
-	}
-}
-
 // TestLargeBodyIsNotCopied follows the memory of a body too large for slabs: it is collected once
 // and sent without a copy.
 func TestLargeBodyIsNotCopied(t *testing.T) {

@@ -97,25 +97,9 @@ func TestFollowerLeads(t *testing.T) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	fmt.Fprint(c, "delete 7\r\nput 0 0 9 4\r\nlong\r\nput 0 0 9 1\r\ny\r\n")
-	want := fmt.Sprintf("DELETED\r\nJOB_TOO_BIG\r\nINSERTED %d\r\n", jobs+1)
-	got := make([]byte, 0, len(want))
-	for len(got) < len(want) {
-		n, err := c.Read(got[len(got):cap(got)])
-		got = got[:len(got)+n]
-		if err != nil {
-			break
-		}
-	}
-	if string(got) != want {
-		t.Errorf("it answers %q, want %q", got, want)
-	}
+	c := (&liveServer{t: t}).dial(l.Addr())
+	c.say("delete 7\r\nput 0 0 9 4\r\nlong\r\nput 0 0 9 1\r\ny\r\n")
+	c.hears(fmt.Sprintf("DELETED\r\nJOB_TOO_BIG\r\nINSERTED %d\r\n", jobs+1))
 	shutDown(t, s)
 	if err := <-served; err != nil {
 		t.Error(err)

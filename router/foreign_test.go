@@ -2,12 +2,9 @@ package router_test
 
 import (
 	"bytes"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"log/slog"
+	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,30 +82,17 @@ func TestComplaintsNameTheClient(t *testing.T) {
 	}
 	found := 0
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
+		for call := range strings.SplitSeq(string(text), ".Complain(") {
+			if call, _, _ = strings.Cut(call, ")\n"); strings.Contains(call, `"conn"`) || strings.Contains(call, `"addr"`) {
+				found++
+			} else if !strings.HasPrefix(call, "// ") && !strings.HasPrefix(call, "package ") && !strings.HasPrefix(call, "//go:") {
+				t.Errorf("%s: a warning names no client: %.80q", name, call)
 			}
-			if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "Complain" {
-				return true
-			}
-			found++
-			if !slices.ContainsFunc(call.Args, func(a ast.Expr) bool {
-				key, ok := a.(*ast.BasicLit)
-				return ok && (key.Value == `"conn"` || key.Value == `"addr"`)
-			}) {
-				t.Errorf("%s: a warning names no client: %v", name, call.Args[0])
-			}
-			return true
-		})
+		}
 	}
 	if found < 12 {
 		t.Errorf("%d complaints found", found)

@@ -7,7 +7,6 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/router"
-	"polystalk/router/gearmand"
 	"polystalk/shard/core"
 )
 
@@ -128,44 +127,6 @@ func TestResetOfManyAbilities(t *testing.T) {
 	f.check()
 }
 
-// TestSchedulesAreAccountedFor: far schedules take time, so other connections have turns meanwhile.
-func TestSchedulesAreAccountedFor(t *testing.T) {
-	f := newGearFixture(t)
-	c := f.openGear()
-	const jobs = 200
-	c.send(strings.Repeat(packet(gearman.SubmitJobSched, "f", "", "", "", "29", "2", "3", "x"), jobs))
-	f.rest()
-	if f.later() < jobs*gearmand.ScheduleCost/roundUnits/2 {
-		t.Errorf("put off %d times", f.later())
-	}
-	if n := strings.Count(c.take(), "H:x:"); n != jobs {
-		t.Errorf("%d jobs", n)
-	}
-	f.check()
-}
-
-func TestDrainingRefusesSubmissions(t *testing.T) {
-	f := newGearFixture(t)
-	c := f.openGear()
-	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
-	f.d.Server.Drain()
-	refused := answer(gearman.Error, "QUEUE_ERROR", "Draining: the server accepts no new jobs")
-	for _, typ := range []gearman.Type{gearman.SubmitJob, gearman.SubmitJobBG, gearman.SubmitJobHigh, gearman.SubmitJobHighBG,
-		gearman.SubmitJobLow, gearman.SubmitJobLowBG} {
-		c.asks(packet(typ, "f", "u", "x")+packet(gearman.EchoReq, "e"), refused, answer(gearman.EchoRes, "e"))
-	}
-	c.asks(packet(gearman.SubmitJobEpoch, "f", "", "5", "x"), refused)
-	c.asks(packet(gearman.SubmitReduceJobBG, "f", "", "r", "", "x"), refused)
-	c.asks(packet(gearman.SubmitJobSched, "f", "", "", "", "", "", "", "x"), refused)
-	// The data of a refused packet is skipped even if it arrives later.
-	long := packet(gearman.SubmitJobBG, "f", "", strings.Repeat("x", 100_000))
-	c.asks(long[:1000], refused)
-	c.asks(long[1000:]+packet(gearman.EchoReq, "e"), answer(gearman.EchoRes, "e"))
-	c.asks(packet(gearman.CanDo, "f")+packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:1", "f", "x"))
-	c.asks(packet(gearman.WorkComplete, "H:x:1", "")+packet(gearman.GrabJob), answer(gearman.NoJob))
-	f.check()
-}
-
 // A parter is a client that implements session.Parter.
 type parter struct {
 	testConn
@@ -173,25 +134,6 @@ type parter struct {
 }
 
 func (c *parter) Part() { c.parted = true }
-
-// TestLargeResultLeavesLargeJobAlone: a large result arrives for a client that is also a worker,
-// and that has a large job on its way. Both arrive whole.
-func TestLargeResultLeavesLargeJobAlone(t *testing.T) {
-	f := newGearFixture(t)
-	both, w := f.openGear(), f.openGear()
-	large := strings.Repeat("x", 100_000)
-	w.asks(packet(gearman.CanDo, "f"))
-	both.asks(packet(gearman.CanDo, "g")+packet(gearman.SubmitJobBG, "g", "", large), answer(gearman.JobCreated, "H:x:1"))
-	both.asks(packet(gearman.SubmitJob, "f", "", "x"), answer(gearman.JobCreated, "H:x:2"))
-	w.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, "H:x:2", "f", "x"))
-	release := f.own(f.d.ShardOf("g"))
-	both.send(packet(gearman.GrabJob))
-	release() // the job is on its way
-	w.send(packet(gearman.WorkComplete, "H:x:2", large))
-	f.rest()
-	both.hears(answer(gearman.WorkComplete, "H:x:2", large), answer(gearman.JobAssign, "H:x:1", "g", large))
-	f.check()
-}
 
 // TestSleeperThatRegistersLooksForJobs: a sleeping worker registers at a busy shard, and a job
 // arrives before the worker has the reply. The worker must get its NOOP.

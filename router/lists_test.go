@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/gearmand"
 )
 
 // tubesOf returns the names in a reply to list-tubes or list-tubes-watched.
@@ -213,6 +214,7 @@ func TestTurnsAreAccountedFor(t *testing.T) {
 	}{
 		{w, packet(gearman.GrabJob), functions / 16},
 		{w, packet(gearman.WorkData, "H:x:1", "d"), clients},
+		{w, packet(gearman.SubmitJobSched, "f1", "", "", "", "29", "2", "3", "x"), gearmand.ScheduleCost}, // a far schedule
 	} {
 		before := f.later()
 		tt.c.send(strings.Repeat(tt.what, times))

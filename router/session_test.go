@@ -139,31 +139,6 @@ func TestHeldInputIsBounded(t *testing.T) {
 	f.check()
 }
 
-// TestUnreadRepliesStopTheSession: above the limit no command runs until all replies are read; then
-// all run, in order.
-func TestUnreadRepliesStopTheSession(t *testing.T) {
-	f := newFixture(t, router.Config{Shards: 4})
-	c := f.open()
-	c.unsent = unsentMax
-	c.says("list-tube-used\n", "USING default\n") // at the limit, not above
-	c.unsent = unsentMax + 1
-	c.says("list-tube-used\n", "USING default\n")
-	c.says("list-tube-used\nuse a\nput 0 0 60 3\nabc\n", "")
-	c.s.HalfClose()
-	f.rest()
-	if c.closed {
-		t.Fatal("closed with commands unanswered")
-	}
-	c.unsent = 0
-	c.s.AllSent()
-	f.rest()
-	c.wants("USING default\nUSING a\nINSERTED 1\n")
-	if !c.closed {
-		t.Error("still open when all is answered")
-	}
-	f.check()
-}
-
 // puts adds n jobs to the used tube.
 func (c *testConn) puts(n int, line string) {
 	c.f.t.Helper()

@@ -274,21 +274,15 @@ func TestReserveJobWaitsForRoom(t *testing.T) {
 	}
 }
 
-// keepOn is keep with a disk.
+// keepOn gives the server a journal on a disk, which the test commits and tends.
 func (f *fixture) keepOn(disk wal.Disk) *commit.Journal {
 	f.t.Helper()
-	return f.keepWith(commit.Options{Options: wal.Options{Disk: disk}})
-}
-
-// keepWith is keep with options: the disk, and the function that copies jobs out of old segments,
-// if any.
-func (f *fixture) keepWith(o commit.Options) *commit.Journal {
-	f.t.Helper()
 	srv := f.d.Server
-	o.SegmentSize, o.Shards, o.Manual = 1<<20, len(srv.Host().Map.Shards()), true
-	o.Now, o.Logger, o.Notify = time.Now, slog.New(slog.DiscardHandler), srv.Host().Wake
-	j := commit.New(o)
-	if err := srv.LeadWith(j, o.Disk); err != nil {
+	j := commit.New(commit.Options{
+		Options: wal.Options{Disk: disk, SegmentSize: 1 << 20, Manual: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler)},
+		Shards:  len(srv.Host().Map.Shards()), Notify: srv.Host().Wake,
+	})
+	if err := srv.LeadWith(j, disk); err != nil {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -156,29 +155,6 @@ func TestSlowReaderThatGoes(t *testing.T) {
 		e.nothing(t)
 	}
 }
-
-// TestPartedClientReadsWhy: the client's further input is discarded until it closes.
-func TestPartedClientReadsWhy(t *testing.T) {
-	e := newSocketEnd(t)
-	want := e.manyReplies()
-	e.k.closeTo(parting)
-	var sending sync.WaitGroup
-	defer sending.Wait()
-	sending.Go(func() {
-		io.Copy(e, io.LimitReader(zeros{}, 10<<20))
-		unix.Shutdown(e.number, unix.SHUT_WR)
-	})
-	all := e.reading()
-	e.until(t, func() bool { return e.k.fd < 0 })
-	if got := <-all; !bytes.Equal(got, want) {
-		t.Errorf("%d bytes came, want %d", len(got), len(want))
-	}
-	e.nothing(t)
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // TestOneWatchOfAPausedConnection: repeated pauses start only one series of checks.
 func TestOneWatchOfAPausedConnection(t *testing.T) {

@@ -129,23 +129,6 @@ func TestClientsComeWhileTheLoopsStart(t *testing.T) {
 	}
 }
 
-func TestNothingIsTakenWhileNothingIsServed(t *testing.T) {
-	r := newReactor(t, Options{Loops: 1})
-	_, server := connect(t, "tcp")
-	if err := r.Take(server, new(echoFront), elsewhere); err != errNotServing {
-		t.Errorf("before the start: %v, want %v", err, errNotServing)
-	}
-	s := start(t, r, "tcp", "127.0.0.1:0")
-	s.stop(t)
-	client, server := connect(t, "tcp")
-	if err := r.Take(server, s.front, elsewhere); err != errNotServing {
-		t.Errorf("after the end: %v, want %v", err, errNotServing)
-	}
-	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("read %v, want the end", err)
-	}
-}
-
 // TestPipeIsNotTaken: a loop cannot serve a connection without a descriptor.
 func TestPipeIsNotTaken(t *testing.T) {
 	s := start(t, newReactor(t, Options{Loops: 1, MaxConnections: 1}), "tcp", "127.0.0.1:0")

@@ -283,6 +283,7 @@ var replies = map[string]string{
 func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) error {
 	asked := strings.Fields(q.line)
 	if c.tight && words[0] == "OUT_OF_MEMORY" {
+		c.seen["no room"]++
 		return nil
 	}
 	if !strings.Contains(" "+replies[asked[0]]+" ", " "+words[0]+" ") {

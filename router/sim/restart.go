@@ -25,6 +25,10 @@ func (w *world) boot() error {
 			w.tick(sh)
 		}
 	}
+	if w.harsh {
+		d.Server.Host().LimitBodies(int64(100_000 << w.rng.IntN(4)))
+		d.LookAtMost(1 + w.rng.IntN(8))
+	}
 	for i := range w.loops {
 		l := new(loop)
 		l.Loop = d.NewLoop(func() { l.asked = true })

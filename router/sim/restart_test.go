@@ -22,6 +22,27 @@ func TestCrashesKeepWhatWasAcknowledged(t *testing.T) {
 	wantSeen(t, seen, "stops by the disk", "stops of a start", "jobs that came back")
 }
 
+// TestShortageLosesNoJob is TestCrashesKeepWhatWasAcknowledged with a disk that is full at times, and
+// little memory for connections: large bodies wait for one another, and connections that hold too
+// much or cannot be paused are closed. No session hangs, all replies that arrive are right, and
+// nothing is left of closed connections.
+func TestShortageLosesNoJob(t *testing.T) {
+	seen := map[string]int{}
+	seeds(t, 150, func(seed uint64) error {
+		k := newKeptChaos(seed, seen)
+		k.disk.CrashAt, k.w.steady, k.w.harsh, k.tight = 0, false, true, true
+		k.w.D.Close()
+		k.w.cfg.ConnectionMemory = 200_000 << k.rng.IntN(4)
+		if err := k.w.boot(); err != nil {
+			return err
+		}
+		err := k.run(1500)
+		seen["dropped"] += k.w.drops
+		return err
+	})
+	wantSeen(t, seen, "full", "no room", "dropped")
+}
+
 // A keptChaos is a chaos with a journal on a disk that stops.
 type keptChaos struct {
 	*chaos
@@ -56,6 +77,9 @@ func (k *keptChaos) run(n int) error {
 	defer func() { k.w.Close() }()
 	for k.steps < n {
 		k.steps++
+		if k.w.harsh && k.rng.IntN(60) == 0 {
+			k.fill()
+		}
 		err := k.step()
 		if errors.Is(err, errDown) || err == nil && (k.w.Down() != nil || k.rng.IntN(300) == 0) {
 			err = k.crash()
@@ -64,7 +88,7 @@ func (k *keptChaos) run(n int) error {
 			return fmt.Errorf("step %d of life %d, %d shards: %w", k.steps, k.lives, len(k.w.D.Shards()), err)
 		}
 	}
-	k.disk.CrashAt = 0
+	k.disk.CrashAt, k.disk.Limit = 0, 0
 	if k.w.Down() != nil {
 		if err := k.crash(); err != nil {
 			return err
@@ -72,6 +96,14 @@ func (k *keptChaos) run(n int) error {
 		k.disk.CrashAt = 0
 	}
 	return k.comesBackAsItWas()
+}
+
+// fill lets the disk have no room for a time.
+func (k *keptChaos) fill() {
+	if k.disk.Limit = 0; k.rng.IntN(2) == 0 {
+		k.disk.Limit = k.disk.Size() + 1
+		k.seen["full"]++
+	}
 }
 
 // crash ends this process, and starts the next one.

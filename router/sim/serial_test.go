@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polystalk/router"
+	"polystalk/shard/commit"
 	"polystalk/shard/core"
 )
 
@@ -349,6 +350,22 @@ func empty(w *world) error {
 		if n := sh.Counts().Clients; n != 0 {
 			return fmt.Errorf("shard %d has %d clients after all are gone", sh.Index, n)
 		}
+	}
+	if used, inside, waiting := w.D.Server.Host().BodyPlaces(); used != 0 || inside+waiting != 0 {
+		return fmt.Errorf("places of bodies after all are gone: %d bytes, %d inside, %d wait", used, inside, waiting)
+	}
+	if j, ok := w.journal.(*commit.Journal); ok && j.Stats().Promised != 0 {
+		return fmt.Errorf("%d bytes are promised after all are gone", j.Stats().Promised)
+	}
+	kept := w.D.Server.Host().Account.Sum()
+	for i, l := range w.loops {
+		v := l.View()
+		if kept += int64(v.Untold); v.Holders != 0 {
+			return fmt.Errorf("loop %d keeps %+v after all are gone", i, v)
+		}
+	}
+	if kept != 0 {
+		return fmt.Errorf("%d bytes of connections are counted after all are gone", kept)
 	}
 	if err := w.Check(); err != nil {
 		return err

@@ -44,6 +44,9 @@ type world struct {
 	doomed   map[*sock]struct{} // connections that an operator is about to close
 	watch    func()             // if not nil, called before each event
 
+	harsh bool // connections are evicted, and cannot always be paused
+	drops int  // how many connections the server has dropped
+
 	// Pauses counts how often the server has paused a connection.
 	Pauses int
 }
@@ -179,6 +182,9 @@ func (k *sock) Pause() bool {
 	if k.paused || !k.inInput {
 		panic("sim: the server pauses what is paused, or out of turn")
 	}
+	if k.w.harsh && k.w.rng.IntN(5) == 0 {
+		return false
+	}
 	k.paused = true
 	k.w.Pauses++
 	return true
@@ -193,13 +199,20 @@ func (k *sock) Resume() bool {
 	return true
 }
 
-// Drop implements session.Conn. A client that an operator closed may have lost what was
-// in flight, like a client with a broken connection.
+// Drop implements session.Conn. A client that an operator closed, or the server in a harsh world,
+// may have lost what was in flight, like a client with a broken connection.
 func (k *sock) Drop() {
-	if _, doomed := k.w.doomed[k]; doomed {
+	if _, doomed := k.w.doomed[k]; doomed || k.w.harsh {
 		k.broken, k.sent = true, nil
+		k.w.drops++
 	}
-	k.Close()
+	if k.congested {
+		k.congested = false
+		k.s.UnsentDropped()
+	}
+	if !k.Ended {
+		k.Close()
+	}
 }
 
 // doom notes that an operator is about to close the connection, and returns its number.
@@ -234,7 +247,7 @@ func (k *sock) Abort() {
 func (k *sock) waiting() bool { return k.s.Waiting() }
 
 // over reports whether both sides are done with the connection.
-func (k *sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) }
+func (k *sock) over() bool { return k.s.Gone() && (k.Ended || k.broken) && !k.congested }
 
 // arrive passes the next n bytes to the server, or the half-close behind the last one.
 func (k *sock) arrive(n int) {
@@ -274,7 +287,7 @@ func (k *sock) congest(on bool) {
 		k.s.AllSent()
 		return
 	}
-	k.congested = on && !k.Ended
+	k.congested = k.congested || on && !k.Ended
 }
 
 // late lets one random event happen, if it is due. No time passes.
@@ -290,6 +303,10 @@ func (w *world) late() {
 	if o := w.operator; o != nil && o.busy() > 0 && w.rng.IntN(3) == 0 {
 		o.goOn(w.rng.IntN(o.busy()))
 		return
+	}
+	if w.harsh && w.rng.IntN(16) == 0 {
+		w.D.Server.Host().EvictLate()
+		w.D.Server.Host().Evict()
 	}
 	switch w.rng.IntN(8) {
 	case 0, 1:

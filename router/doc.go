@@ -24,6 +24,5 @@
 //	           to the session's loop, where Replied appends the reply
 //	   -> one write per turn (session.Session.Flush)
 //
-// Package routertest drives the same server without network, clock and goroutines. Another
-// protocol is a session.Front that New makes and Serve gets; protocol_test.go has one.
+// Package routertest drives the same server without network, clock and goroutines.
 package router

@@ -21,7 +21,7 @@ type conn struct {
 	answer failure // the reply after the skipped body
 
 	putID    core.JobID // of the current put, until its job exists; zero: none
-	numbered idRun      // kept ids of puts that have not run yet; see ahead.go
+	numbered idRun      // kept ids of puts that have not run yet; see put.go
 
 	used    ops.Tube
 	watched ops.WatchList

@@ -31,8 +31,7 @@ type Front struct {
 
 	maxJobSize atomic.Uint32 // bytes; see ahead.maxSize
 
-	base      int // see session.Host.Base
-	errorBase int // see session.Host.ErrorBase
+	base, errorBase int // see session.Host.Base
 
 	started core.Time
 	id      string
@@ -50,8 +49,7 @@ const DefaultTube = "default"
 func New(host *session.Host, cfg Config) (*Front, error) {
 	f := &Front{cfg: cfg, host: host, started: host.Clock.Now()}
 	f.maxJobSize.Store(cfg.MaxJobSize)
-	f.base = host.Base(int(beanstalk.NumKinds))
-	f.errorBase = host.ErrorBase(int(failures))
+	f.base, f.errorBase = host.Base(int(beanstalk.NumKinds), int(failures))
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	f.id = hex.EncodeToString(id[:])

@@ -70,20 +70,13 @@ func NewHost(bound int64) *Host {
 	return h
 }
 
-// Base reserves counters for the kinds of commands of a front, and returns the first index.
-// It is called once for each front, before there is a loop.
-func (h *Host) Base(kinds int) (base int) {
-	base = h.kinds
+// Base reserves counters for the commands and errors of a front, and returns the first index of
+// each. It is called once for each front, before there is a loop.
+func (h *Host) Base(kinds, errors int) (base, errorBase int) {
+	base, errorBase = h.kinds, h.errors
 	h.kinds += kinds
-	return base
-}
-
-// ErrorBase is Base for the errors of a front. It is called once for each front, in the order of
-// Base, before there is a loop.
-func (h *Host) ErrorBase(errors int) (base int) {
-	base = h.errors
 	h.errors += errors
-	return base
+	return base, errorBase
 }
 
 // add appends a new loop to the list, and returns its index.

@@ -7,21 +7,17 @@ import (
 	"polystalk/shard/core"
 )
 
-// A new protocol takes these steps. router/protocol_test.go is an example: it takes steps 2
-// to 5 for a protocol of two commands, within the test.
+// A new protocol takes these steps:
 //
-//  1. A codec, below codec: bytes to values and back, if that is more than a line or two.
+//  1. A codec, below codec: bytes to values and back.
 //  2. A package below router with a protocol, which embeds a Session and calls its Init, and
-//     a Front that makes one for each connection. Front.Kinds names its commands.
-//  3. The Front's constructor calls Host.Base once, before there is a loop. A command is
-//     counted by Session.Count(base + kind). Front.Errors, Host.ErrorBase and Loop.CountError
-//     do the same for errors.
-//  4. router.NewUnconnected makes the Front and appends it to Server.fronts, in the order of
-//     the calls of Base: this order gives the counters their names (router/counters_test.go).
-//  5. A method like Server.ServeGearman gives the reactor a listener and the Front.
-//  6. In cmd/polystalkd: a flag and its row in the README, the address, and code that opens,
+//     a Front that makes one for each connection. The Front's constructor calls Host.Base.
+//  3. router.NewUnconnected makes the Front and appends it to Server.fronts, in the order of
+//     the calls of Base: this order gives the counters their names.
+//  4. A method like Server.ServeGearman gives the reactor a listener and the Front.
+//  5. In cmd/polystalkd: a flag and its row in the README, the address, and code that opens,
 //     serves and announces its sockets.
-//  7. In cmd/imports_test.go: a law that protocols do not import each other.
+//  6. In cmd/imports_test.go: a law that protocols do not import each other.
 
 // A protocol turns the bytes of one connection into operations, and replies into bytes. Its
 // embedded Session calls it, always with the loop held, and with no shard owned except in
@@ -53,12 +49,10 @@ type protocol interface {
 type Front interface {
 	// Name is the protocol's name for people, as in logs.
 	Name() string
-	// Kinds returns the names of the command counters: a session counts a command by
-	// Session.Count, with the result of Host.Base plus the index in this list. A counter
-	// with an empty name is not shown.
+	// Kinds returns the names of the command counters, and Errors the names of the error
+	// counters in lower case: Session.Count and Loop.CountError take a result of Host.Base plus
+	// the index in these lists. A counter with an empty name is not shown.
 	Kinds() []string
-	// Errors returns the names of the error counters, in lower case: a session counts an
-	// error by Loop.CountError, with the result of Host.ErrorBase plus the index in this list.
 	Errors() []string
 	// Open makes a protocol value for a new connection, calls Init of its embedded Session,
 	// and returns that Session. Its first turn calls Start, if it is a starter.

@@ -53,6 +53,7 @@ const (
 	Worker                     // it has reserved a job, or tried to
 	Sleeper                    // it is a Gearman worker that sleeps until there is a job
 	waits                      // its reserve waits, or did when the session was closed
+	numRoles = iota
 )
 
 // A Session is one connection of one client, on one event loop. A protocol's connection type
@@ -135,7 +136,7 @@ func (s *Session) Stopped() bool { return s.stops != 0 || s.life != ready || s.e
 func (s *Session) AddRole(r roles) {
 	if s.roles&r == 0 {
 		s.roles |= r
-		s.loop.countRole(r, 1)
+		s.loop.counts.role(r).Add(1)
 	}
 }
 
@@ -143,7 +144,7 @@ func (s *Session) AddRole(r roles) {
 func (s *Session) DropRole(r roles) {
 	if s.roles&r != 0 {
 		s.roles &^= r
-		s.loop.countRole(r, -1)
+		s.loop.counts.role(r).Add(-1)
 	}
 }
 
@@ -320,7 +321,7 @@ func (s *Session) closeConn() {
 // less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
-	for _, r := range [...]roles{Producer, Worker, Sleeper, waits} {
+	for r := Producer; r <= waits; r <<= 1 {
 		s.DropRole(r)
 	}
 	l := s.loop

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math/bits"
 	"net"
 	"sync/atomic"
 
@@ -50,10 +51,10 @@ func (l *Loop) show() {
 // counts holds a loop's statistics that other goroutines read. Only the loop's holder writes,
 // so the cache lines stay with its core.
 type counts struct {
-	producers, workers, sleepers, waiting atomic.Int64
-	fronts                                [frontsMax]frontCounts
-	commands                              []atomic.Uint64 // by Host.Base plus kind
-	errors                                []atomic.Uint64 // by Host.ErrorBase plus error
+	roles    [numRoles]atomic.Int64
+	fronts   [frontsMax]frontCounts
+	commands []atomic.Uint64 // by Host.Base plus kind
+	errors   []atomic.Uint64 // by Host.Base plus error
 }
 
 // frontCounts counts the connections of one front.
@@ -62,21 +63,10 @@ type frontCounts struct {
 	accepted atomic.Uint64
 }
 
-// countRole adds n sessions, which may be negative, to a role.
-func (l *Loop) countRole(r roles, n int64) {
-	switch r {
-	case Producer:
-		l.counts.producers.Add(n)
-	case Worker:
-		l.counts.workers.Add(n)
-	case Sleeper:
-		l.counts.sleepers.Add(n)
-	case waits:
-		l.counts.waiting.Add(n)
-	}
-}
+// role returns the counter of a role.
+func (c *counts) role(r roles) *atomic.Int64 { return &c.roles[bits.TrailingZeros8(uint8(r))] }
 
-// CountError counts an error reply. i is the result of Host.ErrorBase plus the index in
+// CountError counts an error reply. i is the result of Host.Base plus the index in
 // Front.Errors.
 func (l *Loop) CountError(i int) { l.counts.errors[i].Add(1) }
 
@@ -134,10 +124,10 @@ func (h *Host) Sums() *Sums {
 			n.Connections += open
 			n.TotalConnections += accepted
 		}
-		n.Producers += c.producers.Load()
-		n.Workers += c.workers.Load()
-		n.Sleeping += c.sleepers.Load()
-		n.Waiting += c.waiting.Load()
+		n.Producers += c.role(Producer).Load()
+		n.Workers += c.role(Worker).Load()
+		n.Sleeping += c.role(Sleeper).Load()
+		n.Waiting += c.role(waits).Load()
 		for i := range c.commands {
 			n.Commands[i] += c.commands[i].Load()
 		}

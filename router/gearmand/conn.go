@@ -127,16 +127,16 @@ func (c *conn) Tell(t *session.Client, names int) {
 	if id := string(c.entry.id); id != gearman.DefaultClientID { // which this loop alone changes
 		t.ID = id
 	}
-	t.Watching = len(c.abilities.list)
+	t.Watching = len(c.abilities.List)
 	for i := range min(names, t.Watching) {
-		t.Watched = append(t.Watched, c.abilities.list[i].Name)
+		t.Watched = append(t.Watched, c.abilities.List[i].Name())
 	}
 	t.Places = session.PlacesOf(&c.handles)
 }
 
 // Knows implements session.Teller. The connection uses no tube, because submissions name their
 // functions.
-func (c *conn) Knows(function []byte) bool { return c.abilities.find(function) >= 0 }
+func (c *conn) Knows(function []byte) bool { return c.abilities.Find(function) >= 0 }
 
 // Holds implements session.Teller.
 func (c *conn) Holds() bool { return c.handles.Hold() }

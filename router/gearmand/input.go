@@ -197,7 +197,7 @@ func (c *conn) runMessage(body []byte, large core.Large) {
 	case gearman.CanDoTimeout:
 		c.register(core.Time(m.Timeout))
 	case gearman.CantDo:
-		if i := c.abilities.find(m.Args[0]); i >= 0 {
+		if i := c.abilities.Find(m.Args[0]); i >= 0 {
 			c.unregister(i)
 		}
 	case gearman.ResetAbilities:

@@ -26,24 +26,25 @@ func (c *conn) registered(r *core.Reply) {
 	if r.N == 0 {
 		return // it was a worker already
 	}
-	a := ability{Tube: c.places().TubeOf(r.Face), mirror: r.Mirror, sleepers: c.op.Sleepers}
+	a := ability{Face: r.Face, sleepers: c.op.Sleepers}
 	if c.Op().N == 1 && !c.sleeping {
 		a.sleepers.Add(-1) // another function's job has woken it meanwhile
 	}
-	c.handles.In(a.Shard).Watching++
-	a.number = c.front.directory.addFunction(c.entry, a.Name)
+	c.handles.In(c.Visited()).Watching++
+	a.number = c.front.directory.addFunction(c.entry, a.Name())
 	c.abilities.add(a)
 }
 
 // unregister removes the ability at a position.
 func (c *conn) unregister(i int) {
-	a := c.abilities.remove(i)
+	a := c.abilities.Delete(i)
 	if c.sleeping {
 		a.sleepers.Add(-1)
 	}
-	c.handles.In(a.Shard).Watching--
+	shard := c.places().OfSlot(a.Slot())
+	c.handles.In(shard).Watching--
 	c.front.directory.removeFunction(c.entry, a.number)
-	c.forget(a.Shard, a.ID, (*conn).unregistered)
+	c.forget(shard, a.ID(), (*conn).unregistered)
 }
 
 // forget unregisters the connection as a worker of a tube in a shard; tube zero means all tubes
@@ -132,7 +133,7 @@ func (c *conn) best() (at, class int) {
 			c.places().Shard(h.Shard()).Catchup(c.Loop().Batch())
 		}
 	}
-	c.Spend(len(c.abilities.list) / 16)
+	c.Spend(len(c.abilities.List) / 16)
 	return c.abilities.best()
 }
 
@@ -152,11 +153,12 @@ func (c *conn) grabBest() {
 		c.SetOut(gearman.AppendNoJob(c.Out()))
 		return
 	}
-	a := &c.abilities.list[at]
+	a := &c.abilities.List[at]
 	c.grabbing = at
 	last := core.Key{Pri: core.ClassLast[class], ID: core.MaxKey.ID}
-	c.Op().Grab(c.handles.Client(a.Shard), a.ID, last)
-	c.runOn(a.Shard, (*conn).grabbed)
+	shard := c.places().OfSlot(a.Slot())
+	c.Op().Grab(c.handles.Client(shard), a.ID(), last)
+	c.runOn(shard, (*conn).grabbed)
 }
 
 func (c *conn) grabbed(r *core.Reply) {
@@ -164,9 +166,9 @@ func (c *conn) grabbed(r *core.Reply) {
 		c.afterwards((*conn).grabBest)
 		return
 	}
-	a := &c.abilities.list[c.grabbing]
+	a := &c.abilities.List[c.grabbing]
 	c.SetOut(gearman.AppendAssignHead(c.Out(), c.m.Type, &gearman.Assignment{
-		Handle: c.handleOf(r.ID), Function: a.Name,
+		Handle: c.handleOf(r.ID), Function: a.Name(),
 		Unique: c.op.Unique(), Reducer: c.op.Reducer(), Size: len(r.Body) + r.Large.Len(),
 	}))
 	c.SetOut(append(c.Out(), r.Body...))

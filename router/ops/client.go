@@ -2,6 +2,7 @@ package ops
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"polystalk/shard/core"
 	"polystalk/shard/listindex"
@@ -102,13 +103,65 @@ func (h *Handles) drop() {
 	h.list = h.list[:n]
 }
 
-// A WatchList has the tubes that a client watches, in the order of list-tubes-watched: as added,
-// but the last tube takes the place of a removed one (source: beanstalkd's ms.c, ms_delete). The
-// zero value is empty.
+// A NamedList has entries in the order in which they were added, but the last one takes the place of
+// a removed one. A long list has an index, so that adding, removing and finding an entry costs the
+// same in a list of any length. The zero value is empty.
+type NamedList[T interface{ Name() string }] struct {
+	List   []T
+	byName listindex.Index // if the list is longer than scanMax
+}
+
+// scanMax is the longest list that is searched without an index.
+const scanMax = 8
+
+// seed is random, so that no client can choose names with colliding hashes.
+var seed = maphash.MakeSeed()
+
+func (l *NamedList[T]) hash(at int) uint64 { return maphash.String(seed, l.List[at].Name()) }
+
+// Find returns the position of an entry by name, or -1.
+func (l *NamedList[T]) Find(name []byte) int {
+	if l.byName.Len() == 0 {
+		return slices.IndexFunc(l.List, func(e T) bool { return e.Name() == string(name) })
+	}
+	i := l.byName.First(maphash.Bytes(seed, name))
+	for i >= 0 && l.List[i].Name() != string(name) {
+		i = l.byName.Next(i)
+	}
+	return i
+}
+
+// Append appends an entry, which must not be in the list.
+func (l *NamedList[T]) Append(e T) {
+	l.List = append(l.List, e)
+	if n := len(l.List); n > scanMax {
+		for l.byName.Len() < n {
+			l.byName.Add(l.hash)
+		}
+	}
+}
+
+// Delete removes and returns entry number i.
+func (l *NamedList[T]) Delete(i int) T {
+	var none T
+	e, n := l.List[i], len(l.List)-1
+	switch {
+	case n == scanMax:
+		l.byName = listindex.Index{}
+	case n > scanMax:
+		l.byName.Remove(i, l.hash)
+	}
+	l.List[i] = l.List[n]
+	l.List[n] = none
+	l.List = listindex.Shrink(l.List[:n])
+	return e
+}
+
+// A WatchList has the tubes that a client watches, in the order of list-tubes-watched (source:
+// beanstalkd's ms.c, ms_delete). The zero value is empty.
 type WatchList struct {
-	faces  []*core.Face
-	byName listindex.Index // if the list is long
-	asked  int             // number of faces that Publish has already visited
+	faces NamedList[*core.Face]
+	asked int // number of faces that Publish has already visited
 
 	// Spread means that the tubes publish the keys of their best jobs, because they are, or
 	// were, in several shards.
@@ -116,71 +169,40 @@ type WatchList struct {
 	changed bool // since the Reserve's survey has last read the list
 }
 
-// watchScan is the longest list that is searched without an index.
-const watchScan = 8
-
-// Seed is random, so that no client can choose names with colliding hashes.
-var Seed = maphash.MakeSeed()
-
 // Len returns the number of tubes.
-func (w *WatchList) Len() int { return len(w.faces) }
+func (w *WatchList) Len() int { return len(w.faces.List) }
 
 // Face returns tube number i.
-func (w *WatchList) Face(i int) *core.Face { return w.faces[i] }
+func (w *WatchList) Face(i int) *core.Face { return w.faces.List[i] }
 
 // Find returns the position of a tube by name, or -1.
-func (w *WatchList) Find(name []byte) int {
-	if w.byName.Len() == 0 {
-		for i, f := range w.faces {
-			if f.Name() == string(name) {
-				return i
-			}
-		}
-		return -1
-	}
-	i := w.byName.First(maphash.Bytes(Seed, name))
-	for i >= 0 && w.faces[i].Name() != string(name) {
-		i = w.byName.Next(i)
-	}
-	return i
-}
+func (w *WatchList) Find(name []byte) int { return w.faces.Find(name) }
 
 // findFace returns the position of a tube, or -1 if it is not on the list.
 func (w *WatchList) findFace(f *core.Face) int {
-	if w.byName.Len() == 0 {
-		for i, g := range w.faces {
-			if g == f {
-				return i
-			}
-		}
-		return -1
+	l := &w.faces
+	if l.byName.Len() == 0 {
+		return slices.Index(l.List, f)
 	}
-	i := w.byName.First(maphash.String(Seed, f.Name()))
-	for i >= 0 && w.faces[i] != f {
-		i = w.byName.Next(i)
+	i := l.byName.First(maphash.String(seed, f.Name()))
+	for i >= 0 && l.List[i] != f {
+		i = l.byName.Next(i)
 	}
 	return i
 }
-
-func (w *WatchList) hash(at int) uint64 { return maphash.String(Seed, w.faces[at].Name()) }
 
 // Add appends a tube, which must not be on the list. h is the handle in the tube's shard.
 func (w *WatchList) Add(f *core.Face, h *Handle) {
 	h.Watching++
 	w.changed = true
-	w.faces = append(w.faces, f)
-	if n := len(w.faces); n > watchScan {
-		for w.byName.Len() < n {
-			w.byName.Add(w.hash)
-		}
-	}
+	w.faces.Append(f)
 }
 
 // Watch fills op for the visit that adds a tube to the list, and returns the shard. Then call Add
 // with the reply, unless the shard is out of memory, and Publish.
 func (w *WatchList) Watch(m *Map, h *Handles, name []byte, op *core.Op) (shard int) {
 	shard = m.OfTube(name)
-	op.Watch(h.Client(shard), name, nil, w.Spread || len(w.faces) > 0 && m.ofFace(w.faces[0]) != shard)
+	op.Watch(h.Client(shard), name, nil, w.Spread || w.Len() > 0 && m.ofFace(w.faces.List[0]) != shard)
 	w.asked = 0
 	return shard
 }
@@ -192,8 +214,8 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 	if w.Spread || mirror == nil {
 		return None
 	}
-	if w.asked < len(w.faces)-1 {
-		f := w.faces[w.asked]
+	if w.asked < w.Len()-1 {
+		f := w.faces.List[w.asked]
 		w.asked++
 		op.AskMirror(f.ID())
 		return m.ofFace(f)
@@ -205,21 +227,11 @@ func (w *WatchList) Publish(m *Map, mirror *core.Mirror, op *core.Op) (shard int
 // Remove removes tube number i from the list, fills op for the visit to its shard, and returns
 // the shard.
 func (w *WatchList) Remove(m *Map, h *Handles, i int, op *core.Op) (shard int) {
-	f := w.faces[i]
+	f := w.faces.Delete(i)
 	shard = m.ofFace(f)
 	k := h.In(shard)
 	op.Ignore(k.Client, f.ID())
 	w.changed = true
-	n := len(w.faces) - 1
-	switch {
-	case n == watchScan:
-		w.byName = listindex.Index{}
-	case n > watchScan:
-		w.byName.Remove(i, w.hash)
-	}
-	w.faces[i] = w.faces[n]
-	w.faces[n] = nil
-	w.faces = listindex.Shrink(w.faces[:n])
 	k.Watching--
 	return shard
 }

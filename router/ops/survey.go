@@ -113,17 +113,17 @@ func (v *survey) look() bool {
 	switch {
 	case !r.list.Spread:
 		// The whole list is in one shard, which must be asked.
-		v.where = r.m.ofFace(r.list.faces[0])
+		v.where = r.m.ofFace(r.list.faces.List[0])
 		return true
-	case len(r.list.faces) <= surveyShort:
+	case len(r.list.faces.List) <= surveyShort:
 		v.known = false
 		v.noteHeads()
-		for i := range r.list.faces {
+		for i := range r.list.faces.List {
 			v.consider(i)
 		}
 		return true
 	}
-	if v.known && !v.follow(len(r.list.faces)/logCost) {
+	if v.known && !v.follow(len(r.list.faces.List)/logCost) {
 		v.known = false
 	}
 	if !v.known {
@@ -148,7 +148,7 @@ func (v *survey) look() bool {
 // explore reads the next part of a long list.
 func (v *survey) explore() bool {
 	r := v.r
-	n := len(r.list.faces)
+	n := len(r.list.faces.List)
 	if v.at == 0 {
 		v.clear()
 		v.noteHeads()
@@ -166,7 +166,7 @@ func (v *survey) explore() bool {
 	end := min(n, v.at+r.pace.LookMost())
 	r.pace.Spend((end - v.at) / 16)
 	for ; v.at < end; v.at++ {
-		if _, ok := r.list.faces[v.at].Load(); ok {
+		if _, ok := r.list.faces.List[v.at].Load(); ok {
 			v.enlist(v.at)
 		}
 	}
@@ -187,14 +187,14 @@ func (v *survey) noteHeads() {
 
 // consider updates best and bound by the best key of a tube. It reports whether the tube has a job.
 func (v *survey) consider(at int) bool {
-	k, ok := v.r.list.faces[at].Load()
+	k, ok := v.r.list.faces.List[at].Load()
 	if !ok {
 		return false
 	}
 	if !k.Less(v.bound) {
 		return true
 	}
-	sh := v.r.m.ofFace(v.r.list.faces[at])
+	sh := v.r.m.ofFace(v.r.list.faces.List[at])
 	switch {
 	case k.Less(v.best):
 		if sh != v.where {

@@ -79,8 +79,8 @@ func (c *client) watch(name string) {
 	for i := c.w.Publish(c.b.m, r.Mirror, &op); i != None; i = c.w.Publish(c.b.m, r.Mirror, &op) {
 		r, _ = c.visit(i, &op)
 	}
-	for i, f := range c.w.faces {
-		if at := c.w.Find([]byte(f.Name())); at != i || !c.w.Spread && c.b.m.ofFace(f) != c.b.m.ofFace(c.w.faces[0]) {
+	for i, f := range c.w.faces.List {
+		if at := c.w.Find([]byte(f.Name())); at != i || !c.w.Spread && c.b.m.ofFace(f) != c.b.m.ofFace(c.w.faces.List[0]) {
 			c.b.t.Fatalf("entry %d of the watch list is found at %d, or in another shard", i, at)
 		}
 	}

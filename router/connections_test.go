@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	wire "polystalk/codec/admin"
 	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/router/admin"
@@ -57,17 +56,6 @@ func (w *liveServer) becomes(k *remote, what string, ok func(c *wire.Connection)
 		w.t.Fatalf("it never is %s: %+v", what, c)
 	}
 	return c
-}
-
-// unknown fails the test if a connection has the number.
-func (w *liveServer) unknown(number uint64) {
-	w.t.Helper()
-	_, err := w.Operator().Connection(w.t.Context(), number)
-	for _, err := range []error{err, w.Operator().KillConnection(w.t.Context(), number)} {
-		if p, ok := err.(*wire.Problem); !ok || p.Status != 404 {
-			w.t.Errorf("connection %d: %v, want it to be unknown", number, err)
-		}
-	}
 }
 
 func TestConnectionsTellWhatTheyAre(t *testing.T) {

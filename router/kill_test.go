@@ -7,17 +7,8 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router"
-	"polystalk/router/admin"
 	"polystalk/router/session"
 )
-
-func (w *liveServer) kill(c *wire.Connection) {
-	w.t.Helper()
-	if err := w.Operator().KillConnection(w.t.Context(), c.ID); err != nil {
-		w.t.Fatal(err)
-	}
-	w.unknown(c.ID)
-}
 
 // TestKilledWhileItIsBusyOrCloses: the command of the killed connection ends first, in a busy
 // shard, and no caller gets a result before that.

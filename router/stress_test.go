@@ -25,18 +25,6 @@ func connections(s *router.Server) int {
 	return open
 }
 
-// awaitNothing waits until no connection is counted.
-func awaitNothing(t *testing.T, s *router.Server) {
-	t.Helper()
-	eventually(t, func() bool {
-		open, behind := s.Reactor().Connections()
-		return open == 0 && behind == 0
-	})
-	if open, behind := s.Reactor().Connections(); open != 0 || behind != 0 {
-		t.Errorf("%d connections and %d behind are counted", open, behind)
-	}
-}
-
 // receive returns the next packet's type and arguments.
 func (k *remote) receive() (t gearman.Type, args []string, err error) {
 	head := make([]byte, gearman.HeaderSize)

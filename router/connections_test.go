@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	wire "polystalk/codec/admin"
 	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/router/admin"

@@ -124,3 +124,33 @@ func (w *world) setClock() {
 		w.ahead = core.Time(w.clock.Int64N(int64(48*time.Hour))) - core.Time(24*time.Hour)
 	}
 }
+
+// pass lets d pass punctually: every timer runs when it is due, in the order of
+// their times over all shards. The world must be at rest, and is at rest
+// afterwards.
+func (w *world) pass(d time.Duration) error {
+	w.setClock()
+	end := w.now + core.Time(d)
+	for {
+		at := end
+		for _, sh := range w.D.Shards() {
+			at = min(at, sh.Due())
+		}
+		for _, l := range w.loops {
+			at = min(at, l.next())
+		}
+		w.now = max(w.now, at)
+		if err := w.rest(); err != nil {
+			return err
+		}
+		if w.now == end {
+			return nil
+		}
+	}
+}
+
+// jump lets d pass without running timers.
+func (w *world) jump(d time.Duration) {
+	w.setClock()
+	w.now += core.Time(d)
+}

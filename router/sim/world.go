@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"polystalk/router"
 	"polystalk/router/routertest"
@@ -456,36 +455,6 @@ func (w *world) rest() error {
 		}
 	}
 	return errors.New("the world is never at rest")
-}
-
-// pass lets d pass punctually: every timer runs when it is due, in the order of
-// their times over all shards. The world must be at rest, and is at rest
-// afterwards.
-func (w *world) pass(d time.Duration) error {
-	w.setClock()
-	end := w.now + core.Time(d)
-	for {
-		at := end
-		for _, sh := range w.D.Shards() {
-			at = min(at, sh.Due())
-		}
-		for _, l := range w.loops {
-			at = min(at, l.next())
-		}
-		w.now = max(w.now, at)
-		if err := w.rest(); err != nil {
-			return err
-		}
-		if w.now == end {
-			return nil
-		}
-	}
-}
-
-// jump lets d pass without running timers.
-func (w *world) jump(d time.Duration) {
-	w.setClock()
-	w.now += core.Time(d)
 }
 
 // Check compares the states of the server's parts with each other. The world

@@ -8,6 +8,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PLATFORMS   := linux/amd64 linux/arm64 darwin/arm64
 
 PORT  ?= 11300
+HTTP  ?= 11380
+DATA  ?=
 ARGS  ?=
 FOR   ?= 30s
 BENCH ?= .
@@ -33,8 +35,16 @@ build: ## build bin/polystalkd and bin/polystalk, which need no library
 	CGO_ENABLED=0 go build -o bin/ ./cmd/polystalkd ./cmd/polystalk
 
 .PHONY: run
-run: build ## build the server and run it in the foreground (PORT=11300, ARGS= for more flags)
-	exec ./bin/polystalkd -p $(PORT) $(ARGS)
+run: build ## build the server and run it on this machine, with its console (DATA=dir keeps jobs; PORT=11300, HTTP=11380, ARGS= for more flags)
+	@$(if $(DATA),mkdir -p '$(DATA)')
+	@echo 'console: http://127.0.0.1:$(HTTP)/   clients: 127.0.0.1:$(PORT)   end: Ctrl-C'
+	exec ./bin/polystalkd -l 127.0.0.1 -p $(PORT) --http 127.0.0.1:$(HTTP) $(if $(DATA),-b '$(DATA)') $(ARGS)
+
+.PHONY: site
+site: ## the guide as a static site, in bin/site (needs mkdocs and mkdocs-material)
+	@command -v mkdocs >/dev/null || { echo "make site: mkdocs is not installed: apt-get install mkdocs mkdocs-material" >&2; exit 1; }
+	mkdocs build --strict --quiet -f cmd/manual/site/mkdocs.yml
+	@echo 'open bin/site/index.html'
 
 # The tests run without go test's own vet, because make vets everything first.
 .PHONY: test

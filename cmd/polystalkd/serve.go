@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	// daemon speaks sd_notify(3).
@@ -251,6 +252,25 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 	connections, from := srv.ConnectionLimit()
 	about = append(about, "max-connections", connections, "max-connections-from", from, "version", program.Version, "pid", os.Getpid())
 	log.Info("serving", about...)
+	warnOfRisks(c, socks, log)
+}
+
+// warnOfRisks logs what a new operator may not expect: strangers reach the queue, or a restart loses
+// the jobs. beanstalkd has the same defaults.
+func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
+	var open []net.Listener
+	for _, l := range slices.Concat(socks.Of[listen.Beanstalkd], socks.Of[listen.Gearman]) {
+		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+			open = append(open, l)
+		}
+	}
+	if len(open) > 0 {
+		log.Warn("every machine that reaches these addresses may put, reserve and delete jobs: clients need no password", "listen", listen.Names(open),
+			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket")
+	}
+	if c.BinlogDir == "" {
+		log.Warn("jobs are in memory only and end with the process", "remedy", "give "+c.Spelling("binlog-dir")+" and a directory to keep them")
+	}
 }
 
 // fsync describes when the journal is flushed.

@@ -46,7 +46,7 @@ func (alone) Promote(context.Context, string) error   { return noCluster() }
 func (alone) Transfer(context.Context, string) error  { return noCluster() }
 
 func noCluster() error {
-	return wire.NotFound.With("", "this server has no cluster", "start it with --cluster-listen, as the guide router/cluster/README.md describes")
+	return wire.NotFound.With("", "this server has no cluster", "start it with --cluster-listen, as cmd/manual/guide/cluster.md describes")
 }
 
 // ClusterStatus returns the status of the cluster. The error says that the server is alone.

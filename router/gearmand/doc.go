@@ -1,6 +1,6 @@
 // Package gearmand speaks Gearman's protocol, packets and lines of text, on sessions: it
 // turns them into operations of shards, and replies and reports into packets. Package
-// codec/gearman has the packets; its README lists gearmand's commands and the differences.
+// codec/gearman has the packets. cmd/manual/guide/gearman.md lists the differences from gearmand.
 //
 // A function is a tube, and a worker of a function is a client that watches the tube. So
 // beanstalkd clients can reserve jobs of Gearman clients, and vice versa.

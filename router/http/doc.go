@@ -1,5 +1,5 @@
-// Package http serves operators: probes, metrics, the JSON API and the console. README.md is
-// the guide for operators.
+// Package http serves operators: probes, metrics, the JSON API and the console.
+// The guide for operators is cmd/manual/guide: http-api.md, monitoring.md, console.md, security.md.
 //
 //	listener ─► connections (at most 128) ─► net/http ─► API.ServeHTTP
 //	            limits.go                                   │ token, role, Host, origin   serve.go, auth.go

@@ -142,7 +142,7 @@ func (a *API) showTubes(c *call) error {
 }
 
 // To add a metric: count it where it happens (a counter of a loop in router/session/stats.go, a
-// field of shard.Counters), emit it here, and add a row to the table in README.md.
+// field of shard.Counters), emit it here, and add a row to the table in cmd/manual/guide/monitoring.md.
 
 // An emitter makes constant metrics. A name must always have the same help and labels.
 type emitter struct{ out chan<- prometheus.Metric }

@@ -283,7 +283,7 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 	long(t)
 	t.Parallel()
 	tried := readFile(t, "monitoring/alerts_test.yml")
-	guide := readFile(t, "README.md")
+	guide := readFile(t, guidePages+"monitoring.md")
 	all := alerts(t)
 	expect(t, len(all) >= 15, "there are %d alerts", len(all))
 	for _, a := range all {
@@ -400,6 +400,9 @@ func TestMonitoringNamesExist(t *testing.T) {
 	}
 }
 
+// guidePages is the folder of the guide.
+const guidePages = "../../cmd/manual/guide/"
+
 // shell matches the examples of the guide.
 var shell = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
@@ -409,12 +412,11 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	text, err := os.ReadFile("README.md")
-	noErr(t, err)
+	text := readFile(t, guidePages+"http-api.md") + readFile(t, guidePages+"monitoring.md") + readFile(t, guidePages+"security.md")
 	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), options: withHistory(100)})
 	w.beanstalkd()("use mail") // connection 1
 	ran := 0
-	for _, m := range shell.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range shell.FindAllStringSubmatch(text, -1) {
 		for line := range strings.Lines(m[1]) {
 			if !strings.Contains(line, "curl ") {
 				continue // the start of the server itself
@@ -491,7 +493,7 @@ func (w *world) explains(guide, prefix string) {
 
 func TestGuidesExplainEveryMetric(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
-		newWorld(t, setup{anonymous: access.Operate, cluster: newFakeCluster()}).explains("../cluster/README.md", "polystalk_cluster_")
+		newWorld(t, setup{anonymous: access.Operate, cluster: newFakeCluster()}).explains(guidePages+"cluster.md", "polystalk_cluster_")
 	})
 	t.Run("server", func(t *testing.T) {
 		long(t)
@@ -499,6 +501,6 @@ func TestGuidesExplainEveryMetric(t *testing.T) {
 		w.busy()
 		time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 		w.do("GET", "/metrics", ask{})
-		w.explains("README.md", "polystalk_")
+		w.explains(guidePages+"monitoring.md", "polystalk_")
 	})
 }

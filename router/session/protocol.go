@@ -15,7 +15,7 @@ import (
 //  3. router.NewUnconnected makes the Front and appends it to Server.fronts, in the order of
 //     the calls of Base: this order gives the counters their names.
 //  4. A method like Server.ServeGearman gives the reactor a listener and the Front.
-//  5. In cmd/polystalkd: a flag and its row in the README, the address, and code that opens,
+//  5. In cmd/polystalkd: a flag and its row in the guide, the address, and code that opens,
 //     serves and announces its sockets.
 //  6. In cmd/imports_test.go: a law that protocols do not import each other.
 

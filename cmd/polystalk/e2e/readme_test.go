@@ -20,7 +20,7 @@ import (
 
 func readme(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../../manual/guide/cli.md")
 	must(t, err)
 	return string(text)
 }
@@ -40,11 +40,11 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 			}
 			want := "`" + path + sub.Use + "`"
 			if !strings.Contains(text, want) {
-				t.Errorf("README.md does not have %s", want)
+				t.Errorf("cli.md does not have %s", want)
 			}
 			sub.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 				if !strings.Contains(text, "--"+f.Name) {
-					t.Errorf("README.md does not name --%s of %s", f.Name, sub.Name())
+					t.Errorf("cli.md does not name --%s of %s", f.Name, sub.Name())
 				}
 			})
 		}
@@ -53,7 +53,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 	walk(root, "polystalk ")
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if !strings.Contains(text, "--"+f.Name) && !strings.Contains(text, "`-"+f.Shorthand) {
-			t.Errorf("README.md does not name --%s", f.Name)
+			t.Errorf("cli.md does not name --%s", f.Name)
 		}
 	})
 }

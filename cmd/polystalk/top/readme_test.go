@@ -15,7 +15,7 @@ import (
 	"polystalk/codec/admin"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the screen looks like into README.md; read the difference then")
+var rewrite = flag.Bool("rewrite", false, "write what the screen looks like into the guide; read the difference then")
 
 // TestReadmeShowsTheScreen, as text and as a picture.
 func TestReadmeShowsTheScreen(t *testing.T) {
@@ -39,7 +39,7 @@ func TestReadmeShowsTheScreen(t *testing.T) {
 	}
 	picture := strings.TrimRight(strings.Join(lines, "\n"), "\n")
 	keep(t, "picture.svg", drawn(strings.Split(picture, "\n")))
-	const file, begin, end = "../README.md", "## Watching\n", "```\n"
+	const file, begin, end = "../../manual/guide/cli.md", "## Watching\n", "```\n"
 	b, err := os.ReadFile(file)
 	must(t, err)
 	before, rest, found := strings.Cut(string(b), begin)

@@ -91,13 +91,16 @@ func TestExampleCanBeUsed(t *testing.T) {
 	}
 }
 
-// inCode finds the code in a README, which has the flags.
+// guide is the folder of the guide.
+const guide = "../../manual/guide/"
+
+// inCode finds the code of a page, which has the flags.
 var inCode = regexp.MustCompile("`[^`\n]+`")
 
-// wordsInCode returns the words of a README's code, without the part after a "=".
+// wordsInCode returns the words of a page's code, without the part after a "=".
 func wordsInCode(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../" + file)
+	text, err := os.ReadFile(guide + file)
 	must(t, err)
 	words := make(map[string]bool)
 	for _, code := range inCode.FindAllString(string(text), -1) {
@@ -109,11 +112,11 @@ func wordsInCode(t *testing.T, file string) map[string]bool {
 	return words
 }
 
-// TestReadmesNameEveryFlag: README.md or, in place of gearmand, GEARMAND.md explains every flag of
-// --help.
-func TestReadmesNameEveryFlag(t *testing.T) {
+// TestGuideNamesEveryFlag: configuration.md or, in place of gearmand, gearman.md explains every flag
+// of --help.
+func TestGuideNamesEveryFlag(t *testing.T) {
 	ours := newFlagSet(newConfig())
-	for file, fs := range map[string]*pflag.FlagSet{"README.md": ours, "GEARMAND.md": newGearmandFlags(newConfig()).all} {
+	for file, fs := range map[string]*pflag.FlagSet{"configuration.md": ours, "gearman.md": newGearmandFlags(newConfig()).all} {
 		words := wordsInCode(t, file)
 		fs.VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
@@ -126,9 +129,9 @@ func TestReadmesNameEveryFlag(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesNoOtherFlag: the flags in the tables of README.md exist.
-func TestReadmeNamesNoOtherFlag(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
+// TestGuideNamesNoOtherFlag: the flags in the tables of configuration.md exist.
+func TestGuideNamesNoOtherFlag(t *testing.T) {
+	text, err := os.ReadFile(guide + "configuration.md")
 	must(t, err)
 	_, tables, _ := strings.Cut(string(text), "## Flags and variables\n")
 	tables, _, _ = strings.Cut(tables, "\n## ")
@@ -144,12 +147,12 @@ func TestReadmeNamesNoOtherFlag(t *testing.T) {
 			switch {
 			case long && fs.Lookup(name) == nil,
 				!long && strings.HasPrefix(word, "-") && fs.ShorthandLookup(word[1:]) == nil:
-				t.Errorf("README.md explains %s, which is no flag", word)
+				t.Errorf("configuration.md explains %s, which is no flag", word)
 			}
 			named++
 		}
 	}
 	if named < 20 {
-		t.Errorf("README.md explains only %d flags", named)
+		t.Errorf("configuration.md explains only %d flags", named)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // guide is the file of the operators' guide.
-const guide = "../../../../router/cluster/README.md"
+const guide = "../../../manual/guide/cluster.md"
 
 // A room runs the guide's commands: each machine is a node, with its own directories and addresses.
 type room struct {

@@ -14,6 +14,7 @@ import (
 // every inconsistency. Call it for a Driven at rest: no shard is owned or due, and every message
 // was delivered.
 func (d *Driven) Check() error {
+	d.forget() // an operator may have ended some since the last event
 	k := &drivenChecker{d: d, sessions: make(map[*session.Session]*session.Snapshot), owners: make(map[place]*session.Session)}
 	for ds := range d.sessions {
 		k.session(ds.Session)

@@ -79,14 +79,14 @@ func (a *App) prepare() (err error) {
 	return a.printer.Check()
 }
 
-// find returns the server to ask.
-func (a *App) find(ctx context.Context) (client.Target, error) {
-	name, places := a.server, a.Places
+// find returns the server to ask: the named one, or the first of places that answers.
+func (a *App) find(ctx context.Context, places []string) (client.Target, error) {
+	name := a.server
 	if name == "" {
 		name = a.Getenv(client.Variable)
 	}
-	if places == nil {
-		places = client.Places
+	if a.Places != nil {
+		places = a.Places
 	}
 	t, err := client.Find(ctx, name, places)
 	a.asked = t.Name
@@ -118,7 +118,7 @@ func (a *App) dial(ctx context.Context, t client.Target) (client.Server, error) 
 // connect finds a server and connects to it. If the verb needs HTTP, cannot names what
 // beanstalkd's protocol cannot do. The caller must close the connection.
 func (a *App) connect(ctx context.Context, cannot string) (client.Server, error) {
-	t, err := a.find(ctx)
+	t, err := a.find(ctx, client.Places)
 	if err != nil {
 		return nil, err
 	}

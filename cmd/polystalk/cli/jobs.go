@@ -89,7 +89,7 @@ func (a *App) jobVerbs() []verb {
 	for _, act := range actions {
 		list = append(list, a.actionVerb(act))
 	}
-	return append(list, a.editVerb())
+	return append(list, a.editVerb(), a.workVerb(), a.reserveVerb())
 }
 
 // actionVerb returns the verb of an action.

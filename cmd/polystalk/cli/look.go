@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalk/top"
 	"polystalk/codec/admin"
@@ -130,11 +129,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				if err := r.server.Body(r.ctx, id, &b); err != nil {
 					return err
 				}
-				if !program.IsText(b.Bytes()) {
-					return client.Errorf(client.Usage, "the body is not text: give --raw to write it to the terminal anyway, or > FILE")
-				}
-				_, err = b.WriteTo(r.Out)
-				return err
+				return r.writeBody(b.Bytes(), false)
 			},
 		},
 		a.historyVerb(),
@@ -285,7 +280,7 @@ polystalk top --once | head -15`,
 			if !r.changed("timeout") {
 				r.timeout = topTimeout
 			}
-			t, err := r.find(r.ctx)
+			t, err := r.find(r.ctx, client.Places)
 			if err != nil {
 				return err
 			}

@@ -253,7 +253,7 @@ var placeholders = map[string]string{
 	"server": "ADDRESS", "token-file": "FILE", "file": "FILE", "save": "FILE", "dir": "DIR", "output": "FORMAT", "jq": "EXPRESSION",
 	"timeout": "TIME", "delay": "TIME", "ttr": "TIME", "older": "TIME", "last": "TIME", "step": "TIME", "id": "A-B", "state": "STATES",
 	"tube": "TUBE", "to": "TUBE", "sort": "COLUMN", "order": "ORDER", "role": "ROLE", "protocol": "PROTOCOL", "series": "NAMES",
-	"pri": "N", "limit": "N", "expect": "N", "skip": "N", "count": "N",
+	"wait": "TIME", "backoff": "TIME", "idle": "TIME", "failed": "ACTION", "concurrency": "N", "tries": "N", "pri": "N", "limit": "N", "expect": "N", "skip": "N", "count": "N",
 	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
 }
 

@@ -198,6 +198,9 @@ func parseTarget(name string) (Target, error) {
 // Places lists the servers to try, in this order, if none is named.
 var Places = []string{"unix:/run/polystalkd/http.sock", "http://127.0.0.1:11380", "beanstalk://127.0.0.1:11300"}
 
+// BeanstalkPlaces is like Places, for verbs that need beanstalkd's protocol.
+var BeanstalkPlaces = []string{"beanstalk+unix:/run/polystalkd/polystalkd.sock", "beanstalk://127.0.0.1:11300"}
+
 // Find returns the server with this name. If the name is empty, it returns the first of places that
 // accepts a connection.
 func Find(ctx context.Context, name string, places []string) (Target, error) {

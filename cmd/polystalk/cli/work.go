@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -306,19 +307,17 @@ func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) 
 		"POLYSTALK_JOB_ID="+strconv.FormatUint(j.ID, 10), "POLYSTALK_JOB_TUBE="+j.Tube, "POLYSTALK_JOB_RESERVES="+strconv.FormatUint(j.Reserves, 10))
 	cmd.Stdout, cmd.Stderr = w.Out, w.Err // files, so that nothing waits for a daemon that keeps them open
 	cmd.SysProcAttr = apart()
-	in, err := cmd.StdinPipe()
+	in, err := input(j.Body)
+	if err == nil {
+		cmd.Stdin = in
+		started := make(chan error)
+		w.starts <- func() { started <- cmd.Start() }
+		err = <-started
+		in.Close()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	started := make(chan error)
-	w.starts <- func() { started <- cmd.Start() }
-	if err := <-started; err != nil {
-		return 0, fmt.Errorf("%w: %w", errNotStarted, err)
-	}
-	go func() {
-		_, _ = in.Write(j.Body) // a command need not read its input
-		_ = in.Close()
-	}()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	touch := time.NewTicker(max(j.TTR, time.Second) / 2)
@@ -337,4 +336,21 @@ func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) 
 			}
 		}
 	}
+}
+
+// input returns a file without a name that holds a body. Through a pipe a command would get only a
+// part of the body if this program is killed, and would take that part for the whole.
+func input(body []byte) (*os.File, error) {
+	f, err := os.CreateTemp("", "polystalk")
+	if err != nil {
+		return nil, err
+	}
+	_ = os.Remove(f.Name())
+	if _, err = f.Write(body); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return f, err
 }

@@ -61,7 +61,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 // TestReadmeExamples runs the blocks of sh about servers in their order, with the built program.
 func TestReadmeExamples(t *testing.T) {
 	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
-	p, _ := polystalkd(t, "--http-history-tubes", "100")
+	p, s := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")
 	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be old
 		time.Sleep(50 * time.Millisecond)
@@ -76,7 +76,11 @@ func TestReadmeExamples(t *testing.T) {
 		for line := range strings.Lines(lines) {
 			cmd := exec.Command("bash", "-o", "pipefail", "-c", line)
 			cmd.Dir = dir
-			cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+p.server, "PATH="+bin+":"+os.Getenv("PATH"))
+			server := p.server
+			if strings.HasPrefix(line, "polystalk work ") || strings.HasPrefix(line, "polystalk reserve ") {
+				server = "beanstalk://" + s.Listen[0]
+			}
+			cmd.Env = daemon.CleanEnv("POLYSTALK_SERVER="+server, "PATH="+bin+":"+os.Getenv("PATH"))
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Run(); err != nil {

@@ -121,9 +121,9 @@ func (r *ring[T]) Pop() (v T, ok bool) {
 	return v, true
 }
 
-// Empty reports whether no position is claimed and unconsumed. It is true only
-// if nothing is left that a returned Push has added. Any goroutine may ask; unless it
-// is the consumer the answer is a hint, it was right at one moment of the call.
+// Empty reports whether no position is claimed and unconsumed. If it is true, everything that a
+// returned Push has added was consumed. For the consumer the answer is exact. For any other
+// goroutine it was right at one moment of the call.
 func (r *ring[T]) Empty() bool {
 	// Head first: head never passes tail, so equality means that head had
 	// still not moved, and nothing was left, when tail was read.

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	root := flags.String("root", "", "the folder of polystalk's sources")
 	out := flags.String("out", "", "write the release into this folder, which must be empty or not exist")
 	version := flags.String("version", "", "release this version, not that of "+versionFile)
-	list := flags.String("platforms", "", fmt.Sprintf("release for these alone, with commas between them (default %v)", allPlatforms))
+	list := flags.String("platforms", "", fmt.Sprintf("release only for these platforms, separated by commas (default %v)", allPlatforms))
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0

@@ -98,8 +98,9 @@ func (k *gearmanState) losesMany(i int, functions ...string) bool {
 	return false
 }
 
-// leavesWoken reports whether i may be one of few that were woken for a job of the function. If it
-// leaves, or is woken for the very job that it leaves behind, gearmand wakes no other; ours does.
+// leavesWoken reports whether connection i may be a worker that was woken for a job of the function
+// while others sleep on (--worker-wakeup). If such a worker disconnects or gives back the job,
+// gearmand wakes no other worker for it. polystalkd does.
 func (k *gearmanState) leavesWoken(i int, function string) bool {
 	return k.few && (k.sleepers(function, i) || k.conns[i].drowsy) && k.with(function, func(j *gearmanJob) bool { return j.holder < 0 || j.holder == i })
 }

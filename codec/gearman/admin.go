@@ -159,9 +159,9 @@ func (m *Message) maxQueue(words [][]byte) (Verb, *Fault) {
 	return MaxQueue, nil
 }
 
-// function reads "create function F" and similar lines. The empty name, which a worker may have
-// registered, can be dropped but not created. gearmand creates it for a line with a space at its
-// end, or crashes.
+// function reads "create function F" and similar lines. An empty name can be dropped, as a
+// worker may have registered it, but not created. (For a line that ends in a space, gearmand
+// creates it or crashes.)
 func (m *Message) function(verb Verb, words [][]byte) (Verb, *Fault) {
 	if len(words) != 3 || !foldEqual(words[1], "function") || verb == CreateFunction && len(words[2]) == 0 {
 		return Unknown, ErrIncomplete

@@ -72,8 +72,8 @@ func (h *floor) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// answer appends the reply to the command at the start of in. It returns the command's length; 0: it
-// is incomplete; -1: it ends the connection.
+// answer carries out the command at the start of in and appends its reply to k's output. It returns
+// the length of the command; 0: it is incomplete; -1: it ends the connection.
 func (h *floor) answer(k *floorConn, in []byte) int {
 	n := bytes.IndexByte(in, '\n') + 1
 	if n < 2 {

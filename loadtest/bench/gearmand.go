@@ -133,8 +133,9 @@ func (c *Conn) jobs(functions [][]byte) (sum uint64, err error) {
 	return sum, err
 }
 
-// awaitJobs waits until the server has want jobs of functions, because a worker's report has no
-// answer. A server that does not reach want has lost or invented jobs.
+// awaitJobs polls until the server has exactly want jobs of the functions. The server does not answer
+// a worker's report, so its effect cannot be awaited otherwise. A server that does not reach want
+// has lost or invented jobs.
 func (c *Conn) awaitJobs(functions [][]byte, want uint64) error {
 	for end := Now() + int64(grace); ; time.Sleep(2 * time.Millisecond) {
 		n, err := c.jobs(functions)

@@ -335,8 +335,8 @@ func (e *env) serverUsage() (u usage, err error) {
 	return u, err
 }
 
-// measure calls run for the duration of l, or until the phase reaches its count. If endless is set,
-// it waits until run ends by itself.
+// measure calls run until the duration of l is over or the phase reaches its count. If endless is
+// set, there is no such limit: run decides when it ends.
 func (e *env) measure(ctx context.Context, run runner, l Load, endless bool) (*Run, error) {
 	ph := &phase{env: e, ctx: ctx, rec: new(recorder), count: l.Count}
 	before, err := e.serverUsage()

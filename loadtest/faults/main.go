@@ -141,7 +141,7 @@ func (r *run) clean() bool {
 
 func (r *run) print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\nfault\ttimes\tpause, median s\tworst s\t\n")
+	fmt.Fprint(t, "\nfault\tcount\tmedian pause, s\tworst pause, s\t\n")
 	row := func(name string, p []float64) {
 		if p = slices.Sorted(slices.Values(p)); len(p) > 0 {
 			fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t\n", name, len(p), p[len(p)/2], p[len(p)-1])

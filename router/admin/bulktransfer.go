@@ -273,7 +273,7 @@ func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (
 	case core.StatusOK:
 		return copied, o.durably(ctx, func(*direct.Caller) (uint64, error) { return s.Commit, nil })
 	case core.StatusUnfit:
-		return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d has a Gearman reducer, which a job in another tube cannot have", id))
+		return 0, wire.JobMoved.Problem(fmt.Sprintf("job %d has a Gearman reducer, so it cannot be moved to another tube", id))
 	default:
 		return 0, o.run(ctx, func(c *direct.Caller) error { return o.refused(c, id, why) })
 	}

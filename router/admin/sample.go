@@ -423,7 +423,7 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 }
 
 // Flows reads the current histograms of some rows of a sample into out, which must be as long as
-// rows. Each takes a visit to a shard. They are empty if the tube does not exist any more.
+// rows. Each row takes a visit to a shard. The Flow of a tube that no longer exists is empty.
 func (o *Operator) Flows(ctx context.Context, v *TubeSample, rows []int, out []core.Flow) error {
 	return o.read(ctx, func(c *direct.Caller) error {
 		var x core.OperatorOp

@@ -354,7 +354,7 @@ func (e emitter) inside(v *admin.Sample) {
 	for _, c := range v.Shards {
 		most = max(most, c.Deepest)
 	}
-	e.gauge("inbox_depth_max", "Largest number of operations found in an inbox.", float64(most), nil)
+	e.gauge("inbox_depth_max", "Largest number of operations that waited for a shard at once.", float64(most), nil)
 }
 
 func (e emitter) journal(j *commit.Stats, pressure commit.Pressure) {

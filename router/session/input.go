@@ -275,8 +275,8 @@ func (s *Session) Collected() (small []byte, large core.Large, tail []byte) {
 	return nil, b.pieces, b.behind[:b.tail]
 }
 
-// EndBody releases the collected body, its place and its claim on the log, after the body was
-// handed over, refused or abandoned.
+// EndBody releases the collected body, its slot for large bodies and its space in the journal, after
+// the body was handed over, refused or abandoned.
 func (s *Session) EndBody() {
 	b := &s.body
 	if b.listed {

@@ -92,10 +92,10 @@ func (c *Core) reserve(t *tube, cl *client) *Job {
 	return j
 }
 
-// returnJobs makes up to most of cl's reserved jobs ready again, oldest
+// returnJobs makes up to limit of cl's reserved jobs ready again, oldest
 // reservation first. It reports whether none is left.
-func (c *Core) returnJobs(cl *client, most int) bool {
-	for ; most > 0 && cl.held.N > 0; most-- {
+func (c *Core) returnJobs(cl *client, limit int) bool {
+	for ; limit > 0 && cl.held.N > 0; limit-- {
 		i := cl.held.Head
 		j := c.jobs.At(i)
 		t := c.tubes[j.Tube]
@@ -106,19 +106,19 @@ func (c *Core) returnJobs(cl *client, most int) bool {
 	return cl.held.N == 0
 }
 
-// ignoreSome takes up to most tubes off the watch list, in the reference's order
+// ignoreSome takes up to limit tubes off the watch list, in the reference's order
 // (ms.c, ms_clear), which list-tubes shows. It reports whether none is left.
-func (c *Core) ignoreSome(cl *client, most int) bool {
-	for ; most > 0 && len(cl.watches.list) > 0; most-- {
+func (c *Core) ignoreSome(cl *client, limit int) bool {
+	for ; limit > 0 && len(cl.watches.list) > 0; limit-- {
 		c.ignore(cl, 0)
 	}
 	return len(cl.watches.list) == 0
 }
 
-// closeClient forgets cl, which must hold no job. If its watch list is longer than most,
+// closeClient forgets cl, which must hold no job. If its watch list is longer than limit,
 // closeClient removes that many entries and reports false.
-func (c *Core) closeClient(cl *client, most int) bool {
-	if !c.ignoreSome(cl, most) {
+func (c *Core) closeClient(cl *client, limit int) bool {
+	if !c.ignoreSome(cl, limit) {
 		return false
 	}
 	if c.clients[cl.id] != cl || cl.held.N != 0 || cl.waiting {

@@ -128,10 +128,10 @@ func (c *Core) relay(j *Job, x *submission, k RelayKind, body []byte, large Larg
 	return told
 }
 
-// unfollowSome ends up to most follows of cl, and reports whether none is left. A job that
+// unfollowSome ends up to limit follows of cl, and reports whether none is left. A job that
 // becomes unwanted ends, unless a worker runs it already.
-func (c *Core) unfollowSome(cl *client, most int) bool {
-	for ; most > 0 && cl.follows != nil; most-- {
+func (c *Core) unfollowSome(cl *client, limit int) bool {
+	for ; limit > 0 && cl.follows != nil; limit-- {
 		i := cl.follows.job
 		j := c.jobs.At(i)
 		x := c.submissionOf(j)

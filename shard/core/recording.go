@@ -104,10 +104,10 @@ func (c *Core) recordNew(t *tube, j *Job) {
 // numbersAhead is how many ids a record of recordNumber covers.
 const numbersAhead = 1 << 16
 
-// recordNumber prevents that a restarted server gives the id of an unrecorded job to another job
-// while clients may still ask for the old one. Once per numbersAhead ids it records the delete of a
-// job that never existed, which raises the highest id. Replies about the job depend on that record.
-// A put with a higher id has the same effect, but its record may not be durable yet.
+// recordNumber keeps a restarted server from giving the id of an unrecorded job to another job while
+// clients may still ask for the old one. Once per numbersAhead ids it records the delete of a job
+// that never existed, which raises the highest id. Replies about the job wait for that record. A
+// put with a higher id would also raise it, but its record may not be durable yet.
 func (c *Core) recordNumber(t *tube, j *Job) {
 	if c.buf == nil {
 		return

@@ -186,8 +186,8 @@ func (c *Core) submissionDeleted(j *Job) {
 	c.relay(j, c.submissionOf(j), k, nil, nil)
 }
 
-// conclude ends a job for its followers while its record still exists: a submission with the same
-// unique id starts a new job.
+// conclude detaches a job's followers before its record is deleted. From then on a submission with
+// the same unique id starts a new job.
 func (c *Core) conclude(j *Job) {
 	x := c.submissionOf(j)
 	c.unfollowAll(x)

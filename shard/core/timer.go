@@ -262,8 +262,8 @@ func (c *Core) Expire(now Time) {
 	}
 }
 
-// expireTube does what is due in t at the moment at, up to most jobs.
-func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
+// expireTube does what is due in t at the moment at, up to limit jobs.
+func (c *Core) expireTube(t *tube, at Time, limit int) (done int) {
 	if t.pauseUntil == at {
 		c.unpause(t)
 	}
@@ -272,7 +272,7 @@ func (c *Core) expireTube(t *tube, at Time, most int) (done int) {
 			t.function = nil // Expire closes the tube
 		}
 	}
-	for t.delay.N > 0 && Time(t.delay.top().A) == at && done < most {
+	for t.delay.N > 0 && Time(t.delay.top().A) == at && done < limit {
 		i := t.delay.top().Job
 		j := c.jobs.At(i)
 		c.leaveDelayed(t, i, j)
@@ -305,8 +305,8 @@ func (t *tube) due() Time {
 	return at
 }
 
-// expireClient does what is due for cl at the time awake at, up to most jobs.
-func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
+// expireClient does what is due for cl at the time awake at, up to limit jobs.
+func (c *Core) expireClient(cl *client, at Time, limit int) (done int) {
 	// DEADLINE_SOON goes first: a waiting client must get it before its reservation ends.
 	// Source: prot.c, conn_timeout.
 	if cl.waiting {
@@ -317,7 +317,7 @@ func (c *Core) expireClient(cl *client, at Time, most int) (done int) {
 			c.wake(cl, StatusTimedOut)
 		}
 	}
-	for cl.due.N > 0 && Time(cl.due.top().A) == at && done < most {
+	for cl.due.N > 0 && Time(cl.due.top().A) == at && done < limit {
 		i := cl.due.top().Job
 		j := c.jobs.At(i)
 		t := c.tubes[j.Tube]

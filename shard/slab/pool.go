@@ -7,7 +7,8 @@ import (
 )
 
 // poolKeep is the most memory, in bytes, an empty region of a Pool may have touched to stay mapped:
-// some hundreds of records swing for nothing, and 512 drained shards keep 32 MiB at the very most.
+// some hundreds of records come and go without a call to the system, and 512 drained shards keep
+// 32 MiB at the very most.
 const poolKeep = 64 << 10
 
 // Pool holds records of one pointer-free type T, named by a dense uint32 index; index 0 is never

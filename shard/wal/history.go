@@ -11,9 +11,9 @@ import (
 // that are not known to be committed, drops those that were replaced before that, and returns
 // the committed ones in order.
 //
-// A batch without an Entry was written by a server alone: it is the next entry, and committed.
-// The first of them has an index equal to its number. If that is no longer true in a journal,
-// each of its segments begins with an Entry (see stager.headed).
+// A batch without an Entry was written by a server outside a cluster. It is the next entry, and
+// committed. In a journal that begins so, the index of an entry is the number of its batch. Where
+// the two differ, each segment begins with an Entry that has the index (see stager.headed).
 type history struct {
 	first  uint64 // the first entry; zero: none yet
 	last   uint64 // the entry that was read last

@@ -379,7 +379,7 @@ func (s *sink) keep(job []byte) error {
 func (a *App) saveTo(name string, write func(*sink) error) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return client.Errorf(client.Usage, "%s is there already: give the name of a new file", name)
+		return client.Errorf(client.Usage, "%s already exists: give the name of a new file", name)
 	}
 	if err != nil {
 		return client.Errorf(client.System, "the file cannot be made: %v", err)

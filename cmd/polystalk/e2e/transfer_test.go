@@ -74,7 +74,7 @@ func TestExportAndImport(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "jobs")
 		export := []string{"export", "--all-tubes", "--id", "1-1000"}
 		p.must(0, append(export, "--file", file)...)
-		p.says("is there already", client.Usage, append(export, "--file", file)...)
+		p.says("already exists", client.Usage, append(export, "--file", file)...)
 		text := content(t, file)
 		onBoth(t, func(t *testing.T, q *program, _ bool) {
 			// The first import stops at a bad line, and the second continues.

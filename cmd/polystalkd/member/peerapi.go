@@ -228,8 +228,8 @@ func (m *Member) request(ctx context.Context, to *cluster.Member, method, path s
 // A server may be removed or moved while it cannot be reached. So it asks the others whenever it
 // hears no leader. Only messages count: the leader that it knows may follow another by now.
 
-// checkPlace checks before consensus that no other process answers as this server, and asks for
-// another address if the members have an old one. It returns only final errors: see isFinal. The
+// checkPlace runs before consensus starts. It makes sure that no other process answers as this server,
+// and asks the members to record the new address if they have an old one. It returns only final errors: see isFinal. The
 // health loop retries after other errors.
 func (m *Member) checkPlace() (err error) {
 	ctx, cancel := context.WithTimeout(m.ctx, moveWithin)

@@ -19,8 +19,8 @@ import (
 // the client.
 type Take func(c net.Conn, protocol string, client net.Addr) error
 
-// File descriptors of a forwarded client: on the leader, where one of them counts as a connection,
-// and on the follower.
+// File descriptors that a forwarded client takes: on the leader without and with TLS, beside the
+// one that the limit of connections counts, and on the follower.
 const (
 	DescriptorsPlain    = 1
 	DescriptorsSecure   = 3

@@ -24,6 +24,7 @@ type row struct{ folder, imports, tests string }
 // libraries are the only ones that the modules use; go.mod says what for, for what makes
 // releases cmd/release/go.mod.
 var libraries = map[string]string{
+	"apimachinery":         "k8s.io/apimachinery",
 	"automemlimit":         "github.com/KimMachineGun/automemlimit",
 	"bubbletea":            "charm.land/bubbletea/v2",
 	"bytebufferpool":       "github.com/valyala/bytebufferpool",
@@ -31,6 +32,7 @@ var libraries = map[string]string{
 	"chromedp":             "github.com/chromedp/chromedp",
 	"client_golang":        "github.com/prometheus/client_golang",
 	"cobra":                "github.com/spf13/cobra",
+	"compose-go":           "github.com/compose-spec/compose-go/v2",
 	"expfmt":               "github.com/prometheus/common",
 	"gnet":                 "github.com/panjf2000/gnet/v2",
 	"go-beanstalk":         "github.com/beanstalkd/go-beanstalk",
@@ -40,6 +42,8 @@ var libraries = map[string]string{
 	"go-toml":              "github.com/pelletier/go-toml/v2",
 	"gojq":                 "github.com/itchyny/gojq",
 	"hdrhistogram":         "github.com/HdrHistogram/hdrhistogram-go",
+	"jsonschema":           "github.com/santhosh-tekuri/jsonschema/v6",
+	"k8s-api":              "k8s.io/api",
 	"porcupine":            "github.com/anishathalye/porcupine",
 	"kin-openapi":          "github.com/getkin/kin-openapi",
 	"nfpm":                 "github.com/goreleaser/nfpm/v2",
@@ -47,6 +51,8 @@ var libraries = map[string]string{
 	"protobuf":             "google.golang.org/protobuf",
 	"raft":                 "go.etcd.io/raft/v3",
 	"spdx":                 "github.com/spdx/tools-golang",
+	"sprig":                "github.com/Masterminds/sprig/v3",
+	"yaml":                 "sigs.k8s.io/yaml",
 	"x/ansi":               "github.com/charmbracelet/x/ansi",
 	"x/sync":               "golang.org/x/sync",
 	"x/sys":                "golang.org/x/sys",

@@ -175,12 +175,14 @@ console-vendor: ## bring the console's libraries in anew, from npm, in the versi
 
 VERSION  :=
 ONLY     :=
+SIGN     :=
+URL      :=
 RELEASED := bin/release
 
 .PHONY: release
-release: ## make archives, packages, an image and checksums in bin/release (VERSION=1.2.3-rc.1 ONLY=linux/amd64)
+release: ## make archives, packages, repositories, an image and checksums in bin/release (VERSION=1.2.3-rc.1 ONLY=linux/amd64 SIGN=KEY URL=https://…)
 	rm -rf $(RELEASED)
-	$(in-release) run . -root $(CURDIR) -out $(CURDIR)/$(RELEASED) -version '$(VERSION)' -platforms '$(ONLY)'
+	$(in-release) run . -root $(CURDIR) -out $(CURDIR)/$(RELEASED) -version '$(VERSION)' -platforms '$(ONLY)' -sign '$(SIGN)' -url '$(URL)'
 
 .PHONY: release-check
 release-check: ## make the release of the last commit twice, in two folders, once without any cache, and compare: ten minutes
@@ -188,8 +190,8 @@ release-check: ## make the release of the last commit twice, in two folders, onc
 	git clone -q . $$dir/one; git clone -q . $$dir/two/further/down; \
 	time $(MAKE) -C $$dir/one release; \
 	GOCACHE=$$dir/cache TZ=Asia/Kathmandu $(MAKE) -C $$dir/two/further/down release; \
-	diff $$dir/one/$(RELEASED)/SHA256SUMS $$dir/two/further/down/$(RELEASED)/SHA256SUMS; \
-	echo "both have the same sums:"; cat $$dir/one/$(RELEASED)/SHA256SUMS
+	diff -r $$dir/one/$(RELEASED) $$dir/two/further/down/$(RELEASED); \
+	echo "both have the same files:"; cat $$dir/one/$(RELEASED)/SHA256SUMS
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -25,6 +25,7 @@ type row struct{ folder, imports, tests string }
 // releases cmd/release/go.mod.
 var libraries = map[string]string{
 	"apimachinery":         "k8s.io/apimachinery",
+	"ar":                   "github.com/blakesmith/ar",
 	"automemlimit":         "github.com/KimMachineGun/automemlimit",
 	"bubbletea":            "charm.land/bubbletea/v2",
 	"bytebufferpool":       "github.com/valyala/bytebufferpool",
@@ -50,6 +51,7 @@ var libraries = map[string]string{
 	"pflag":                "github.com/spf13/pflag",
 	"protobuf":             "google.golang.org/protobuf",
 	"raft":                 "go.etcd.io/raft/v3",
+	"rpmutils":             "github.com/sassoftware/go-rpmutils",
 	"spdx":                 "github.com/spdx/tools-golang",
 	"sprig":                "github.com/Masterminds/sprig/v3",
 	"yaml":                 "sigs.k8s.io/yaml",

@@ -3,11 +3,15 @@ module polystalk/cmd/release
 go 1.26.0
 
 require (
+	// Members of a Debian package; nfpm writes them with it.
+	github.com/blakesmith/ar v0.0.0-20190502131153-809d4375e1fb
 	// Layers, configurations and indexes of images, without a daemon.
 	github.com/google/go-containerregistry v0.22.1
 	// Packages for Debian's and RPM's tools, without either. Later releases need modules that
 	// not every proxy serves.
 	github.com/goreleaser/nfpm/v2 v2.45.2
+	// The header of an RPM package, for its repository.
+	github.com/sassoftware/go-rpmutils v0.4.0
 	// The model of SPDX, and its form as JSON.
 	github.com/spdx/tools-golang v0.5.7
 )
@@ -29,12 +33,12 @@ require ( // of the tests alone, which check the files in deploy
 require (
 	dario.cat/mergo v1.0.2 // indirect
 	github.com/AlekSi/pointer v1.2.0 // indirect
+	github.com/DataDog/zstd v1.5.5 // indirect
 	github.com/Masterminds/goutils v1.1.1 // indirect
 	github.com/Masterminds/semver/v3 v3.4.0 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/ProtonMail/go-crypto v1.4.0 // indirect
 	github.com/anchore/go-struct-converter v0.1.0 // indirect
-	github.com/blakesmith/ar v0.0.0-20190502131153-809d4375e1fb // indirect
 	github.com/cavaliergopher/cpio v1.0.1 // indirect
 	github.com/cloudflare/circl v1.6.3 // indirect
 	github.com/cyphar/filepath-securejoin v0.4.1 // indirect
@@ -77,6 +81,7 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xanzy/ssh-agent v0.3.3 // indirect
 	github.com/xhit/go-str2duration/v2 v2.1.0 // indirect
+	github.com/xi2/xz v0.0.0-20171230120015-48954b6210f8 // indirect
 	gitlab.com/digitalxero/go-conventional-commit v1.0.7 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect

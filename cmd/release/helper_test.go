@@ -129,7 +129,7 @@ func makeRelease(t *testing.T, name string) made {
 	if m.src, err = readSource(m.root, "", ""); err != nil {
 		t.Fatal(err)
 	}
-	must(t, release(context.Background(), m.src, here, m.out, io.Discard))
+	must(t, release(context.Background(), m.src, order{platforms: here, out: m.out}, io.Discard))
 	return m
 }
 

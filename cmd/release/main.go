@@ -1,5 +1,6 @@
 // Release makes the files of a polystalk release: archives of static programs, deb and rpm
-// packages, a container image, a bill of materials, checksums.
+// packages, repositories of these, a container image, Homebrew's formula, a bill of materials,
+// checksums and signatures.
 //
 //	make release
 //	go -C cmd/release run . -root ../.. -out DIR [-platforms linux/amd64,…] [-version 1.2.3]
@@ -15,6 +16,7 @@
 //	content.go  the files of a package, with notices.go, debian.go and version.go
 //	tar.go      archives                 package.go  deb and rpm
 //	image.go    an OCI layout            bill.go     the bill of materials, SPDX
+//	publish.go  the formula, signatures  repository.go  for apt and dnf, with templates
 //
 // The same sources give the same bytes; make release-check verifies this.
 package main
@@ -46,6 +48,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	out := flags.String("out", "", "write the release into this folder, which must be empty or not exist")
 	version := flags.String("version", "", "release this version, not that of "+versionFile)
 	list := flags.String("platforms", "", fmt.Sprintf("release only for these platforms, separated by commas (default %v)", allPlatforms))
+	key := flags.String("sign", "", "sign with this key of gpg (default: sign nothing)")
+	url := flags.String("url", "", "the address of the folder that will have the files, for Homebrew's formula (default "+downloads+"/VERSION)")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -64,7 +68,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		if err != nil {
 			return err
 		}
-		return release(ctx, src, platforms, *out, stdout)
+		return release(ctx, src, order{platforms, *out, *key, *url}, stdout)
 	}()
 	if err != nil {
 		fmt.Fprintf(stderr, "release: %v\n", err)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,30 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // sums is the name of the file with checksums in the format of sha256sum -c.
 const sums = "SHA256SUMS"
 
-// release writes all files for the platforms into out, and a summary to w.
-func release(ctx context.Context, src *Source, platforms []Platform, out string, w io.Writer) error {
+// An order is what a release is to be.
+type order struct {
+	platforms []Platform
+	out       string
+	key       string // of gpg; empty: nothing is signed
+	url       string // where the files will be; empty: downloads
+}
+
+// release writes all files that o asks for, and a summary to w.
+func release(ctx context.Context, src *Source, o order, w io.Writer) error {
+	out, platforms := o.out, o.platforms
 	if err := makeEmpty(out); err != nil {
 		return err
+	}
+	if o.key != "" { // before anything takes time
+		if err := gpg(ctx, o.key, "--list-secret-keys", o.key); err != nil {
+			return err
+		}
 	}
 	work, err := os.MkdirTemp("", "polystalk-release-")
 	if err != nil {
@@ -33,8 +47,8 @@ func release(ctx context.Context, src *Source, platforms []Platform, out string,
 	}
 	var images []Platform
 	for _, p := range platforms {
-		name := fmt.Sprintf("polystalk-%s-%s-%s", src.Version, p.OS, p.Arch)
-		if err := writeArchive(filepath.Join(out, name+".tar.gz"), stage.Archive(name, p), src.Date); err != nil {
+		name := archiveName(src, p)
+		if err := writeArchive(filepath.Join(out, name), stage.Archive(strings.TrimSuffix(name, ".tar.gz"), p), src.Date); err != nil {
 			return err
 		}
 		if p.OS != "linux" {
@@ -55,7 +69,29 @@ func release(ctx context.Context, src *Source, platforms []Platform, out string,
 	if err := writeBill(stage, src, platforms, filepath.Join(out, "polystalk-"+src.Version+".spdx.json")); err != nil {
 		return err
 	}
-	return writeSums(out, w)
+	if err := writeFormula(src, platforms, o.url, out); err != nil {
+		return err
+	}
+	if err := writeApt(out, src.Date); err != nil {
+		return fmt.Errorf("the repository for apt: %w", err)
+	}
+	if err := writeDnf(out, src.Date); err != nil {
+		return fmt.Errorf("the repository for dnf: %w", err)
+	}
+	if err := writeSums(out, w); err != nil {
+		return err
+	}
+	if o.key == "" {
+		fmt.Fprintln(w, "nothing is signed: give SIGN=KEY to sign with a key of gpg")
+		return nil
+	}
+	fmt.Fprintf(w, "signed with the key %s, which is in %s\n", o.key, keyFile)
+	return sign(ctx, o.key, out)
+}
+
+// archiveName returns the name of the archive for p.
+func archiveName(src *Source, p Platform) string {
+	return fmt.Sprintf("polystalk-%s-%s-%s.tar.gz", src.Version, p.OS, p.Arch)
 }
 
 // makeEmpty makes the folder, or checks that it is empty: older files would seem to belong to this
@@ -73,7 +109,8 @@ func makeEmpty(dir string) error {
 	return nil
 }
 
-// writeSums writes the checksums of the files in dir, and lists them with their sizes.
+// writeSums writes the checksums of the files in dir, and lists them with their sizes. Repositories
+// have checksums of their own.
 func writeSums(dir string, w io.Writer) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,18 +119,15 @@ func writeSums(dir string, w io.Writer) error {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return bytes.Compare([]byte(a.Name()), []byte(b.Name())) })
 	var text bytes.Buffer
 	for _, e := range entries {
-		f, err := os.Open(filepath.Join(dir, e.Name()))
+		if e.IsDir() {
+			continue
+		}
+		file, err := read(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return err
 		}
-		sum := sha256.New()
-		size, err := io.Copy(sum, f)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "%x  %s\n", sum.Sum(nil), e.Name())
-		fmt.Fprintf(w, "%12d bytes  %s\n", size, e.Name())
+		fmt.Fprintf(&text, "%s  %s\n", file.SHA256, e.Name())
+		fmt.Fprintf(w, "%12d bytes  %s\n", file.Size, e.Name())
 	}
 	return os.WriteFile(filepath.Join(dir, sums), text.Bytes(), 0o644)
 }

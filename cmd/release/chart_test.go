@@ -65,9 +65,9 @@ func readYAML(t *testing.T, name string, into any) {
 	must(t, yaml.UnmarshalStrict(text, into))
 }
 
-// render returns the objects of the chart, as helm does: its templates are those of text/template
-// with the functions of sprig, include and toYaml. Helm's own engine would bring the client of
-// Kubernetes along, two hundred packages more.
+// render returns the objects of the chart, as helm does: text/template runs the templates, with the
+// functions of sprig, include and toYaml. Helm's own engine would bring the client of Kubernetes
+// along, two hundred packages more.
 func render(t *testing.T, over values) (string, error) {
 	t.Helper()
 	var meta chartMeta

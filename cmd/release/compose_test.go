@@ -33,7 +33,7 @@ var daemon = sync.OnceValues(func() (string, error) {
 	return path, err
 })
 
-// A container is a command line and variables of the server, whose files are in a folder of this
+// A container has the command line and the variables of a server. Its files are in a folder of this
 // machine.
 type container struct {
 	dir       string

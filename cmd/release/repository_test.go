@@ -121,7 +121,7 @@ func TestAptReadsTheRepository(t *testing.T) {
 	}
 }
 
-// dnf asks dnf about the package in a repository whose index must be signed.
+// dnf asks dnf about the package in a repository. The index must be signed.
 func dnf(t *testing.T, out string, ask ...string) (string, error) {
 	t.Helper()
 	root := t.TempDir()

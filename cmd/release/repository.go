@@ -103,7 +103,7 @@ func writeApt(out string, date time.Time) error {
 		return err
 	}
 	arches := slices.Sorted(maps.Keys(indexes))
-	list := fmt.Sprintf("Origin: polystalk\nLabel: polystalk\nSuite: stable\nCodename: stable\nDate: %s\nArchitectures: %s\nComponents: main\nSHA256:\n",
+	list := fmt.Appendf(nil, "Origin: polystalk\nLabel: polystalk\nSuite: stable\nCodename: stable\nDate: %s\nArchitectures: %s\nComponents: main\nSHA256:\n",
 		date.UTC().Format(time.RFC1123), strings.Join(arches, " "))
 	for _, arch := range arches {
 		folder := "main/binary-" + arch
@@ -117,10 +117,10 @@ func writeApt(out string, date time.Time) error {
 			if err != nil {
 				return err
 			}
-			list += fmt.Sprintf(" %s %d %s/%s\n", file.SHA256, file.Size, folder, file.Name)
+			list = fmt.Appendf(list, " %s %d %s/%s\n", file.SHA256, file.Size, folder, file.Name)
 		}
 	}
-	return os.WriteFile(filepath.Join(out, aptDist, "Release"), []byte(list), 0o644)
+	return os.WriteFile(filepath.Join(out, aptDist, "Release"), list, 0o644)
 }
 
 // readControl returns the control file of a Debian package.

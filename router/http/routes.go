@@ -103,6 +103,7 @@ func (a *API) allRoutes() []route {
 		{"DELETE /api/v1/tubes/{tube}/jobs", access.Operate, 0, "state dry_run as_of", a.flushTube},
 
 		{"GET /api/v1/jobs", access.Read, 0, filter, a.getJobs},
+		{"POST /api/v1/jobs", access.Operate, takesBody, "", a.putJobs},
 		{"GET /api/v1/jobs/{id}", access.Read, 0, "body", withJob(a.getJob)},
 		{"GET /api/v1/jobs/{id}/body", access.Read, 0, "", withJob(a.getBody)},
 		{"PATCH /api/v1/jobs/{id}", access.Operate, takesBody | conditional, "force", withJob(a.editJob)},

@@ -262,9 +262,6 @@ func readSeconds(flag, text string) (uint32, error) {
 	return uint32(d / time.Second), err
 }
 
-// jobStates are the states of jobs.
-var jobStates = []string{"ready", "delayed", "reserved", "buried"}
-
 // A selection holds the flags that select jobs.
 type selection struct {
 	admin.Selection
@@ -284,7 +281,7 @@ func (s *selection) flags(fs *pflag.FlagSet, limit int) {
 // read checks and reads the flags.
 func (s *selection) read() (err error) {
 	for _, state := range s.States {
-		if !slices.Contains(jobStates, state) {
+		if !slices.Contains(admin.States, state) {
 			return client.Errorf(client.Usage, "--state %q is not a state: give ready, delayed, reserved or buried", state)
 		}
 	}

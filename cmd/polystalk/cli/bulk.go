@@ -273,20 +273,23 @@ func (a *App) progress(what string) *progress {
 
 // at shows the progress. of is the total; 0: unknown.
 func (p *progress) at(done, of uint64) {
-	now := time.Now()
-	if !p.a.Screens.Err || now.Sub(p.shown) < pollEach {
-		return
-	}
-	p.shown = now
 	line := fmt.Sprintf("%s: %d", p.what, done)
 	if of > 0 {
 		done = min(done, of)
 		line += fmt.Sprintf(" of about %d, %d %%", of, done*100/of)
-		if took := now.Sub(p.began).Seconds(); done > 0 && took > 1 {
+		if took := time.Since(p.began).Seconds(); done > 0 && took > 1 {
 			line += ", " + client.FormatAge(took/float64(done)*float64(of-done)) + " left"
 		}
 	}
-	p.write(line)
+	p.show(line)
+}
+
+// show shows a line, unless it showed another one just before.
+func (p *progress) show(line string) {
+	if now := time.Now(); p.a.Screens.Err && now.Sub(p.shown) >= pollEach {
+		p.shown = now
+		p.write(line)
+	}
 }
 
 // end clears the line.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/admin"
 )
 
 // A lost is a writer that fails.
@@ -75,8 +77,8 @@ func TestExportedSizeMatchesTheBody(t *testing.T) {
 	if err := s.w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if _, body, err := readLine([]byte(out.String())); err != nil || string(body) != "edited" {
-		t.Errorf("%s is read as %q, %v", out.String(), body, err)
+	if j, err := admin.ParseLine([]byte(out.String()), 0); err != nil || string(j.Body) != "edited" {
+		t.Errorf("%s is read as %q, %v", out.String(), j.Body, err)
 	}
 }
 
@@ -175,4 +177,54 @@ func TestTransferEndsWhenTheNamedServerLeads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An accepting server accepts bodies of any size up to 100 kB.
+type accepting struct {
+	client.Server
+	bodies []string
+}
+
+func (s *accepting) Ask(context.Context, client.Request) (client.Answer, error) {
+	return client.Answer{Document: []byte(`{"max_job_size_bytes":100000}`)}, nil
+}
+
+func (s *accepting) PutMany(_ context.Context, jobs []admin.LineJob) (results []client.PutResult, err error) {
+	for _, j := range jobs {
+		s.bodies = append(s.bodies, string(j.Body))
+		results = append(results, client.PutResult{ID: uint64(len(s.bodies))})
+	}
+	return results, nil
+}
+
+// TestLinesWithoutEndAreNotKept in memory, and the lines after them are put.
+func TestLinesWithoutEndAreNotKept(t *testing.T) {
+	var stderr strings.Builder
+	s := &accepting{}
+	a := &App{Err: &stderr, out: bufio.NewWriter(io.Discard)}
+	fits := strings.Repeat("y", 100_000)
+	in := io.MultiReader(strings.NewReader("a\r\n\n"+fits+"\n"), io.LimitReader(endless{}, 64<<20), strings.NewReader("\n"+fits+"y\nlast"))
+	p := putting{run: &run{App: a, ctx: t.Context(), server: s}, progress: a.progress("put"), longest: func(body int64) int64 { return body }}
+	p.parse = func(text []byte) (admin.LineJob, bool, error) {
+		return admin.LineJob{Body: []byte(string(text))}, false, nil
+	}
+	p.done = func() error { return nil }
+	must(t, p.start(in, 0))
+	err := p.all()
+	if got := []string{"a\r", "", fits, "last"}; client.ExitCode(err) != client.NotDone || !slices.Equal(s.bodies, got) || cap(p.long) > 2<<20 {
+		t.Errorf("%v: %d bodies; a line takes %d bytes", err, len(s.bodies), cap(p.long))
+	}
+	if want := "polystalk: line 4 was not put: the line has more than 100000 bytes"; !strings.HasPrefix(stderr.String(), want) || !strings.Contains(stderr.String(), "line 5 was not put") {
+		t.Errorf("%q", stderr.String())
+	}
+}
+
+// An endless reader reads x.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = 'x'
+	}
+	return len(b), nil
 }

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -271,19 +269,13 @@ func jobs(n uint64) string { return counted(n, "job") }
 // overtake all others.
 const priDefault = 1024
 
-// A newJob is a job to be put.
-type newJob struct {
-	pri, delay, ttr uint32 // delay and ttr in seconds
-	body            []byte
-}
-
 // put puts a job and returns its id.
-func put(ctx context.Context, s client.Server, tube string, j newJob) (uint64, error) {
+func put(ctx context.Context, s client.Server, j admin.LineJob) (uint64, error) {
 	query := url.Values{}
-	for name, n := range map[string]uint32{"pri": j.pri, "delay": j.delay, "ttr": j.ttr} {
+	for name, n := range map[string]uint32{"pri": j.Pri, "delay": j.Delay, "ttr": j.TTR} {
 		query.Set(name, strconv.FormatUint(uint64(n), 10))
 	}
-	q := client.Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: tube, Query: query, Octets: j.body}
+	q := client.Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: j.Tube, Query: query, Octets: j.Body}
 	if q.Octets == nil {
 		q.Octets = []byte{}
 	}
@@ -302,7 +294,8 @@ func putDocument(id uint64) []byte {
 
 func (a *App) putVerb() verb {
 	var (
-		job        newJob
+		job        admin.LineJob
+		skip       uint64
 		delay, ttr string
 		body       string
 		lines      bool
@@ -310,29 +303,35 @@ func (a *App) putVerb() verb {
 	return verb{
 		use: "put TUBE [FILE]", short: "put a job, or one for each line",
 		long: `The body is the content of FILE byte for byte; without FILE or with -, of standard input.
-Shows the id of the job.`,
+Shows the id of the job.
+
+With --lines, many jobs are in flight. A line that the server refuses is reported, and the
+others are put. If the server cannot be reached, the command ends, and shows the --skip to
+continue with.`,
 		examples: "polystalk put mail --body hello\npolystalk put mail file --pri 10 --delay 1h\nprintf 'one\\ntwo\\n' | polystalk put mail --lines",
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
-			fs.Uint32Var(&job.pri, "pri", priDefault, "priority: the smallest first; below 1024 is urgent")
+			fs.Uint32Var(&job.Pri, "pri", priDefault, "priority: the smallest first; below 1024 is urgent")
 			fs.StringVar(&delay, "delay", "0", "time until the job is ready, such as 90s or 12h")
 			fs.StringVar(&ttr, "ttr", fmt.Sprint(admin.DefaultTTR), "time to run: how long a worker may take, such as 90s or 12h")
 			fs.StringVar(&body, "body", "", "the body itself")
-			fs.BoolVar(&lines, "lines", false, "put a job for each line, without the line end; stop at the first that fails")
+			fs.BoolVar(&lines, "lines", false, "put a job for each line, without the line end")
+			fs.Uint64Var(&skip, "skip", 0, "with --lines: skip this number of lines, which were put before")
 		},
-		do: func(r *run) error {
-			name, err := r.tubeName(r.args[0])
-			if err != nil {
+		do: func(r *run) (err error) {
+			if job.Tube, err = r.tubeName(r.args[0]); err != nil {
 				return err
 			}
-			if job.delay, err = readSeconds("--delay", delay); err != nil {
+			if job.Delay, err = readSeconds("--delay", delay); err != nil {
 				return err
 			}
-			if job.ttr, err = readSeconds("--ttr", ttr); err != nil {
+			if job.TTR, err = readSeconds("--ttr", ttr); err != nil {
 				return err
 			}
 			var in io.ReadCloser
 			switch {
+			case r.changed("skip") && !lines:
+				return client.Errorf(client.Usage, "put: --skip works with --lines: give both")
 			case r.changed("body") && len(r.args) > 1:
 				return client.Errorf(client.Usage, "put: FILE and --body exclude each other: give one of them")
 			case r.changed("body"):
@@ -350,12 +349,12 @@ Shows the id of the job.`,
 			}
 			defer in.Close()
 			if lines {
-				return r.putLines(name, job, in)
+				return r.putLines(job, in, skip)
 			}
-			if job.body, err = r.readBody(in); err != nil {
+			if job.Body, err = r.readBody(in); err != nil {
 				return err
 			}
-			id, err := put(r.ctx, r.server, name, job)
+			id, err := put(r.ctx, r.server, job)
 			if err != nil {
 				return err
 			}
@@ -409,52 +408,35 @@ func tooLarge(what string, most int64) error {
 	return client.Errorf(client.Usage, "the %s has more than %d bytes, which is what the server takes: send less, or raise its -z", what, most)
 }
 
-// putLines puts a job for each line, one by one, so the ids have the order of the lines.
-func (r *run) putLines(tube string, j newJob, in io.Reader) error {
-	most := int64(smallMax)
+// putLines puts a job for each line. The ids have the order of the lines.
+func (r *run) putLines(j admin.LineJob, in io.Reader, skip uint64) error {
+	if c, ok := r.server.(*client.Beanstalk); ok {
+		if err := client.CheckName(j.Tube); err != nil {
+			return err
+		}
+		c.Detach() // otherwise an interrupt would hide which jobs were put
+	}
 	l := r.printer.List(client.PutsView)
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, largeMax+2)
-	lines.Split(wholeLines)
-	for {
-		var id uint64
-		var err error
-		more := lines.Scan()
-		if len(lines.Bytes()) > int(most) && most == smallMax {
-			if most, err = r.maxBody(); err != nil {
-				return err
+	p := putting{run: r, progress: r.progress("put"), done: l.Close, longest: func(body int64) int64 { return body }}
+	p.parse = func(text []byte) (admin.LineJob, bool, error) {
+		j.Body = bytes.Clone(text)
+		return j, false, nil
+	}
+	p.took = func(results []client.PutResult) error {
+		var page admin.PutLines
+		for _, put := range results {
+			if put.ID != 0 {
+				page.Lines = append(page.Lines, admin.PutLine{ID: put.ID})
 			}
 		}
-		switch {
-		case !more && lines.Err() == nil:
-			return l.Close()
-		case !more && errors.Is(lines.Err(), bufio.ErrTooLong), len(lines.Bytes()) > int(most):
-			err = tooLarge("line", most)
-		case !more:
-			err = client.Errorf(client.System, "the lines cannot be read: %v", lines.Err())
-		default:
-			j.body = lines.Bytes()
-			id, err = put(r.ctx, r.server, tube, j)
-		}
-		if err != nil && l.N > 0 {
-			return client.Errorf(client.NotDone, "%d jobs were put; line %d was not: %v", l.N, l.N+1, err)
-		}
-		if err != nil {
+		document, err := json.Marshal(map[string]any{"jobs": page.Lines})
+		if err != nil || len(page.Lines) == 0 {
 			return err
 		}
-		if err := l.Page([]byte(`{"jobs":[` + string(putDocument(id)) + `]}`)); err != nil {
-			return err
-		}
+		return l.Page(document)
 	}
-}
-
-// wholeLines splits at newlines. Unlike bufio.ScanLines it keeps a carriage return.
-func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i], nil
+	if err := p.start(in, skip); err != nil {
+		return err
 	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
+	return p.all()
 }

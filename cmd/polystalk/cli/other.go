@@ -19,6 +19,7 @@ import (
 	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalk/journal"
+	"polystalk/codec/admin"
 )
 
 // otherVerbs returns the verbs that ask no server.
@@ -253,7 +254,7 @@ func (a *App) completions(c *cobra.Command) {
 		return a.tubesLike(cmd, begun)
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
-		"tube": tubes, "to": tubes, "state": words(jobStates...), "order": words("scan", "next", "oldest", "newest"),
+		"tube": tubes, "to": tubes, "state": words(admin.States...), "order": words("scan", "next", "oldest", "newest"),
 		"role": words(roles...), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
 	} {
 		if c.LocalFlags().Lookup(flag) != nil {

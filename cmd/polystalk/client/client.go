@@ -33,6 +33,10 @@ type Server interface {
 	List(ctx context.Context, r Request, page func(document []byte) error) error
 	// Body writes the body of a job unchanged.
 	Body(ctx context.Context, job uint64, w io.Writer) error
+	// PutMany puts jobs in their order, with all of them in flight. It returns what became of the
+	// first ones, and why nothing is known of the others: these were not put if Unchanged(err), and
+	// may have been otherwise. The caller bounds the number of jobs and bytes.
+	PutMany(ctx context.Context, jobs []admin.LineJob) ([]PutResult, error)
 	// HasAPI reports whether all requests work, not only the ones of the beanstalkd protocol.
 	HasAPI() bool
 	Close()
@@ -71,6 +75,7 @@ type Request struct {
 
 	JSON    any    // the content to send, or
 	Octets  []byte // the content unchanged; nil: none
+	Type    string // the media type of Octets; empty: application/octet-stream
 	IfMatch string // the tag that the job must still have; empty: any
 
 	Probe bool // Path is not below /api/v1, and status 503 is an answer
@@ -81,6 +86,12 @@ type Answer struct {
 	Status   int    // of HTTP
 	Document []byte // JSON; nil: none
 	Tag      string // of HTTP: the version of a job, for IfMatch
+}
+
+// A PutResult is what became of a job.
+type PutResult struct {
+	ID  uint64 // zero: it was not put
+	Err error  // why it was not put; or why it is delayed, and not buried
 }
 
 // Read decodes the document into v.

@@ -45,7 +45,8 @@ type Error struct {
 	Code    int
 	Line    string // the problem and its remedy
 	Request string // the request's id in the server's log; empty: not useful
-	Unsent  bool   // the request did not reach any server
+	// Unchanged reports that the request has changed nothing, although Code is System.
+	Unchanged bool
 }
 
 // Error returns the line, with the request's id.
@@ -70,6 +71,12 @@ func ExitCode(err error) int {
 		return e.Code
 	}
 	return System
+}
+
+// Unchanged reports that a request with this error has changed nothing.
+func Unchanged(err error) bool {
+	e, known := errors.AsType[*Error](err)
+	return known && (e.Code != System || e.Unchanged)
 }
 
 // problem returns the error for an answer with a failure status.
@@ -160,14 +167,14 @@ func ProblemError(p *admin.Problem) error {
 		code = Refused
 	case p.Status == http.StatusNotFound:
 		code = Nothing
-	case slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Following.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
+	case slug == admin.Uncertain.Slug || slug == admin.Busy.Slug || slug == admin.Starting.Slug || slug == admin.Following.Slug || slug == admin.Stopping.Slug || p.Status == http.StatusInternalServerError:
 		code = System
 	case p.Status/100 == 4 && p.Status != http.StatusConflict && p.Status != http.StatusGone && p.Status != http.StatusPreconditionFailed:
 		code = Usage
 	}
 	e := Errorf(code, "%s: %s", what, remedy)
 	if code == System {
-		e.Request = p.RequestID
+		e.Request, e.Unchanged = p.RequestID, p.Status != http.StatusInternalServerError && p.Type != admin.ProblemPath+admin.Uncertain.Slug
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,7 +191,7 @@ func (c *httpServer) once(ctx context.Context, r *Request, take func(*http.Respo
 	if err != nil {
 		err = c.unreachable(patience.Cause(err))
 		if e, ok := errors.AsType[*Error](err); ok {
-			e.Unsent = !connected.Load()
+			e.Unchanged = !connected.Load()
 		}
 		return 0, err
 	}
@@ -225,7 +226,7 @@ func (c *httpServer) request(p *Patience, r *Request) (*http.Request, error) {
 		if req.ContentLength = int64(len(r.Octets)); req.ContentLength > 0 {
 			req.Body = io.NopCloser(p.Reader(bytes.NewReader(r.Octets), true))
 		}
-		req.Header.Set("Content-Type", "application/octet-stream")
+		req.Header.Set("Content-Type", cmp.Or(r.Type, "application/octet-stream"))
 		if r.JSON != nil {
 			req.Header.Set("Content-Type", "application/json")
 		}

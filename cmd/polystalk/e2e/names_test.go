@@ -132,7 +132,11 @@ func TestBodiesAreSentUpToTheServersLimit(t *testing.T) {
 		}
 		line := strings.Repeat("x", most)
 		p.in = line + "\n" + line + "\n" + line + "x\n"
-		p.says("2 jobs were put; line 3 was not: the line has more than 200000 bytes", client.NotDone, "put", "lines", "--lines")
+		o := p.polystalk("put", "lines", "--lines")
+		const want = "polystalk: line 3 was not put: the line has more than 200000 bytes, which is what the server takes: send less, or raise its -z\npolystalk: 2 jobs put, 1 line with errors, which are reported above\n"
+		if o.code != client.NotDone || o.stderr != want || strings.Count(o.stdout, "\n") < 2 {
+			t.Errorf("%d, %q, %q", o.code, o.stdout, o.stderr)
+		}
 		if strings.HasPrefix(server, "http") {
 			p.must(0, "edit", "1", "--body", "-")
 			p.says("more than 200000", client.Usage, "edit", "1", "--body", file)

@@ -1,0 +1,154 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+
+	"polystalk/codec/admin"
+)
+
+// PutMany implements Server by one request.
+func (c *httpServer) PutMany(ctx context.Context, jobs []admin.LineJob) ([]PutResult, error) {
+	var lines []byte
+	for i := range jobs {
+		lines = jobs[i].AppendLine(lines)
+	}
+	a, err := c.Ask(ctx, Request{Method: "POST", Path: "/jobs", Octets: lines, Type: admin.LinesType})
+	var answer admin.PutLines
+	if err == nil {
+		err = a.Read(&answer)
+	}
+	if len(jobs) == 1 && ExitCode(err) == Usage { // it is too large even for the request
+		return []PutResult{{Err: err}}, nil
+	}
+	if err == nil && len(answer.Lines) > len(jobs) {
+		err = Errorf(System, "the server at %s answers for more jobs than it was sent: use the polystalk of its version", c.target.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	results := make([]PutResult, 0, len(jobs))
+	for _, l := range answer.Lines {
+		r := PutResult{ID: l.ID}
+		if l.Problem != nil {
+			r.Err = ProblemError(l.Problem)
+		} else if l.ID == 0 {
+			break
+		}
+		results = append(results, r)
+	}
+	switch {
+	case len(results) == len(jobs):
+		return results, nil
+	case answer.Problem != nil && len(results) == len(answer.Lines):
+		return results, ProblemError(answer.Problem)
+	}
+	return results, Errorf(System, "the server at %s does not answer for all jobs: use the polystalk of its version", c.target.Name)
+}
+
+// buryDelay is the delay, in seconds, of a job that is put to be buried. It keeps the job from
+// workers until then.
+const buryDelay = 3600
+
+// PutMany implements Server. It sends all commands before it reads the first reply, so the replies
+// must fit into the buffers of the connection. Buried jobs take a second turn.
+func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results []PutResult, err error) {
+	var commands bytes.Buffer
+	used := c.used
+	for i := range jobs {
+		j := &jobs[i]
+		if CheckName(j.Tube) != nil {
+			continue
+		}
+		if j.Tube != used {
+			used = j.Tube
+			fmt.Fprintf(&commands, "use %s\r\n", used)
+		}
+		delay := j.Delay
+		if j.Buried {
+			delay = buryDelay
+		}
+		fmt.Fprintf(&commands, "put %d %d %d %d\r\n", j.Pri, delay, j.TTR, len(j.Body))
+		commands.Write(j.Body)
+		commands.WriteString("\r\n")
+	}
+	sent := c.send(&commands) // after an error, there may still be replies
+	var buries []*PutResult
+	var pris []uint32
+	results = make([]PutResult, 0, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		r := PutResult{Err: CheckName(j.Tube)}
+		if r.Err == nil {
+			if r, err = c.putReply(ctx, j); err != nil {
+				if sent != nil {
+					err = sent
+				}
+				err = c.failure(ctx, "", err)
+				break
+			}
+		}
+		if results = append(results, r); j.Buried && r.Err == nil {
+			buries, pris = append(buries, &results[i]), append(pris, j.Pri)
+		}
+	}
+	c.buryMany(ctx, buries, pris)
+	return results, err
+}
+
+// putReply reads the replies of a put, and of the use before it. An error means that nothing is
+// known.
+func (c *Beanstalk) putReply(ctx context.Context, j *admin.LineJob) (r PutResult, err error) {
+	if j.Tube != c.used {
+		if _, _, err := c.receive("USING", 0); err != nil {
+			return r, err
+		}
+		c.used = j.Tube
+	}
+	words, _, err := c.receive("INSERTED", 0)
+	switch {
+	case err == replyError("JOB_TOO_BIG"), err == replyError("DRAINING"), err == replyError("OUT_OF_MEMORY"), err == replyError("BURIED"):
+		r.Err = c.failure(ctx, "", err)
+		return r, nil
+	case err != nil:
+		return r, err
+	case len(words) == 1:
+		r.ID, err = strconv.ParseUint(words[0], 10, 64)
+	}
+	if r.ID == 0 {
+		err = replyError("INSERTED without an id")
+	}
+	return r, err
+}
+
+// buryMany buries jobs that were put, with their priorities. It sets Err where that fails.
+func (c *Beanstalk) buryMany(ctx context.Context, jobs []*PutResult, pris []uint32) {
+	for first := 0; first < len(jobs); first += depth {
+		some := jobs[first:min(first+depth, len(jobs))]
+		var commands bytes.Buffer
+		for i, r := range some {
+			fmt.Fprintf(&commands, "reserve-job %d\r\nbury %d %d\r\n", r.ID, r.ID, pris[first+i])
+		}
+		lost := c.send(&commands)
+		for _, r := range some {
+			for _, want := range []string{"RESERVED", "BURIED"} {
+				most := int64(0)
+				if want == "RESERVED" {
+					most = bodyMax
+				}
+				var err error
+				if err = lost; err == nil {
+					_, _, err = c.receive(want, most)
+				}
+				if _, answered := err.(replyError); err != nil && !answered {
+					lost = err
+				}
+				if err != nil && r.Err == nil {
+					r.Err = c.failure(ctx, jobName(r.ID), err)
+				}
+			}
+		}
+	}
+}

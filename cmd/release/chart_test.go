@@ -68,7 +68,7 @@ func readYAML(t *testing.T, name string, into any) {
 // render returns the objects of the chart, as helm does: text/template runs the templates, with the
 // functions of sprig, include and toYaml. Helm's own engine would bring the client of Kubernetes
 // along, two hundred packages more.
-func render(t *testing.T, over values) (string, error) {
+func render(t *testing.T, release string, over values) (string, error) {
 	t.Helper()
 	var meta chartMeta
 	var defaults values
@@ -99,7 +99,7 @@ func render(t *testing.T, over values) (string, error) {
 	})
 	_, err = all.ParseGlob(chartDir + "/templates/*.*")
 	must(t, err)
-	data := values{"Values": settings, "Chart": meta, "Release": values{"Name": "polystalk", "Namespace": "default"}}
+	data := values{"Values": settings, "Chart": meta, "Release": values{"Name": release, "Namespace": "default"}}
 	var objects []string
 	files, err := filepath.Glob(chartDir + "/templates/*")
 	must(t, err)
@@ -201,7 +201,11 @@ func TestChartFitsTogether(t *testing.T) {
 		"no policy": {"networkPolicy": values{"enabled": false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := render(t, over)
+			release := "polystalk"
+			if name == "everything" {
+				release = strings.Repeat("jobs-", 10) + "end" // the longest that helm allows
+			}
+			text, err := render(t, release, over)
 			must(t, err)
 			m, err := decode(text)
 			must(t, err)
@@ -311,6 +315,9 @@ func (m *manifests) check(t *testing.T) {
 			t.Errorf("a probe asks port %v", p.HTTPGet.Port)
 		}
 	}
+	if n := len(m.set.Name + "-" + strings.Repeat("x", 10)); n > 63 {
+		t.Errorf("a label with the name of the StatefulSet and a hash has %d bytes", n)
+	}
 	if s := pod.Spec.SecurityContext; *s.RunAsUser != imageUser || *s.FSGroup != imageUser {
 		t.Errorf("it runs as %+v, and the image as %d", s, imageUser)
 	}
@@ -350,7 +357,7 @@ func (m *manifests) checkPod(t *testing.T, number int) {
 
 // TestPlainManifestsAreTheChart with its defaults.
 func TestPlainManifestsAreTheChart(t *testing.T) {
-	text, err := render(t, nil)
+	text, err := render(t, "polystalk", nil)
 	must(t, err)
 	text = "# What the chart ../helm/polystalk makes with its defaults. Set the image before you apply it.\n" +
 		"# A test writes this file: go -C cmd/release test . -run PlainManifests -rewrite\n---\n" + text
@@ -386,7 +393,7 @@ func TestWrongValuesAreNamed(t *testing.T) {
 		{values{"storage": values{"size": "10 GB"}}, []string{"/storage/size", "does not match pattern"}},
 		{values{"serviceMonitor": values{"enabled": true}, "http": values{"anonymous": "none"}}, []string{"serviceMonitor.enabled needs http.anonymous=read"}},
 	} {
-		_, err := render(t, tt.over)
+		_, err := render(t, "jobs", tt.over)
 		for _, want := range tt.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v: %v, without %q", tt.over, err, want)
@@ -397,7 +404,7 @@ func TestWrongValuesAreNamed(t *testing.T) {
 
 // TestManifestFaultsAreFound: an object with an unknown field is none.
 func TestManifestFaultsAreFound(t *testing.T) {
-	text, err := render(t, everything)
+	text, err := render(t, "jobs", everything)
 	must(t, err)
 	for _, tt := range []struct{ from, to string }{
 		{"  serviceName:", "  servicename:"}, {"replicas: 5\n", "replicas: 5\n  replicas: 3\n"}, {"periodSeconds: 10", "period: 10"},

@@ -147,28 +147,6 @@ faults: build ## kill, stop and cut off one server, and then three, under client
 bench-micro: ## the Go benchmarks (BENCH=., COUNT=1, PKG=./...)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
-PGO     := cmd/polystalkd/default.pgo
-PGOTIME ?= 10
-
-# The server is profiled without a profile's help, so that what was inlined last
-# time is seen again.
-.PHONY: pgo
-pgo: ## profile the server under the benchmark's loads, PGOTIME=10 seconds each, for go build: cmd/polystalkd/default.pgo
-	@dir=$$(mktemp -d); server=; trap 'kill $$server 2>/dev/null || true; rm -rf $$dir' EXIT; export PPROF_TMPDIR=$$dir; \
-	go build -o $$dir/ ./loadtest; \
-	CGO_ENABLED=0 go build -pgo=off -trimpath -o $$dir/ ./cmd/polystalkd; \
-	echo "pgo admin sha256:$$(printf pgo | sha256sum | cut -c-64)" >$$dir/tokens; \
-	$$dir/polystalkd -l 127.0.0.1 -p 21300 --gearman-listen 127.0.0.1:24730 --http 127.0.0.1:26060 --http-tokens-file $$dir/tokens --log-level warn & server=$$!; \
-	sleep 1; n=0; \
-	for load in 'beanstalkd -addr 127.0.0.1:21300 -load cycle' 'beanstalkd -addr 127.0.0.1:21300 -load cycle -depth 16' \
-			'beanstalkd -addr 127.0.0.1:21300 -load connect' 'gearman -addr 127.0.0.1:24730 -load foreground -conns 64 -body 100'; do \
-		echo "profiling: $$load"; n=$$((n + 1)); \
-		$$dir/loadtest -protocol $$load -quiet -pid $$server -duration $$(($(PGOTIME) + 3))s >/dev/null & load=$$!; sleep 1; \
-		curl -sf -H 'Authorization: Bearer pgo' -o $$dir/$$n.pb.gz 'http://127.0.0.1:26060/debug/pprof/profile?seconds=$(PGOTIME)'; \
-		wait $$load; \
-	done; \
-	go tool pprof -proto -output $(PGO) $$dir/[0-9].pb.gz 2>/dev/null; ls -l $(PGO)
-
 .PHONY: console-vendor
 console-vendor: ## bring the console's libraries in anew, from npm, in the versions that router/http/vendor.sh names
 	router/http/vendor.sh

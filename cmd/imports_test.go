@@ -86,6 +86,7 @@ var laws = []law{
 	{folder: "router/session", never: "codec gnet router/reactor shard/wal", why: "a session serves any protocol, over any transport"},
 	{folder: "router/beanstalkd", never: "router/gearmand gnet", why: "protocols do not know each other"},
 	{folder: "router/gearmand", never: "router/beanstalkd gnet", why: "protocols do not know each other"},
+	{folder: "router/cluster/bootstrap", only: "router/cluster shard/wal", why: "it decides by what servers answer, and is given how to reach them"},
 	{folder: "router/cluster/forward", only: "codec/admin router/cluster/transport", why: "it carries bytes and requests to the leader, and is given how to reach it"},
 	{folder: "router/cluster/transport", only: "router/access", why: "to the transport, messages and streams are bytes"},
 	{folder: "router", never: "router/http", why: "HTTP is served around a server: only programs serve it"},

@@ -44,10 +44,9 @@ func (o *opened) endMember(w *watch, of *member.Member, unlock func(), why error
 // restart closes the server and executes the process again. If fetched is not nil, it installs
 // that journal for the next run.
 func (o *opened) restart(w *watch, of *member.Member, unlock func(), why error, fetched *member.Fetched, signals <-chan os.Signal) error {
-	next := &inherited{StartDir: config.StartDir()}
-	var err error
-	if next.Sockets, err = o.socks.Keep(); err != nil { // afterwards the listeners may be closed
-		return fault.New(fault.System, "restarting in the same process: %v: start the server again", err)
+	next, err := o.keep()
+	if err != nil {
+		return err
 	}
 	anew := func() error { return o.beginAnew(next, why.Error(), signals, w.log.Logger) }
 	at, done := w.endBy(func() { w.exit(anew()) })
@@ -63,6 +62,24 @@ func (o *opened) restart(w *watch, of *member.Member, unlock func(), why error, 
 		select {} // the timer calls last, which restarts
 	}
 	return anew()
+}
+
+// keep returns the state that the next run inherits. Afterwards the listeners may be closed.
+func (o *opened) keep() (next *inherited, err error) {
+	next = &inherited{StartDir: config.StartDir()}
+	if next.Sockets, err = o.socks.Keep(); err != nil {
+		return nil, fault.New(fault.System, "restarting in the same process: %v: start the server again", err)
+	}
+	return next, nil
+}
+
+// restartEarly executes the process again before its server has a journal.
+func (o *opened) restartEarly(why error, signals <-chan os.Signal, log *slog.Logger) error {
+	next, err := o.keep()
+	if err != nil {
+		return err
+	}
+	return o.beginAnew(next, why.Error(), signals, log)
 }
 
 // closeMember closes the server. Waiting clients get no answer, because the changes in the shards may

@@ -20,6 +20,7 @@ import (
 	"polystalk/cmd/polystalkd/listen"
 	"polystalk/cmd/polystalkd/member"
 	"polystalk/router"
+	"polystalk/router/cluster/bootstrap"
 	web "polystalk/router/http"
 	"polystalk/shard/commit"
 	"polystalk/shard/wal"
@@ -143,6 +144,9 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err != nil {
 		if of != nil {
 			of.CloseSocket()
+		}
+		if errors.Is(err, bootstrap.ErrDiscarded) {
+			return o.restartEarly(err, signals, log.Logger)
 		}
 		return explainJournal(c, err)
 	} else if ended {

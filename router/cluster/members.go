@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -181,6 +182,30 @@ func fits(what, s string, most int) error {
 
 // ValidID reports whether a node can have an ID. raft reserves some.
 func ValidID(id uint64) bool { return id != 0 && id < 1<<64-16 }
+
+// RandomID returns a random valid ID.
+func RandomID() uint64 {
+	var b [8]byte
+	for {
+		rand.Read(b[:]) // never fails
+		if id := binary.LittleEndian.Uint64(b[:]); ValidID(id) {
+			return id
+		}
+	}
+}
+
+// Founding returns the members of a cluster that begins with an empty log. All of them vote.
+func Founding(list []Member) (*Members, error) {
+	m := &Members{}
+	for _, one := range list {
+		if err := m.mayAdd(&one); err != nil {
+			return nil, err
+		}
+		m.List = append(m.List, Member{ID: one.ID, Name: one.Name, Addr: one.Addr, Voter: true})
+	}
+	slices.SortFunc(m.List, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return m, nil
+}
 
 // appendTo encodes a member: ID, flags, name, address.
 func (o *Member) appendTo(b []byte) []byte {

@@ -20,11 +20,12 @@ const StateName = "cluster.state"
 // Both are written when the file is made, so that a vote can be saved on a full disk.
 //
 //	0       4         8      16         24      32      40     48      49
-//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
-//	| magic | crc u32 | seq  | cluster  | node  | term  | vote | n u8  | name | members |
-//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+
+//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+----------+
+//	| magic | crc u32 | seq  | cluster  | node  | term  | vote | n u8  | name | members | founders |
+//	+-------+---------+------+----------+-------+-------+------+-------+------+---------+----------+
 //
-// magic is "PSC1"; crc is the CRC-32C of the rest of the slot; members are from Members.Encode.
+// magic is "PSC1"; crc is the CRC-32C of the rest of the slot. members and founders are from
+// Members.Encode, each with its length as a u16 before it; founders are left out if they do not fit.
 // Numbers are little-endian, unused bytes are zero.
 const (
 	slotSize  = 4096
@@ -49,7 +50,8 @@ type State struct {
 	identity Identity
 	vote     Vote
 	members  *Members
-	failed   error // a failed sync cannot be repeated
+	founders *Members // nil: unknown
+	failed   error    // a failed sync cannot be repeated
 }
 
 // CreateState makes the State of a directory without one. After a crash the file is complete, or
@@ -70,6 +72,9 @@ func CreateState(d wal.Disk, id Identity, vote Vote, members *Members) (*State, 
 		return nil, fmt.Errorf("making %s: %w", StateName, err)
 	}
 	s := &State{file: f, identity: id, vote: vote, members: members}
+	if members.Index == 0 {
+		s.founders = members
+	}
 	for range 2 {
 		err = errors.Join(err, s.write())
 	}
@@ -125,21 +130,43 @@ func (s *State) take(b []byte) error {
 	if err != nil {
 		return err
 	}
-	size := 0
-	if len(rest) > 2 {
-		size = int(binary.LittleEndian.Uint16(rest))
+	members, rest, err := takeMembers(rest)
+	if err == nil && members == nil {
+		err = errShort
 	}
-	if size == 0 || len(rest) < 2+size {
-		return errShort
-	}
-	members, err := DecodeMembers(rest[2 : 2+size])
 	if err != nil {
 		return err
 	}
-	s.seq, s.members = seq, members
+	founders, _, err := takeMembers(rest)
+	if err != nil {
+		return err
+	}
+	s.seq, s.members, s.founders = seq, members, founders
 	s.identity = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), name}
 	s.vote = Vote{binary.LittleEndian.Uint64(b[32:]), binary.LittleEndian.Uint64(b[40:])}
 	return nil
+}
+
+// takeMembers decodes members after their length from the front of b; nil: the length is zero, or
+// missing.
+func takeMembers(b []byte) (m *Members, rest []byte, err error) {
+	if len(b) < 2 {
+		return nil, nil, nil
+	}
+	size := 2 + int(binary.LittleEndian.Uint16(b))
+	switch {
+	case size == 2:
+		return nil, b[2:], nil
+	case len(b) < size:
+		return nil, nil, errShort
+	}
+	m, err = DecodeMembers(b[2:size])
+	return m, b[size:], err
+}
+
+func appendMembers(b []byte, m *Members) []byte {
+	data := m.Encode()
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(data))), data...)
 }
 
 // write writes the next slot durably.
@@ -154,9 +181,10 @@ func (s *State) write() error {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
 	b = append(append(b, byte(len(s.identity.Name))), s.identity.Name...)
-	members := s.members.Encode()
-	b = binary.LittleEndian.AppendUint16(b, uint16(len(members)))
-	b = append(b, members...)
+	b = appendMembers(b, s.members)
+	if s.founders != nil && len(b)+len(appendMembers(nil, s.founders)) <= slotSize {
+		b = appendMembers(b, s.founders)
+	}
 	if len(b) > slotSize {
 		return fmt.Errorf("%s has space for %d bytes and needs %d: remove servers that no longer exist", StateName, slotSize, len(b))
 	}
@@ -190,6 +218,10 @@ func (s *State) Members() *Members {
 	defer s.mu.Unlock()
 	return s.members
 }
+
+// Founders returns the members of the cluster before its first entry; nil: this server does not know
+// them.
+func (s *State) Founders() *Members { return s.founders }
 
 // SaveVote makes a vote durable. After an error nothing is saved any more.
 func (s *State) SaveVote(v Vote) error {

@@ -114,3 +114,52 @@ func TestStateTrustsNoSync(t *testing.T) {
 		t.Fatalf("after a failed sync: %v", err)
 	}
 }
+
+// TestStateKeepsFounders: the first members stay known after changes, unless there is no space for
+// them. A state that does not begin with an empty log has none.
+func TestStateKeepsFounders(t *testing.T) {
+	few, many := []Member{}, []Member{}
+	for i := range uint64(MembersMax) {
+		one := Member{ID: i + 1, Name: string(rune('a' + i)), Addr: "127.0.0.1:1"}
+		few = append(few, one)
+		one.Addr = strings.Repeat("x", addrMax)
+		many = append(many, one)
+	}
+	for _, tt := range []struct {
+		list  []Member
+		index uint64
+		want  int
+	}{{few[:3], 0, 3}, {few, 0, MembersMax}, {many, 0, 0}, {few, 7, 0}} {
+		members, err := Founding(tt.list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members.Index = tt.index
+		d := fakedisk.New(1)
+		s, err := CreateState(d, Identity{1, 3, "a"}, Vote{}, members)
+		if err == nil {
+			err = s.SaveMembers(&Members{Index: 9, List: members.List[1:]})
+		}
+		if err == nil {
+			s, err = OpenState(d)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		if f := s.Founders(); f != nil {
+			got = len(f.List)
+			if f.Index != 0 || !f.List[2].Voter {
+				t.Errorf("%+v", f)
+			}
+		}
+		if got != tt.want || len(s.Members().List) != len(tt.list)-1 {
+			t.Errorf("%d of %d founders, want %d; %d members", got, len(tt.list), tt.want, len(s.Members().List))
+		}
+	}
+	for _, bad := range [][]Member{{few[0], few[0]}, {few[0], {ID: 99, Name: "a", Addr: "b:1"}}, {{Name: "a", Addr: "b:1"}}, append(few, Member{ID: 99, Name: "z", Addr: "b:1"})} {
+		if _, err := Founding(bad); err == nil {
+			t.Errorf("%+v found a cluster", bad)
+		}
+	}
+}

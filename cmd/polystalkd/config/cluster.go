@@ -20,6 +20,7 @@ type clusterConfig struct {
 	Node      string   // the server's name in the cluster; set by Validate
 	New       bool     // the server starts a new cluster
 	Join      []string // HOST:PORT of other servers; empty: the directory has them
+	Bootstrap []string // HOST:PORT of all servers, which make a cluster together
 	Standby   bool     // the server never votes
 
 	Timeout     time.Duration // how long the leader may be silent before an election
@@ -54,6 +55,7 @@ func (c *Config) clusterFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&k.Node, "cluster-node", "", "name this server `NAME` in the cluster, as in jobs1 (default: the host name)")
 	fs.BoolVar(&k.New, "cluster-new", false, "start a new cluster with this server; once")
 	fs.StringArrayVar(&k.Join, "cluster-join", nil, "join a cluster with an empty directory, through the server at `ADDR`, HOST:PORT,\nas in "+clusterAddress+"; may be given several times")
+	fs.StringArrayVar(&k.Bootstrap, "cluster-bootstrap", nil, "make one cluster of all servers that start with the same list of `ADDR`,\nHOST:PORT, as in jobs1.example.com:11390, or join it; later starts ignore it")
 	fs.BoolVar(&k.Standby, "cluster-standby", false, "with --cluster-join: keep a copy, and never vote or lead")
 	duration(fs, "cluster-timeout", &k.Timeout, clusterTimeout, clusterTimeoutMin, clusterTimeoutMax, "elect a new leader after the leader was silent for `TIME`")
 	duration(fs, "cluster-wait", &k.Wait, clusterWait, 0, clusterWaitMax, "let a new client wait for a leader for up to `TIME`")
@@ -81,6 +83,7 @@ func (c *Config) validateCluster() {
 		return
 	}
 	k.Join = c.clusterAddresses("cluster-join", k.Join)
+	k.Bootstrap = c.clusterAddresses("cluster-bootstrap", k.Bootstrap)
 	list := c.clusterAddresses("cluster-listen", []string{k.Listen})
 	if list == nil {
 		return
@@ -92,6 +95,7 @@ func (c *Config) validateCluster() {
 	c.refuse(c.NoFsync, "no-fsync", majority)
 	c.refuse(!c.NoFsync && c.FsyncEvery > 0, "fsync-ms", majority+", or give 0")
 	c.refuse(k.New && len(k.Join) > 0, "cluster-new", "a server is the first of a new cluster or joins another: leave --cluster-new or --cluster-join out")
+	c.refuse(len(k.Bootstrap) > 0 && (k.New || len(k.Join) > 0 || k.Standby), "cluster-bootstrap", "it decides by itself whether to make a cluster or to join one: leave --cluster-new, --cluster-join and --cluster-standby out")
 	c.refuse(k.Standby && k.New, "cluster-standby", "the first server of a cluster has to vote: leave one of --cluster-standby and --cluster-new out")
 	switch {
 	case k.Advertise != "":
@@ -101,6 +105,7 @@ func (c *Config) validateCluster() {
 	default:
 		k.Advertise = k.Listen
 	}
+	c.refuse(len(k.Bootstrap) > 0 && k.Advertise != "" && !slices.Contains(k.Bootstrap, k.Advertise), "cluster-bootstrap", "the list lacks this server's own address %q: add it, or give --cluster-advertise with the address in the list", k.Advertise)
 	c.validateNode()
 	c.validateClusterTLS()
 }

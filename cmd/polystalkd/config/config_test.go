@@ -183,6 +183,11 @@ func TestClusterIsRefused(t *testing.T) {
 		{good + " -F", []string{"-F", "majority", "leave it out"}},
 		{good + " --cluster-new --cluster-join 127.0.0.1:2", []string{"--cluster-new", "--cluster-join out"}},
 		{good + " --cluster-new --cluster-standby", []string{"--cluster-standby", "leave one"}},
+		{good + " --cluster-bootstrap 127.0.0.1:2,127.0.0.1:3", []string{"--cluster-bootstrap", `"127.0.0.1:1"`, "--cluster-advertise"}},
+		{good + " --cluster-new --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "leave --cluster-new"}},
+		{good + " --cluster-join 127.0.0.1:2 --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "--cluster-join"}},
+		{good + " --cluster-standby --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "--cluster-standby"}},
+		{good + " --cluster-bootstrap 127.0.0.1", []string{"--cluster-bootstrap", `"127.0.0.1"`, "HOST:PORT"}},
 		{good + " --cluster-join 127.0.0.1:2,:3", []string{"--cluster-join", `":3"`, "HOST:PORT"}},
 		{good + " --cluster-advertise here", []string{"--cluster-advertise", `"here"`, "HOST:PORT"}},
 		{"-b /d --cluster-plaintext --cluster-listen 0.0.0.0:1", []string{`"0.0.0.0:1"`, "give --cluster-advertise"}},
@@ -231,5 +236,10 @@ func TestClusterDefaults(t *testing.T) {
 	c = valid(t)(parse([]string{"-b", "/d", "--cluster-listen", "127.0.0.1:5", "--cluster-join", "a:1, b:2", "--cluster-join", "b:2"}, nil))
 	if strings.Join(c.Cluster.Join, " ") != "a:1 b:2" {
 		t.Errorf("%v", c.Cluster.Join)
+	}
+	env = map[string]string{"POLYSTALKD_CLUSTER_BOOTSTRAP": "b:2,127.0.0.1:5"}
+	c = valid(t)(parse([]string{"-b", "/d", "--cluster-listen", "127.0.0.1:5"}, env))
+	if strings.Join(c.Cluster.Bootstrap, " ") != "b:2 127.0.0.1:5" {
+		t.Errorf("%v", c.Cluster.Bootstrap)
 	}
 }

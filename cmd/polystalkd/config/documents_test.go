@@ -74,7 +74,8 @@ func TestExampleHasEveryKey(t *testing.T) {
 	}
 }
 
-// TestExampleCanBeUsed as it is, where it changes nothing, and with every key in it.
+// TestExampleCanBeUsed as it is, where it changes nothing, and with every key in it, except for the
+// one of two keys that exclude each other.
 func TestExampleCanBeUsed(t *testing.T) {
 	text, err := os.ReadFile(exampleFile)
 	must(t, err)
@@ -83,10 +84,12 @@ func TestExampleCanBeUsed(t *testing.T) {
 		t.Errorf("as it is it changes %v", did)
 	}
 	all := regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(string(text), "$1")
-	c := build("--config", confFile(t, all))
-	for _, s := range c.Settings() {
-		if !strings.HasPrefix(s.Origin, "file ") {
-			t.Errorf("%s comes from %s", s.Name, s.Origin)
+	for _, without := range []string{"cluster-join", "cluster-bootstrap"} {
+		text := strings.Replace(all, "\n"+without, "\n#"+without, 1)
+		for _, s := range build("--config", confFile(t, text)).Settings() {
+			if !strings.HasPrefix(s.Origin, "file ") && s.Name != without {
+				t.Errorf("%s comes from %s", s.Name, s.Origin)
+			}
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (w *links) open() (err error) {
 				n.Unreachable(to)
 			}
 		},
-		Admit: w.admit, Room: m.room,
+		Admit: w.admit, Room: m.room, Bootstrap: m.joins && len(c.Cluster.Bootstrap) > 0,
 		Streams: map[transport.Kind]func(*transport.Stream){
 			transport.Forward: w.receiver.Receive,
 			transport.Journal: w.sendJournal,

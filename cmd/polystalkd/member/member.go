@@ -47,6 +47,7 @@ type Member struct {
 	id        cluster.Identity // a joining server has no cluster here: see cluster
 	process   uint64           // random: tells processes with the same identity apart
 	cluster   atomic.Uint64    // the cluster's ID; zero: not known yet
+	told      introduction
 	disk      wal.Disk
 	proposals *cluster.Proposals
 	ended     chan error
@@ -62,7 +63,6 @@ type Member struct {
 	control  atomic.Pointer[control] // nil: not open
 	fetching atomic.Bool
 	cramped  atomic.Uint64 // the last entry when the disk had no space to fetch a journal; zero: it had
-	founds   bool          // the server is about to make a cluster
 	joins    bool          // the server is about to join
 	fresh    bool          // this start has made the ID under which it joins
 
@@ -75,19 +75,19 @@ type Member struct {
 func New(o Options, cfg *router.Journal) (*Member, error) {
 	m := &Member{
 		o: o, log: o.Log, limited: transport.LimitLog(o.Log), disk: wal.Dir(cfg.Dir), proposals: cluster.NewProposals(),
-		ended: make(chan error, 1), started: make(chan struct{}), process: randomID(),
+		ended: make(chan error, 1), started: make(chan struct{}), process: cluster.RandomID(),
 	}
 	m.ctx, m.end = context.WithCancel(context.Background())
 	m.clients.m, m.links.m = m, m
-	id, err := identityOf(cfg.Dir)
+	state, err := stateOf(cfg.Dir)
 	switch {
 	case err != nil:
 		return nil, err
-	case id != nil:
-		m.id = *id
+	case state != nil:
+		m.id = state.Identity()
+		m.told.state.Store(state)
 	case o.Config.Cluster.New:
-		m.founds = true
-		m.id = cluster.Identity{Cluster: randomID(), Node: randomID(), Name: o.Config.Cluster.Node}
+		m.id = cluster.Identity{Cluster: cluster.RandomID(), Node: cluster.RandomID(), Name: o.Config.Cluster.Node}
 	default:
 		m.joins, m.id.Name = true, o.Config.Cluster.Node
 		pending, err := snapshot.Pending(m.disk)
@@ -111,7 +111,7 @@ func (m *Member) Follow(srv *router.Server) error {
 	go m.watch()
 	if m.joins {
 		m.links.transport.Start()
-		if err := m.join(); err != nil {
+		if err := m.begin(); err != nil {
 			return err
 		}
 	}
@@ -184,8 +184,8 @@ func (m *Member) forwardMax() int {
 // is the journal of the directory.
 func (m *Member) openState() (err error) {
 	switch {
-	case m.state != nil: // it has just joined
-	case m.founds:
+	case m.state != nil: // it has just joined, or bootstrapped
+	case m.told.state.Load() == nil: // it makes a cluster
 		// The whole log counts, except the members of an earlier cluster.
 		members := &cluster.Members{
 			Index: m.journal.Entries().Last(),
@@ -204,6 +204,7 @@ func (m *Member) openState() (err error) {
 	if err := snapshot.Settle(m.disk, m.state); err != nil {
 		return err
 	}
+	m.told.state.Store(m.state)
 	if m.state.Members().Find(m.id.Node) == nil {
 		return cluster.ErrRemoved
 	}

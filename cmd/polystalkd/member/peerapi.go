@@ -12,10 +12,12 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"polystalk/router/cluster"
+	"polystalk/router/cluster/bootstrap"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
 )
@@ -63,6 +65,7 @@ func (k *control) newAPI() *http.Server {
 	})
 	mux.HandleFunc("POST "+movePath, k.serveMove)
 	mux.HandleFunc("GET "+membershipPath, k.serveMembership)
+	mux.HandleFunc("GET "+bootstrap.Path, k.serveBootstrap)
 	mux.HandleFunc("GET "+backupPath, k.serveBackup)
 	return &http.Server{
 		Handler: membersOnly(mux, k.isStranger), ReadHeaderTimeout: requestWithin, IdleTimeout: time.Minute,
@@ -71,18 +74,20 @@ func (k *control) newAPI() *http.Server {
 	}
 }
 
-// isStranger reports whether this server knows that another is not a member: it was removed, or is
-// about to join. While this server starts there are no strangers. A local client never is one.
+// isStranger reports whether this server knows that another is not a member: it was removed, or has
+// not joined a cluster yet. A local client never is one.
 func (k *control) isStranger(from transport.Identity) bool {
 	n, v := k.m.view()
-	return n != nil && from.Node != 0 && v.Members.Find(from.Node) == nil
+	return from.Node != 0 && (from.Cluster == 0 || n != nil && v.Members.Find(from.Node) == nil)
 }
 
-// membersOnly limits strangers to what they need: to join, and to hear that they were removed.
+// membersOnly limits strangers to what they need: to join, to bootstrap, and to hear that they were
+// removed.
 func membersOnly(serve http.Handler, isStranger func(transport.Identity) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := transport.RemoteOf(r.Context())
-		if r.URL.Path != snapshot.JoinPath && r.URL.Path != membershipPath && isStranger(from) {
+		free := r.URL.Path == snapshot.JoinPath || r.URL.Path == membershipPath || r.URL.Path == bootstrap.Path
+		if !free && isStranger(from) {
 			http.Error(w, "server "+from.Name+" is not a member of the cluster: ask a server that is one", http.StatusForbidden)
 			return
 		}
@@ -131,6 +136,36 @@ func (k *control) serveMembership(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(&told) // a client that is gone asks again
+}
+
+// An introduction is what this server tells a new one: see package bootstrap.
+type introduction struct {
+	state  atomic.Pointer[cluster.State]    // at the start, or when it was made; nil: there is none
+	answer atomic.Pointer[bootstrap.Answer] // until there is a state; nil: the server does not bootstrap
+}
+
+// serveBootstrap tells a new server about this one.
+func (k *control) serveBootstrap(w http.ResponseWriter, r *http.Request) {
+	told := k.m.told.answer.Load()
+	if s := k.m.told.state.Load(); s != nil {
+		told = &bootstrap.Answer{Node: k.m.id.Node, Name: k.m.id.Name, Address: k.m.o.Config.Cluster.Advertise, Cluster: s.Identity().Cluster}
+		members := s.Members()
+		if n, v := k.m.view(); n != nil {
+			members = v.Members
+		}
+		if one := members.Find(transport.RemoteOf(r.Context()).Node); one != nil && one.Voter {
+			told.Votes = true
+			if all := s.Founders(); all != nil {
+				told.Founders = all.List
+			}
+		}
+	}
+	if told == nil {
+		http.Error(w, "this server is starting", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(told) // a client that is gone asks again
 }
 
 // serveMove changes the address of another server. A follower checks the request as well: the

@@ -13,6 +13,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/cluster"
+	"polystalk/router/cluster/bootstrap"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
 )
@@ -27,6 +28,7 @@ func TestStrangersMayJoinAndAsk(t *testing.T) {
 	}{
 		{snapshot.JoinPath, 204, 204},
 		{membershipPath, 204, 204},
+		{bootstrap.Path, 204, 204},
 		{backupPath, 204, 403},
 		{movePath, 204, 403},
 		{"/api/v1/tubes", 204, 403},

@@ -2,13 +2,12 @@ package member
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"polystalk/cmd/polystalkd/config"
@@ -16,6 +15,7 @@ import (
 	"polystalk/codec/binlog"
 	"polystalk/router"
 	"polystalk/router/cluster"
+	"polystalk/router/cluster/bootstrap"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
 	"polystalk/shard/wal"
@@ -28,9 +28,9 @@ import (
 // A server with an empty directory never votes under an old name: if it has lost its disk, it knows
 // neither its votes nor the entries that it acknowledged, and a majority could forget them.
 func Check(c *config.Config, again bool) error {
-	id, err := identityOf(c.BinlogDir)
+	state, err := stateOf(c.BinlogDir)
 	pending := false
-	if err == nil && id == nil && c.BinlogDir != "" {
+	if err == nil && state == nil && c.BinlogDir != "" {
 		pending, err = snapshot.Pending(wal.Dir(c.BinlogDir))
 	}
 	if err != nil {
@@ -39,12 +39,15 @@ func Check(c *config.Config, again bool) error {
 	k := &c.Cluster
 	at := c.Origin("binlog-dir")
 	switch {
-	case pending && len(k.Join) == 0:
-		return fault.New(fault.Journal, "%s: the directory %q belongs to a server that has not finished joining a cluster: give --cluster-join again, or an empty directory", at, c.BinlogDir)
-	case id == nil && (k.Listen == "" || pending):
+	case pending && len(k.Join)+len(k.Bootstrap) == 0:
+		return fault.New(fault.Journal, "%s: the directory %q belongs to a server that has not finished joining a cluster: give --cluster-join or --cluster-bootstrap again, or an empty directory", at, c.BinlogDir)
+	case state == nil && k.Listen == "":
 		return nil
-	case id == nil:
-		return checkNew(c)
+	case state == nil:
+		return checkNew(c, pending)
+	}
+	id := state.Identity()
+	switch {
 	case k.Listen == "":
 		return fault.New(fault.Journal, "%s: the directory %q belongs to server %q of a cluster, and the others may have continued without it: give --cluster-listen with its address; only if most of the others are lost for good, run polystalk cluster recover-alone %s", at, c.BinlogDir, id.Name, c.BinlogDir)
 	case k.New && !again:
@@ -57,8 +60,18 @@ func Check(c *config.Config, again bool) error {
 }
 
 // checkNew refuses a directory that cannot become a member's.
-func checkNew(c *config.Config) error {
+func checkNew(c *config.Config, pending bool) error {
 	k := &c.Cluster
+	var list []cluster.Member
+	for i, at := range k.Bootstrap {
+		list = append(list, cluster.Member{ID: uint64(i + 1), Name: strconv.Itoa(i), Addr: at})
+	}
+	if _, err := cluster.Founding(list); err != nil {
+		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-bootstrap"), err)
+	}
+	if pending {
+		return nil // the server may discard what the directory holds
+	}
 	segments, err := filepath.Glob(filepath.Join(c.BinlogDir, "journal.*"))
 	if err != nil {
 		return err
@@ -68,8 +81,10 @@ func checkNew(c *config.Config) error {
 		return fault.New(fault.Journal, "%s: the directory %q cannot be used: %v: give another", c.Origin("binlog-dir"), c.BinlogDir, err)
 	}
 	switch {
-	case !k.New && len(k.Join) == 0:
-		return fault.New(fault.Journal, "%s: the directory %q belongs to no cluster: give --cluster-new to make a cluster of it, or --cluster-join with the address of a server to join its cluster", c.Origin("binlog-dir"), c.BinlogDir)
+	case !k.New && len(k.Join)+len(k.Bootstrap) == 0:
+		return fault.New(fault.Journal, "%s: the directory %q belongs to no cluster: give --cluster-new to make a cluster of it, --cluster-join with the address of a server to join its cluster, or --cluster-bootstrap with the addresses of all new servers", c.Origin("binlog-dir"), c.BinlogDir)
+	case len(k.Bootstrap) > 0 && len(segments)+len(files) > 0:
+		return fault.New(fault.Journal, "%s: the directory %q holds jobs: to make a cluster that has them, start this server once with --cluster-new instead; otherwise give an empty directory", c.Origin("cluster-bootstrap"), c.BinlogDir)
 	case !k.New && len(segments)+len(files) > 0:
 		return fault.New(fault.Journal, "%s: the directory %q holds jobs, which the jobs of the cluster would replace: give an empty one", c.Origin("binlog-dir"), c.BinlogDir)
 	case k.New && len(segments) == 0 && len(files) > 0:
@@ -78,8 +93,8 @@ func checkNew(c *config.Config) error {
 	return nil
 }
 
-// identityOf returns the identity of a member's directory; nil: it is not a member's.
-func identityOf(dir string) (*cluster.Identity, error) {
+// stateOf returns the closed state of a member's directory; nil: it is not a member's.
+func stateOf(dir string) (*cluster.State, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -90,19 +105,7 @@ func identityOf(dir string) (*cluster.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := s.Identity()
-	return &id, s.Close()
-}
-
-// randomID returns a random valid ID.
-func randomID() uint64 {
-	var b [8]byte
-	for {
-		rand.Read(b[:]) // never fails
-		if id := binary.LittleEndian.Uint64(b[:]); cluster.ValidID(id) {
-			return id
-		}
-	}
+	return s, s.Close()
 }
 
 // Secure reads the certificates; nil: none are needed. The error is a fault.
@@ -122,34 +125,56 @@ func Secure(c *config.Config) (*transport.Security, error) {
 }
 
 // A server that joins fetches the leader's journal. So does a member that needs entries that the
-// others no longer have in their logs.
+// others no longer have.
 
-// join makes this server a member. It tries until it succeeds.
-func (m *Member) join() error {
-	c := m.o.Config
-	k := &c.Cluster
-	dial := func(kind transport.Kind) snapshot.Dial {
-		return func(ctx context.Context, address string) (net.Conn, error) {
-			return asConn(m.links.transport.OpenAddr(ctx, address, kind))
-		}
+// begin makes this server a member. It tries until it succeeds.
+func (m *Member) begin() (err error) {
+	k := &m.o.Config.Cluster
+	flag := "cluster-join"
+	if len(k.Bootstrap) == 0 {
+		m.log.Info("joining a cluster", "node", m.id.Name, "asking", k.Join)
+		m.state, err = m.join(m.ctx, k.Join, nil)
+	} else {
+		flag = "cluster-bootstrap"
+		m.log.Info("bootstrapping a cluster with the other servers", "node", m.id.Name, "servers", k.Bootstrap)
+		m.state, err = bootstrap.Run(m.ctx, bootstrap.Options{
+			Disk: m.disk, Self: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise}, List: k.Bootstrap,
+			Dial: m.dial(transport.Admin), Publish: m.told.answer.Store, Join: m.join, Log: m.limited,
+		})
 	}
-	m.log.Info("joining a cluster", "node", m.id.Name, "asking", k.Join)
-	receive := m.receiveOptions()
-	receive.Progress = m.srv.Operator().Life().Read // for probes
-	state, err := snapshot.Join(m.ctx, snapshot.JoinOptions{
-		Disk: m.disk, Member: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise, Standby: k.Standby}, Fresh: m.fresh,
-		Addrs: k.Join, Admin: dial(transport.Admin), Journal: dial(transport.Journal),
-		Joined:  func(id uint64) { m.cluster.Store(id); m.links.transport.SetCluster(id) },
-		Receive: receive, Log: m.log,
-	})
 	if _, refused := errors.AsType[*snapshot.Refusal](err); refused || errors.Is(err, snapshot.ErrSelf) {
-		return fault.New(fault.Usage, "%s: %v", c.Origin("cluster-join"), err)
+		return fault.New(fault.Usage, "%s: %v", m.o.Config.Origin(flag), err)
 	}
 	if err != nil {
 		return &router.JournalError{Err: err}
 	}
-	m.state = state
+	m.setCluster(m.state.Identity().Cluster)
+	m.told.state.Store(m.state)
 	return nil
+}
+
+func (m *Member) setCluster(id uint64) {
+	m.cluster.Store(id)
+	m.links.transport.SetCluster(id)
+}
+
+// dial returns a function that connects to the server at an address.
+func (m *Member) dial(kind transport.Kind) snapshot.Dial {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return asConn(m.links.transport.OpenAddr(ctx, address, kind))
+	}
+}
+
+// join joins the cluster of the servers at the addresses.
+func (m *Member) join(ctx context.Context, addrs []string, pause func(context.Context) error) (*cluster.State, error) {
+	k := &m.o.Config.Cluster
+	receive := m.receiveOptions()
+	receive.Progress = m.srv.Operator().Life().Read // for probes
+	return snapshot.Join(ctx, snapshot.JoinOptions{
+		Disk: m.disk, Member: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise, Standby: k.Standby}, Fresh: m.fresh,
+		Addrs: addrs, Admin: m.dial(transport.Admin), Journal: m.dial(transport.Journal),
+		Joined: m.setCluster, Receive: receive, Pause: pause, Log: m.log,
+	})
 }
 
 func (m *Member) receiveOptions() snapshot.ReceiveOptions {

@@ -65,7 +65,7 @@ func Join(ctx context.Context, o JoinOptions) (*cluster.State, error) {
 			return nil, ctx.Err()
 		case errors.As(err, &refused), errors.Is(err, ErrSelf):
 			if o.Fresh && !j.joined {
-				err = errors.Join(err, o.Disk.Remove(PendingName), o.Disk.Sync())
+				err = errors.Join(err, Discard(o.Disk))
 			}
 			return nil, err
 		case errors.As(err, &full), errors.As(err, &disk):

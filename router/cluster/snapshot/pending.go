@@ -1,10 +1,9 @@
 package snapshot
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strconv"
 
@@ -20,7 +19,8 @@ const PendingName = "cluster.joining"
 const idDigits = 16
 
 // Pending reports whether a directory's server has begun to join, and has not joined yet. The
-// directory may hold a part of a journal; it can only be started with --cluster-join.
+// directory may hold a part of a journal; it can only be started with --cluster-join or
+// --cluster-bootstrap.
 func Pending(d wal.Disk) (bool, error) {
 	f, err := d.Open(PendingName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,11 +39,7 @@ func NodeID(d wal.Disk) (uint64, error) {
 	if err != nil || id != 0 {
 		return id, err
 	}
-	for !cluster.ValidID(id) {
-		var b [8]byte
-		rand.Read(b[:]) // never fails
-		id = binary.LittleEndian.Uint64(b[:])
-	}
+	id = cluster.RandomID()
 	f, err := d.Create(PendingName)
 	if err != nil {
 		return 0, fmt.Errorf("making %s: %w", PendingName, err)
@@ -82,3 +78,43 @@ func readID(d wal.Disk) (uint64, error) {
 	}
 	return 0, d.Remove(PendingName)
 }
+
+// boundSize is the length of the text to which an ID is bound: see package bootstrap.
+const boundSize = 64
+
+// Bound returns the text to which the ID of the directory is bound; empty: it is not bound. An
+// incomplete text was never used.
+func Bound(d wal.Disk) (string, error) {
+	f, err := d.Open(PendingName)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b := make([]byte, boundSize+1)
+	if n, err := f.ReadAt(b, idDigits+1); n < len(b) || b[boundSize] != '\n' {
+		if err == nil || errors.Is(err, io.EOF) {
+			return "", nil
+		}
+		return "", err
+	}
+	return string(b[:boundSize]), nil
+}
+
+// Bind durably binds the ID of the directory to a text of boundSize bytes. It is called once for an ID.
+func Bind(d wal.Disk, to string) error {
+	f, err := d.Open(PendingName)
+	if err == nil {
+		_, err = f.WriteAt([]byte(to+"\n"), idDigits+1)
+		if err == nil {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", PendingName, err)
+	}
+	return nil
+}
+
+// Discard durably removes the ID of the directory. The next start makes another.
+func Discard(d wal.Disk) error { return errors.Join(d.Remove(PendingName), d.Sync()) }

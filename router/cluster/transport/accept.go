@@ -197,11 +197,11 @@ func (t *Transport) admit(c net.Conn, g *greeting) error {
 	switch {
 	case !served && g.kind != Raft:
 		return fmt.Errorf("this server serves no connections of %v", g.kind)
-	case self.Cluster == 0:
+	case self.Cluster == 0 && !(t.o.Bootstrap && g.kind == Admin):
 		return errNoMember
 	case from.Cluster == 0 && g.kind != Admin:
 		return errors.New("it does not belong to a cluster yet")
-	case from.Cluster != 0 && from.Cluster != self.Cluster:
+	case from.Cluster != 0 && self.Cluster != 0 && from.Cluster != self.Cluster:
 		return fmt.Errorf("%v is of cluster %016x, %v of cluster %016x: if one of the two was recovered alone, move the directory of the other away; else correct the addresses that servers are given", from, from.Cluster, self, self.Cluster)
 	case g.to != 0 && g.to != self.Node:
 		return fmt.Errorf("it expects server %x, this is %v: another server has its address now", g.to, self)

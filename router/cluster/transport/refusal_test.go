@@ -83,6 +83,25 @@ func TestStrangersAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
+// TestServersWithoutAClusterMeet: a server that bootstraps serves other servers on kind Admin before it
+// belongs to a cluster, and nothing else.
+func TestServersWithoutAClusterMeet(t *testing.T) {
+	for _, boots := range []bool{true, false} {
+		x := newNode(t, 1, func(x *Transport) {
+			x.self.Cluster, x.o.Bootstrap = 0, boots
+			x.o.Streams = map[Kind]func(*Stream){Admin: func(s *Stream) { s.Close() }, Journal: func(s *Stream) { s.Close() }}
+		})
+		for _, kind := range []Kind{Raft, Admin, Journal} {
+			for _, from := range []uint64{0, cluster} {
+				g, err := knock(t, x, (&greeting{kind: kind, from: Identity{from, 2, "n2"}}).append(nil))
+				if accepted := g.reason == ""; err != nil || accepted != (boots && kind == Admin) {
+					t.Errorf("bootstrap %v: %v of cluster %x is answered %q: %v", boots, kind, from, g.reason, err)
+				}
+			}
+		}
+	}
+}
+
 func TestAnswersThatDoNotFitAreRefused(t *testing.T) {
 	right := Identity{cluster, 2, "n2"}
 	for _, tt := range []struct {

@@ -39,6 +39,8 @@ type Options struct {
 	// Admit refuses a server with an error, which is sent to that server. Its greeting is valid;
 	// only connections of kind Admin can be from a server without a cluster. nil: all are admitted.
 	Admit func(from Identity, kind Kind) error
+	// Bootstrap serves connections of kind Admin before this server belongs to a cluster.
+	Bootstrap bool
 	// Streams serve connections of the other kinds, each on its own goroutine, and close them. A
 	// kind without a function is refused.
 	Streams map[Kind]func(*Stream)

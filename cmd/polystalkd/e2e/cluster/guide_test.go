@@ -26,6 +26,20 @@ type room struct {
 	jobs  tally
 }
 
+// newRoom returns four machines by name.
+func newRoom(t *testing.T) map[string]*node {
+	t.Helper()
+	nodes := make(map[string]*node)
+	for i := range 4 {
+		name := fmt.Sprint("jobs", i+1)
+		n := newNode(t, name)
+		n.timeout = swift
+		t.Cleanup(func() { os.RemoveAll(backup(n)) })
+		nodes[name] = n
+	}
+	return nodes
+}
+
 // TestGuide runs the commands of the guide, section by section, in their order.
 func TestGuide(t *testing.T) {
 	if testing.Short() {
@@ -35,25 +49,27 @@ func TestGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &room{t: t, nodes: make(map[string]*node), bin: filepath.Dir(daemon.CLI(t))}
-	for i := range 4 {
-		name := fmt.Sprint("jobs", i+1)
-		n := newNode(t, name)
-		n.timeout = swift
-		t.Cleanup(func() { os.RemoveAll(backup(n)) })
-		r.nodes[name] = n
-	}
+	r := &room{t: t, nodes: newRoom(t), bin: filepath.Dir(daemon.CLI(t))}
+	usual := r.nodes
 	after := map[string]func(){
 		"Three servers": func() { r.awaitVoters(3); r.puts(3) },
 		"When a server dies": func() {
 			r.awaitVoters(3)
 			r.puts(1)
 		},
+		"Starting all servers at once": func() {
+			for i := range 3 {
+				r.nodes[fmt.Sprint("jobs", i+1)].serves()
+			}
+			r.awaitVoters(3)
+			r.nodes = usual
+		},
 		"When a disk is lost":   func() { r.awaitVoters(3) },
 		"Upgrades and restarts": func() { r.awaitVoters(3); r.puts(1) },
 		"A copy elsewhere":      func() { wantRemoved(t, r.nodes["jobs4"]) },
 	}
 	before := map[string]func(){
+		"Starting all servers at once": func() { r.nodes = newRoom(t) },
 		"When a disk is lost": func() { // jobs3 loses its disk
 			r.nodes["jobs3"].Crash()
 			r.nodes["jobs3"].empty()
@@ -151,6 +167,10 @@ func (r *room) run(n *node, command string) {
 		_, port, _ := strings.Cut(n.queue, ":")
 		cmd := exec.Command(daemon.Binary, append([]string{"--log-format", "json", "-l", "127.0.0.1", "-p", port, "--cluster-timeout", n.timeout}, args...)...)
 		cmd.Env = daemon.CleanEnv()
+		if strings.Contains(line, "--cluster-bootstrap") { // it serves once all do
+			n.Server = daemon.Launch(r.t, cmd)
+			return
+		}
 		n.Server = daemon.Await(r.t, cmd)
 		if strings.Contains(line, "--cluster-join") {
 			r.awaitMember(n)

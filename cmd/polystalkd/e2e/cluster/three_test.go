@@ -39,18 +39,21 @@ func startAll(t *testing.T, all []*node) {
 // awaitVoters waits for a number of voters that are all connected.
 func awaitVoters(t *testing.T, ask *node, voters int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d servers vote", voters), func() bool {
-		k := ask.status()
-		if k == nil || k.Leader == nil || len(k.Members) != voters {
+	eventually(t, fmt.Sprintf("%d servers vote", voters), func() bool { return votes(ask, voters) })
+}
+
+// votes reports whether a server knows a leader and a number of members, all voters and connected.
+func votes(ask *node, voters int) bool {
+	k := ask.status()
+	if k == nil || k.Leader == nil || len(k.Members) != voters {
+		return false
+	}
+	for _, m := range k.Members {
+		if m.Kind != admin.MemberVotes || !m.Connected {
 			return false
 		}
-		for _, m := range k.Members {
-			if m.Kind != admin.MemberVotes || !m.Connected {
-				return false
-			}
-		}
-		return true
-	})
+	}
+	return true
 }
 
 // leader waits until all running servers agree on the leader, and returns it and the others.

@@ -40,7 +40,7 @@ var budgets = []budget{
 	{"router/cluster", 7090},
 	{"router/direct", 300},
 	{"router/gearmand", 1590},
-	{"router/http", 4650},
+	{"router/http", 4720},
 	{"router/ops", 1650},
 	{"router/reactor", 1900},
 	{"router/restore", 480},

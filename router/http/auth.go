@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -96,7 +97,7 @@ func readCaller(texts []string) (*caller, error) {
 	return c, errors.Join(errs[:]...)
 }
 
-// identify finds the client's grant: by its token, its session, or the listener's Door.
+// identify finds the client's grant: by its token, its session, its user, or the listener's Door.
 func (a *API) identify(c *call) error {
 	if c.caller != nil {
 		c.Grant = c.caller.grant
@@ -123,8 +124,31 @@ func (a *API) identify(c *call) error {
 			}
 		}
 	}
+	if uid, ok := localUser(c.R); ok && (uid == 0 || uid == uint32(os.Geteuid())) {
+		c.Grant = access.Grant{Name: userPrefix + strconv.FormatUint(uint64(uid), 10), Role: access.Admin}
+		return nil
+	}
 	c.Grant.Role = doorOf(c.R).Anonymous
 	return nil
+}
+
+// userPrefix begins the name of a grant that the client's user has, and no token.
+const userPrefix = "uid "
+
+// localUser returns the user of the process at the other end of a unix socket. A proxy there has
+// no such user, since it passes requests of others.
+func localUser(r *http.Request) (uid uint32, ok bool) {
+	c, _ := r.Context().Value(connKey{}).(net.Conn)
+	u, isUnix := transport(c).(*net.UnixConn)
+	if !isUnix || r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil {
+		return 0, false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	failed := raw.Control(func(fd uintptr) { uid, err = peerUser(int(fd)) })
+	return uid, err == nil && failed == nil
 }
 
 func unknownToken() error {

@@ -178,10 +178,13 @@ func (a *API) cancelOperation(c *call) error {
 		return err
 	}
 	c.Detail = op.Detail
-	by := "by a client without a token"
-	if c.Grant.Name != "" {
-		by = fmt.Sprintf("by the token %q", c.Grant.Name)
+	by := fmt.Sprintf("the token %q", c.Grant.Name)
+	switch {
+	case c.Grant.Name == "":
+		by = "a client without a token"
+	case strings.HasPrefix(c.Grant.Name, userPrefix):
+		by = "the user with " + c.Grant.Name
 	}
-	op.Cancel("cancelled " + by)
+	op.Cancel("cancelled by " + by)
 	return c.done()
 }

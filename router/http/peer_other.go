@@ -1,0 +1,14 @@
+//go:build !linux
+
+package http
+
+import "golang.org/x/sys/unix"
+
+// peerUser returns the user of the process that has connected to a unix socket.
+func peerUser(fd int) (uid uint32, err error) {
+	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return c.Uid, nil
+}

@@ -44,8 +44,9 @@ type App struct {
 	timeout           time.Duration
 	verbose           bool
 
-	asked   string        // the name of the server in use
-	out     *bufio.Writer // buffers Out
+	ended   <-chan struct{} // closed by an interrupt
+	asked   string          // the name of the server in use
+	out     *bufio.Writer   // buffers Out
 	printer client.Printer
 
 	path bool // --path: names of tubes are percent-encoded
@@ -76,7 +77,14 @@ func (a *App) prepare() (err error) {
 		return client.Errorf(client.Usage, "--timeout is %v: give a time such as 10s", a.timeout)
 	}
 	a.printer.Out, a.printer.Err, a.printer.Screen = a.out, a.Err, a.Screens.Out
-	return a.printer.Check()
+	if err := a.printer.Check(); err != nil {
+		return err
+	}
+	// Cells are safe without the escapes of a.out. Source: no-color.org.
+	if term := a.Getenv("TERM"); a.Screens.Out && a.Getenv("NO_COLOR") == "" && term != "" && term != "dumb" {
+		a.printer.Colour = a.Out
+	}
+	return nil
 }
 
 // find returns the server to ask: the named one, or the first of places that answers.
@@ -149,7 +157,7 @@ func Run(ctx context.Context, a *App, args []string) int {
 	if a.Screens.Out {
 		out = &program.Writer{W: out}
 	}
-	a.out = bufio.NewWriterSize(out, 1<<16)
+	a.out, a.ended = bufio.NewWriterSize(out, 1<<16), ctx.Done()
 	if len(args) == 1 && (args[0] == "-v" || args[0] == "--version") {
 		args = []string{"version"}
 	}
@@ -213,12 +221,14 @@ func readID(arg string) (uint64, error) {
 func (a *App) readIDs(args []string) ([]uint64, error) {
 	if len(args) == 1 && args[0] == "-" {
 		args = nil
-		words := bufio.NewScanner(a.In)
+		words := bufio.NewScanner(a.typed())
 		words.Split(bufio.ScanWords)
 		for words.Scan() {
 			args = append(args, words.Text())
 		}
-		if err := words.Err(); err != nil {
+		if err := words.Err(); errors.Is(err, context.Canceled) {
+			return nil, err
+		} else if err != nil {
 			return nil, client.Errorf(client.System, "standard input cannot be read: %v", err)
 		}
 	}
@@ -336,6 +346,9 @@ func (s *selection) request(tube, body string) client.Request {
 // open opens a file, or standard input for "-". The error ends with the remedy.
 func (a *App) open(file, remedy string) (io.ReadCloser, error) {
 	if file == "-" {
+		if a.Screens.In {
+			return io.NopCloser(a.typed()), nil
+		}
 		if f, ok := a.In.(*os.File); ok {
 			return f, nil // its size may be known
 		}
@@ -346,4 +359,28 @@ func (a *App) open(file, remedy string) (io.ReadCloser, error) {
 		return nil, client.Errorf(client.System, "the file cannot be read: %v: %s", err, remedy)
 	}
 	return f, nil
+}
+
+// A typed reads what a person types. An interrupt ends a Read, which the operating system would not
+// end.
+type typed struct{ a *App }
+
+func (a *App) typed() io.Reader { return typed{a} }
+
+// Read implements io.Reader.
+func (t typed) Read(b []byte) (n int, err error) {
+	read := make([]byte, len(b))
+	done := make(chan struct{})
+	var got int
+	var failed error
+	go func() {
+		got, failed = t.a.In.Read(read)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return copy(b, read[:got]), failed
+	case <-t.a.ended:
+		return 0, context.Canceled
+	}
 }

@@ -398,6 +398,8 @@ func (r *run) readBody(in io.Reader) ([]byte, error) {
 	switch {
 	case int64(b.Len()) > most:
 		return nil, tooLarge("body", most)
+	case errors.Is(err, context.Canceled):
+		return nil, client.Errorf(client.NotDone, "interrupted: nothing was put")
 	case err != nil && err != io.EOF:
 		return nil, client.Errorf(client.System, "the body cannot be read: %v", err)
 	}

@@ -38,7 +38,7 @@ func (a *App) lookVerbs() []verb {
 		},
 		a.topVerb(),
 		{
-			use: "tubes [GLOB]", short: "list tubes",
+			use: "tubes [GLOB]", short: "list tubes", aliases: []string{"ls", "list-tubes"},
 			long:     "Lists all tubes, or those that match GLOB: * stands for any characters, ? for one, and [a-z]\nfor one of these.",
 			examples: "polystalk tubes 'mail*' --sort -ready --limit 10\npolystalk tubes --jq '.tubes[] | select(.jobs.buried > 0) | .name'",
 			flags: func(fs *pflag.FlagSet) {
@@ -132,6 +132,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				return r.writeBody(b.Bytes(), false)
 			},
 		},
+		a.tailVerb(),
 		a.historyVerb(),
 		a.checkVerb(),
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalk/journal"
 	"polystalk/codec/admin"
@@ -53,7 +54,7 @@ like a supervisor that would restart the server.`,
 			},
 		},
 		{
-			use: "conns", short: "list connections, the oldest first", reads: true, cannot: "list connections",
+			use: "conns", aliases: []string{"connections"}, short: "list connections, the oldest first", reads: true, cannot: "list connections",
 			examples: "polystalk conns --holding\npolystalk conns --tube mail -o wide",
 			flags: func(fs *pflag.FlagSet) {
 				a.pathFlag(fs)
@@ -88,7 +89,7 @@ like a supervisor that would restart the server.`,
 			},
 		},
 		{
-			use: "ops [ID]", short: "list bulk operations, the newest first, or show or cancel one", cannot: "list operations",
+			use: "ops [ID]", aliases: []string{"operations"}, short: "list bulk operations, the newest first, or show or cancel one", cannot: "list operations",
 			flags: func(fs *pflag.FlagSet) { fs.BoolVar(&cancel, "cancel", false, "cancel it; changes so far remain") },
 			path:  "/operations", view: client.OperationsView,
 			request: func(r *run, q *client.Request) (err error) {
@@ -246,8 +247,8 @@ const (
 	leaderPoll = 50 * time.Millisecond
 )
 
-// clusterTransfer makes another server the leader. It shows the cluster once the asked server
-// knows the new leader. The asked server may be the old leader, which restarts.
+// clusterTransfer makes another server the leader. It shows the leader, or as JSON the cluster, once
+// the asked server knows the new leader. The asked server may be the old leader, which restarts.
 func clusterTransfer(r *run) error {
 	var to admin.ClusterTransfer
 	if len(r.args) > 0 {
@@ -262,6 +263,9 @@ func clusterTransfer(r *run) error {
 		known := err == nil && k.Leader != nil
 		switch {
 		case known && (to.Node == "" || *k.Leader == to.Node):
+			if r.printer.IsTable() {
+				return r.done(nil, "transfer: %s leads", program.Safe(*k.Leader))
+			}
 			return r.printer.Show(a.Document, client.ClusterView)
 		case !time.Now().After(until):
 		case known:

@@ -35,8 +35,13 @@ func (a *App) tubeVerbs() []verb {
 				q.JSON = admin.Pause{Seconds: seconds}
 				return err
 			},
+			done: func(r *run) string {
+				seconds, _ := readSeconds("TIME", r.args[1]) // it was read before
+				return "pause: tube " + admin.ShownName(r.args[0]) + " for " + client.FormatAge(float64(seconds))
+			},
 		},
-		{use: "resume TUBE", short: "end the pause of a tube", flags: a.pathFlag, method: "DELETE", path: "/tubes/{tube}/pause"},
+		{use: "resume TUBE", short: "end the pause of a tube", flags: a.pathFlag, method: "DELETE", path: "/tubes/{tube}/pause",
+			done: func(r *run) string { return "resume: tube " + admin.ShownName(r.args[0]) }},
 		a.flushVerb(),
 		a.exportVerb(),
 		a.importVerb(),

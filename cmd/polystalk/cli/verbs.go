@@ -18,6 +18,7 @@ import (
 type verb struct {
 	use      string // the name, then a word for each argument: [X] is optional, X... may be repeated
 	short    string
+	aliases  []string
 	long     string
 	examples string   // one on each line
 	values   []string // possible first arguments, for completion
@@ -34,9 +35,10 @@ type verb struct {
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
 	view    client.View
-	do      func(r *run) error // uses a server
-	local   func(r *run) error // uses no server
-	verbs   []verb             // a group of verbs
+	done    func(r *run) string // confirms a request without an answer in a line; it may be nil
+	do      func(r *run) error  // uses a server
+	local   func(r *run) error  // uses no server
+	verbs   []verb              // a group of verbs
 }
 
 // A run is one run of a verb.
@@ -117,17 +119,22 @@ func (v *verb) carryOut(r *run) (err error) {
 		return err
 	}
 	a, err := r.server.Ask(r.ctx, q)
-	if err != nil || a.Document == nil {
+	switch {
+	case err != nil:
 		return err
+	case a.Document != nil:
+		return r.printer.Show(a.Document, r.view)
+	case v.done != nil && r.printer.IsTable():
+		_, err = fmt.Fprintln(r.out, v.done(r))
 	}
-	return r.printer.Show(a.Document, r.view)
+	return err
 }
 
 // command returns a verb as a command of cobra.
 func (v verb) command(a *App) *cobra.Command {
 	name, rest, _ := strings.Cut(v.use, " ")
 	c := &cobra.Command{
-		Use: v.use, Short: v.short, Long: v.long, ValidArgs: v.values, Args: arguments(strings.Fields(rest)...),
+		Use: v.use, Aliases: v.aliases, Short: v.short, Long: v.long, ValidArgs: v.values, Args: arguments(strings.Fields(rest)...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return v.carryOut(&run{App: a, cmd: cmd, ctx: cmd.Context(), args: args, view: v.view})
 		},
@@ -201,6 +208,9 @@ repairs journals, the directories of polystalkd's -b.
 		return client.Errorf(client.Usage, "%s%s: see %s --help", about(cmd), parserName.ReplaceAllString(err.Error(), ""), cmd.CommandPath())
 	})
 	root.SetHelpTemplate(helpTemplate + "\n" + client.Codes)
+	cobra.AddTemplateFunc("groupFlags", groupFlags)
+	usage, _, _ := strings.Cut(root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}")
+	root.SetUsageTemplate(usage + flagsTemplate)
 	a.flags(root.PersistentFlags())
 	for _, g := range []struct {
 		title string
@@ -286,6 +296,23 @@ func namePlaceholders(c *cobra.Command) {
 		namePlaceholders(sub)
 	}
 }
+
+// groupFlags returns the flags that a command inherits from its group.
+func groupFlags(c *cobra.Command) string {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+		if c.Root().PersistentFlags().Lookup(f.Name) == nil {
+			own.AddFlag(f)
+		}
+	})
+	return own.FlagUsages()
+}
+
+// talksHint points to the flags about servers, which only the help of the program lists.
+const talksHint = "\n\npolystalk --help lists the flags of all commands, such as --server and -o."
+
+// flagsTemplate ends the usage of a command.
+const flagsTemplate = "{{with groupFlags .}}\n\nFlags of the group:\n{{. | trimTrailingWhitespaces}}{{end}}{{if .HasParent}}" + talksHint + "{{end}}\n"
 
 // helpTemplate begins with the purpose of a command, as manuals do.
 const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}

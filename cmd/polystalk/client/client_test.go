@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParse(t *testing.T) {
@@ -82,5 +83,75 @@ func TestToken(t *testing.T) {
 	}
 	if got, err := Token(""); got != "" || err != nil {
 		t.Errorf("no name: %q, %v", got, err)
+	}
+}
+
+// TestSilenceIsNoOtherProtocol: only an answer shows that a server speaks another protocol.
+func TestSilenceIsNoOtherProtocol(t *testing.T) {
+	for name, tt := range map[string]struct {
+		sends  string
+		closes bool
+		want   string
+	}{
+		"silent":           {"", false, "does not answer in time"},
+		"closing":          {"", true, "has closed the connection"},
+		"slow":             {"USING def", false, "does not answer in time"},
+		"closing later":    {"USING def", true, "has closed the connection"},
+		"another protocol": {"HTTP/1.1 400 Bad Request\r\n", false, "does not speak beanstalkd's protocol"},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		gone := make(chan struct{})
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 100)) // else the close discards what was sent
+			_, _ = conn.Write([]byte(tt.sends))
+			if !tt.closes {
+				<-gone
+			}
+		}()
+		target, err := parseTarget("beanstalk://" + l.Addr().String())
+		must(t, err)
+		_, err = Dial(t.Context(), target, Options{Timeout: 200 * time.Millisecond})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+		close(gone)
+		l.Close()
+	}
+}
+
+// TestOnlyCellsThatNeedAttentionAreColoured, on a terminal, in tables.
+func TestOnlyCellsThatNeedAttentionAreColoured(t *testing.T) {
+	const red, end = "\x1b[1;31m", "\x1b[0m"
+	tubes := `{"tubes":[{"name":"a","watching":1,"jobs":{"ready":5,"buried":0},"pause_left_seconds":0},
+		{"name":"b","watching":0,"jobs":{"ready":5,"buried":3},"pause_left_seconds":60},{"name":"\u001b[2J","watching":0,"jobs":{"ready":0}}]}`
+	members := `{"members":[{"name":"a","connected":true,"room_bytes":1},{"name":"b","connected":false,"room_bytes":1,"disk_full":true,"trouble":"lost"}]}`
+	for _, tt := range []struct {
+		view                   View
+		document, format, want string
+	}{
+		{TubesView, tubes, "table", "5 3 1m00s"}, {ClusterView, members, "table", "1 B (full) lost"}, {ClusterView, members, "wide", "1 B (full) lost no"},
+		{TubesView, tubes, "jsonl", ""}, {TubesView, tubes, "json", ""}, {TubesView, tubes, "name", ""},
+		{HealthView, `{"status":"fail"}`, "table", "fail"}, {HealthView, `{"status":"ok"}`, "table", ""}, {DrainView, `{"draining":true}`, "table", "yes"},
+	} {
+		var out, coloured strings.Builder
+		must(t, (&Printer{Out: &out, Format: tt.format}).Show([]byte(tt.document), tt.view))
+		must(t, (&Printer{Out: &coloured, Colour: &coloured, Format: tt.format}).Show([]byte(tt.document), tt.view))
+		var marked []string
+		for _, part := range strings.Split(coloured.String(), red)[1:] {
+			cell, _, _ := strings.Cut(part, end)
+			marked = append(marked, cell)
+		}
+		if got := strings.Join(marked, " "); got != tt.want {
+			t.Errorf("%s %.20s: %q is marked, want %q", tt.format, tt.document, got, tt.want)
+		}
+		if got := strings.NewReplacer(red, "", end, "").Replace(coloured.String()); got != out.String() || strings.Contains(got, "\x1b") {
+			t.Errorf("%s: the colours change the text:\n%q\n%q", tt.format, got, out.String())
+		}
 	}
 }

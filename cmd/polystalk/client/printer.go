@@ -25,6 +25,7 @@ type Printer struct {
 	Format string    // of Formats; empty: the first one, or json with a filter
 	Filter string    // an expression of jq; empty: none
 	Screen bool      // Out is a terminal
+	Colour io.Writer // shows tables with colours, past the escapes of Out; nil: no colours
 
 	code *gojq.Code // of Filter
 }
@@ -235,7 +236,9 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 		}
 		line := make([]string, len(l.columns))
 		for i, c := range l.columns {
-			line[i] = c.Cell(row)
+			if line[i] = c.Cell(row); l.p.Colour != nil {
+				line[i] = c.coloured(row)
+			}
 		}
 		cells = append(cells, line)
 	}
@@ -261,7 +264,16 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 		}
 		b.WriteString(strings.TrimRight(strings.Join(row, "  "), " ") + "\n")
 	}
-	_, err := io.WriteString(l.p.Out, b.String())
+	if l.p.Colour == nil {
+		_, err := io.WriteString(l.p.Out, b.String())
+		return err
+	}
+	if f, ok := l.p.Out.(interface{ Flush() error }); ok {
+		if err := f.Flush(); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(l.p.Colour, b.String())
 	return err
 }
 

@@ -170,6 +170,40 @@ func (c Column) Cell(row any) string {
 	return Missing
 }
 
+// alarms are the members that need attention, by their paths in a Column.
+var alarms = map[string]func(row any) bool{
+	"jobs.buried":        func(row any) bool { return positive(row, "jobs.buried") },
+	"jobs.ready":         func(row any) bool { return positive(row, "jobs.ready") && At(row, "watching") == json.Number("0") },
+	"pause_left_seconds": func(row any) bool { return positive(row, "pause_left_seconds") },
+	"draining":           func(row any) bool { return At(row, "draining") == true },
+	"room_bytes":         func(row any) bool { return At(row, "disk_full") == true },
+	"trouble":            func(row any) bool { return At(row, "trouble") != nil },
+	"connected":          func(row any) bool { return At(row, "connected") == false },
+	"status":             func(row any) bool { return At(row, "status") == "fail" },
+	"problem.detail":     func(row any) bool { return At(row, "problem.detail") != nil },
+}
+
+func positive(row any, path string) bool {
+	n, _ := At(row, path).(json.Number)
+	f, _ := n.Float64()
+	return f > 0
+}
+
+// Styles of a terminal: the colour of a cell that needs attention, and the end of it.
+const (
+	attention = "\x1b[1;31m"
+	plain     = "\x1b[0m"
+)
+
+// coloured returns the text of a cell, in a colour if it needs attention.
+func (c Column) coloured(row any) string {
+	cell := c.Cell(row)
+	if needs := alarms[c.Path]; needs != nil && cell != Missing && needs(row) {
+		return attention + cell + plain
+	}
+	return cell
+}
+
 // bodyCellMax is the number of characters of a body in a table: with other columns, about a line.
 const bodyCellMax = 60
 

@@ -141,6 +141,35 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 	}
 }
 
+// TestHelpIsAboutTheCommand: the flags of all commands are in the help of the program only, and
+// values have names that are no types of Go.
+func TestHelpIsAboutTheCommand(t *testing.T) {
+	p := &program{t: t}
+	types := regexp.MustCompile(`--[a-z-]+ (bool|string|strings|stringSlice|u?int\d*|float64|duration)\b`)
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		help := p.must(0, append(strings.Fields(c.CommandPath())[1:], "--help")...).stdout
+		if found := types.FindString(help); found != "" {
+			t.Errorf("%s: %s", c.CommandPath(), found)
+		}
+		if strings.Contains(help, "--token-file FILE") != !c.HasParent() || c.Name() == "status" && !strings.Contains(help, "--dir DIR") {
+			t.Errorf("%s: its flags are wrong:\n%s", c.CommandPath(), help)
+		}
+		for _, sub := range c.Commands() {
+			if sub.Name() != "help" {
+				walk(sub)
+			}
+		}
+	}
+	root := new(cli.App).Tree()
+	walk(root)
+	for alias, name := range map[string]string{"ls": "tubes", "list-tubes": "tubes", "connections": "conns", "operations": "ops"} {
+		if c, _, err := root.Find([]string{alias}); err != nil || c.Name() != name {
+			t.Errorf("%s is %v, %v", alias, c.Name(), err)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	p := &program{t: t}
 	for _, arg := range []string{"-v", "--version", "version"} {

@@ -122,6 +122,17 @@ func TestTerminal(t *testing.T) {
 	x.sees("5\r\n")
 	x.ends(0)
 
+	x = openTerminal(t, program, p.server, "put", "typed")
+	x.sees("type the body, and end it with Ctrl-D")
+	x.types("typed\r\x03")
+	x.sees("interrupted: nothing was put")
+	x.ends(1)
+
+	p.must(0, "put", "red", "--body", "x")
+	p.must(0, "bury", "--tube", "red")
+	x = openTerminal(t, program, p.server, "tube", "red")
+	x.sees("buried        \x1b[1;31m1\x1b[0m\r\n")
+
 	for _, args := range [][]string{{"jobs", "bad"}, {"jobs", "bad", "-o", "json"}, {"jobs", "bad", "-o", "jsonl", "--jq", ".body_base64|@base64d"}, {"body", "4"}} {
 		x = openTerminal(t, program, p.server, args...)
 		x.sees("")

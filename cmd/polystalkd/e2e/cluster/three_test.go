@@ -147,7 +147,7 @@ func TestOperatorsChangeTheCluster(t *testing.T) {
 	if now, _ := leader(t, all); now != to {
 		t.Fatalf("%s leads, want %s", now.name, to.name)
 	}
-	cluster(0, to.name+"  leader ", "transfer", to.name, "--dir", third.dir) // it leads already
+	cluster(0, "transfer: "+to.name+" leads\n", "transfer", to.name, "--dir", third.dir) // it leads already
 	cluster(1, "", "remove", to.name, "--dir", third.dir)
 	cluster(2, "", "remove", "jobs9", "--dir", third.dir)
 

@@ -208,7 +208,6 @@ repairs journals, the directories of polystalkd's -b.
 		return client.Errorf(client.Usage, "%s%s: see %s --help", about(cmd), parserName.ReplaceAllString(err.Error(), ""), cmd.CommandPath())
 	})
 	root.SetHelpTemplate(helpTemplate + "\n" + client.Codes)
-	cobra.AddTemplateFunc("groupFlags", groupFlags)
 	usage, _, _ := strings.Cut(root.UsageTemplate(), "{{if .HasAvailableInheritedFlags}}")
 	root.SetUsageTemplate(usage + flagsTemplate)
 	a.flags(root.PersistentFlags())
@@ -297,6 +296,8 @@ func namePlaceholders(c *cobra.Command) {
 	}
 }
 
+func init() { cobra.AddTemplateFunc("groupFlags", groupFlags) } // for all Trees
+
 // groupFlags returns the flags that a command inherits from its group.
 func groupFlags(c *cobra.Command) string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -308,11 +309,15 @@ func groupFlags(c *cobra.Command) string {
 	return own.FlagUsages()
 }
 
-// talksHint points to the flags about servers, which only the help of the program lists.
-const talksHint = "\n\npolystalk --help lists the flags of all commands, such as --server and -o."
+// flagsTemplate ends the usage of a command. Only the help of the program lists the flags about
+// servers.
+const flagsTemplate = `{{with groupFlags .}}
 
-// flagsTemplate ends the usage of a command.
-const flagsTemplate = "{{with groupFlags .}}\n\nFlags of the group:\n{{. | trimTrailingWhitespaces}}{{end}}{{if .HasParent}}" + talksHint + "{{end}}\n"
+Flags of the group:
+{{. | trimTrailingWhitespaces}}{{end}}{{if .HasParent}}
+
+polystalk --help lists the flags of all commands, such as --server and -o.{{end}}
+`
 
 // helpTemplate begins with the purpose of a command, as manuals do.
 const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}

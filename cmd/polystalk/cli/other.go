@@ -255,7 +255,7 @@ func (a *App) completions(c *cobra.Command) {
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"tube": tubes, "to": tubes, "state": words(admin.States...), "order": words("scan", "next", "oldest", "newest"),
-		"role": words(roles...), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
+		"role": words(roles...), "failed": words("bury", "release"), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
 	} {
 		if c.LocalFlags().Lookup(flag) != nil {
 			_ = c.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that already has completions

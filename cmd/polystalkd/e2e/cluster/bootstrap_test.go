@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/e2e/daemon"
+	"polystalk/codec/admin"
 	"polystalk/codec/wiretest/certtest"
 )
 
@@ -280,5 +282,63 @@ func TestBootstrapIsRefused(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(wide.dir); len(entries) > 1 {
 		t.Errorf("a refused start leaves %v", entries)
+	}
+}
+
+// lateFounder returns a cluster with a founding member that has stopped before it knew of the cluster.
+func lateFounder(t *testing.T) (all []*node, late *node, flags []string) {
+	t.Helper()
+	for range 20 {
+		all, flags = bootstrapping(t, "jobs1", "jobs2", "jobs3")
+		slices.SortFunc(all, func(a, b *node) int { return strings.Compare(a.cluster, b.cluster) })
+		first, late := all[0], all[2]
+		for _, n := range all {
+			n.launch(flags...)
+		}
+		eventually(t, "the cluster is made", func() bool {
+			late.Signal(syscall.SIGCONT)
+			time.Sleep(30 * time.Millisecond)
+			late.Freeze()
+			return first.LogHas(marks["made"])
+		})
+		late.Crash()
+		if late.has("cluster.state") == 0 {
+			return all, late, flags
+		}
+		for _, n := range all {
+			n.Crash()
+		}
+	}
+	t.Fatal("every founding member was in time")
+	return nil, nil, nil
+}
+
+// TestFoundingMemberComesLate: after changes of the members, one that still is a voter begins with an
+// empty log and gets the jobs. One that was removed takes a new ID and joins.
+func TestFoundingMemberComesLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, removed := range []bool{false, true} {
+		all, late, flags := lateFounder(t)
+		var jobs tally
+		jobs.put(all[0], "early")
+		fourth := newNode(t, "jobs4")
+		fourth.timeout = swift
+		fourth.start("--cluster-join", all[0].cluster)
+		eventually(t, "the fourth server votes", func() bool { m := all[0].member("jobs4"); return m != nil && m.Kind == admin.MemberVotes })
+		says := marks["adopted"]
+		if removed {
+			remove(t, late, all[1])
+			says = marks["joined"]
+		}
+		late.start(flags...)
+		awaitVoters(t, all[1], 4)
+		late.wantLogged(says)
+		if removed != late.LogHas(marks["renewed"]) {
+			t.Errorf("removed %v: %s", removed, late.LogText())
+		}
+		jobs.put(late, "late")
+		jobs.wantReady(late)
 	}
 }

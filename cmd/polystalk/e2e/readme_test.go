@@ -60,6 +60,9 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 
 // TestReadmeExamples runs the blocks of sh about servers in their order, with the built program.
 func TestReadmeExamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
 	p, s := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")

@@ -21,16 +21,19 @@ import (
 
 // A working is a running polystalk work.
 type working struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stderr bytes.Buffer
+	t     *testing.T
+	cmd   *exec.Cmd
+	notes string // the file of its standard error
 }
 
 // startWork starts the built program with files as its output, as a shell does.
 func startWork(t *testing.T, server string, args ...string) *working {
 	t.Helper()
-	w := &working{t: t, cmd: exec.Command(daemon.CLI(t), append([]string{"work", "--server", server}, args...)...)}
-	w.cmd.Env, w.cmd.Stderr, w.cmd.WaitDelay = daemon.CleanEnv(), &w.stderr, time.Second
+	w := &working{t: t, cmd: exec.Command(daemon.CLI(t), append([]string{"work", "--server", server}, args...)...), notes: filepath.Join(t.TempDir(), "notes")}
+	notes, err := os.Create(w.notes)
+	must(t, err)
+	defer notes.Close()
+	w.cmd.Env, w.cmd.Stderr = daemon.CleanEnv(), notes
 	must(t, w.cmd.Start())
 	t.Cleanup(func() { _ = w.cmd.Process.Kill() })
 	return w
@@ -42,8 +45,10 @@ func (w *working) ends(code int, says string) {
 	hang := time.AfterFunc(daemon.Hang, func() { _ = w.cmd.Process.Kill() })
 	_ = w.cmd.Wait() // the exit code tells
 	hang.Stop()
-	if got := w.cmd.ProcessState.ExitCode(); got != code || !strings.Contains(w.stderr.String(), says) {
-		w.t.Fatalf("%q: exit code %d, want %d; %q, want %q", w.cmd.Args, got, code, w.stderr.String(), says)
+	notes, err := os.ReadFile(w.notes)
+	must(w.t, err)
+	if got := w.cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(notes), says) {
+		w.t.Fatalf("%q: exit code %d, want %d; %q, want %q", w.cmd.Args, got, code, notes, says)
 	}
 }
 
@@ -94,8 +99,19 @@ func queue(t *testing.T, flags ...string) *program {
 	return &program{t: t, server: "beanstalk://" + s.Listen[0]}
 }
 
+// TestExitCodeOfACommandDecidesAboutTheJob, with any server of the protocol.
 func TestExitCodeOfACommandDecidesAboutTheJob(t *testing.T) {
-	p := queue(t)
+	t.Run("polystalkd", func(t *testing.T) {
+		t.Parallel()
+		decides(t, queue(t))
+	})
+	t.Run("beanstalkd", func(t *testing.T) {
+		t.Parallel()
+		decides(t, beanstalkd(t))
+	})
+}
+
+func decides(t *testing.T, p *program) {
 	table := []struct {
 		flags, command string
 		want, says     string
@@ -322,12 +338,9 @@ func TestKilledWorkersLoseNoJob(t *testing.T) {
 
 // TestReserveWritesOneJob, and then deletes it, or with --keep releases it.
 func TestReserveWritesOneJob(t *testing.T) {
-	for name, p := range map[string]*program{"polystalkd": queue(t), "beanstalkd": nil} {
+	for name, start := range map[string]func(*testing.T) *program{"polystalkd": func(t *testing.T) *program { return queue(t) }, "beanstalkd": beanstalkd} {
 		t.Run(name, func(t *testing.T) {
-			if p == nil {
-				p = beanstalkd(t)
-			}
-			p.t = t
+			p := start(t)
 			body := "\x1b[2J\x00\r\n"
 			p.in = body
 			p.must(0, "put", "mail")

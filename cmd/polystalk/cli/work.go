@@ -341,11 +341,10 @@ func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) 
 // input returns a file without a name that holds a body. Through a pipe a command would get only a
 // part of the body if this program is killed, and would take that part for the whole.
 func input(body []byte) (*os.File, error) {
-	f, err := os.CreateTemp("", "polystalk")
+	f, err := nameless()
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(f.Name())
 	if _, err = f.Write(body); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}

@@ -87,11 +87,11 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	must(t, os.WriteFile(file+".imported", text, 0o600))
 	p, s := polystalkd(t)
 	p.says("line 8 may have been put or not. To retry line 8 use --skip 7; to leave it out use --skip 8. To put all of it into http", client.Unconfirmed, "import", file)
-	// An import that timed out may have put it too.
+	// An import that timed out may have put all that was in flight.
 	for _, server := range []string{fake(t, "beanstalk", "hangs", "USING default\r\n"), fake(t, "http", "hangs", "")} {
 		p := &program{t: t, server: server}
-		p.says("line 4 may have been put or not", client.System, "import", file, "--skip", "3", "--timeout", "300ms")
-		p.says("line 4 may have been put or not. To retry line 4 use --skip 3; to leave it out use --skip 4.", client.Unconfirmed, "import", file)
+		p.says("each of the lines 4 to 1003 may have been put or not", client.System, "import", file, "--skip", "3", "--timeout", "300ms")
+		p.says("each of the lines 4 to 1003 may have been put or not. To retry them use --skip 3; to leave them out use --skip 1003.", client.Unconfirmed, "import", file)
 	}
 	must(t, os.WriteFile(file+".imported", nil, 0o600))
 	p.must(client.System, "import", file)

@@ -75,6 +75,9 @@ func golden(t *testing.T, files map[string]func(*testing.T) *program) {
 						name, value, _ := strings.Cut(args[0], "=")
 						p.env[name], args = value, args[1:]
 					}
+					if name == "wire" {
+						alone(t, strings.TrimPrefix(p.server, "beanstalk://"))
+					}
 					o := p.polystalk(args...)
 					p.env = env
 					if strings.HasPrefix(line, "$ check") {
@@ -130,6 +133,24 @@ func readable(t *testing.T, o outcome) {
 
 // TestGoldenHasEveryCommand by HTTP and by beanstalkd's protocol, even if the latter does not
 // support it.
+// alone returns when polystalkd has noticed that the connections of earlier commands are closed: its
+// statistics would count them.
+func alone(t *testing.T, address string) {
+	t.Helper()
+	for range 1000 {
+		c := daemon.Dial(t, address)
+		fmt.Fprint(c, "stats\r\n")
+		must(t, c.(*net.TCPConn).CloseWrite())
+		text, err := io.ReadAll(c)
+		must(t, err)
+		c.Close()
+		if strings.Contains(string(text), "\ncurrent-connections: 1\n") {
+			return
+		}
+	}
+	t.Fatal("the connections of earlier commands stay open")
+}
+
 func TestGoldenHasEveryCommand(t *testing.T) {
 	local := []string{"help", "completion", "journal", "version", "token"} // these ask no server
 	for _, files := range [][]string{{"polystalkd", "operate"}, {"beanstalkd", "operate-beanstalkd"}} {

@@ -195,11 +195,11 @@ func TestCompletionInBash(t *testing.T) {
 	x.types("PS1='$ '; source " + script + "; echo read\\y\r")
 	x.sees("ready\r\n")
 	for typed, want := range map[string]string{
-		"polystalk tube mai":                      "tube mailbox",
-		"polystalk kick --tube=mai":               "--tube=mailbox",
-		"polystalk release --tube mai":            "--tube mailbox",
-		"polystalk --server " + p.server + " res": " resume",
-		"polystalk jobs --state bur":              "--state buried",
+		"polystalk tube mai":                       "tube mailbox",
+		"polystalk kick --tube=mai":                "--tube=mailbox",
+		"polystalk release --tube mai":             "--tube mailbox",
+		"polystalk --server " + p.server + " resu": " resume",
+		"polystalk jobs --state bur":               "--state buried",
 	} {
 		x.seen.Reset()
 		x.types(typed)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -147,10 +147,26 @@ func (s *server) stop() error {
 // gives to clients, so no other process gets it while a server is down.
 func FreePort() (string, error) {
 	for range 1000 {
-		port := strconv.Itoa(12000 + rand.IntN(20000))
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			return port, l.Close()
+		port := 12000 + rand.IntN(20000)
+		if bind(port) == nil {
+			return strconv.Itoa(port), nil
 		}
 	}
 	return "", errors.New("there is no free port on 127.0.0.1 between 12000 and 32000")
+}
+
+// bind takes the port for a moment. Meanwhile no process is started: it would inherit the socket until
+// it executes its program, and the port would be in use.
+func bind(port int) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(s)
+	if err := syscall.SetsockoptInt(s, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	return syscall.Bind(s, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 }

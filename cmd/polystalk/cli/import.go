@@ -137,8 +137,8 @@ const bookmarkSuffix = ".imported"
 type mark struct {
 	Lines     uint64 `json:"lines"`               // number of first lines that were put
 	Uncertain uint64 `json:"uncertain,omitempty"` // number of lines after these that may have been put
-	// Ended reports that Uncertain is 0. It is false in the file of an older version whose next line
-	// may have been put.
+	// Ended is true if Uncertain is 0. An older version wrote false if it did not know whether the
+	// next line was put.
 	Ended  bool   `json:"ended"`
 	Server string `json:"server"` // as given to --server
 

@@ -48,8 +48,8 @@ func journalVerb() verb {
 			{
 				use: "inspect DIR", short: "show the segments and jobs of a journal", reads: true,
 				long: `Shows the segments (files), and the jobs by tube and state as a server would find them if it
-started now: reserved jobs are ready, and so are jobs whose delay is over. Of a damaged
-journal it shows what can be read, and exits with 1. With --jobs or --records it lists
+started now: reserved jobs are ready, and so are jobs with an ended delay. If the journal
+is damaged, it shows what can be read, and exits with 1. With --jobs or --records it lists
 these instead, in columns separated by tabs. Names of Gearman functions that no tube can
 have are in double quotes, with escapes.`,
 				flags: func(fs *pflag.FlagSet) {

@@ -169,7 +169,7 @@ func TestGoldenHasEveryCommand(t *testing.T) {
 }
 
 // fake returns the name of a server: the only word, or a scheme with the address of a server that
-// sends a text and closes the connection, and with hangs does not close it; nobody: there is none.
+// sends a text and closes the connection, or with the word hangs leaves it open. With the word nobody there is no server.
 // An answer of HTTP is its status, its type and its content. Requests get several answers in turn.
 func fake(t *testing.T, words ...string) string {
 	t.Helper()

@@ -93,7 +93,7 @@ var laws = []law{
 	{folder: "router/admin", never: "gnet", why: "what operators do does not depend on how they ask"},
 	{folder: "router/http", never: "gnet router/reactor", why: "HTTP has goroutines of its own, off the path of the protocols"},
 	{folder: "router/trend", never: "gnet", why: "history is made of samples, whatever serves it"},
-	{folder: "router/access", only: "router/access", why: "who may do what has nothing to do with how it is asked, or of whom"},
+	{folder: "router/access", only: "router/access codec/tomlfile", why: "who may do what has nothing to do with how it is asked, or of whom"},
 	{folder: "cmd", only: "cmd router codec shard", tests: true, why: "the load generator is a program by itself"},
 	{folder: "cmd/release", only: "cmd/release", tests: true, why: "it is a module of its own, and learns what it must know from what it builds"},
 	{folder: "cmd/polystalk/client", never: "router shard", why: "a client knows what servers answer, not how they work"},

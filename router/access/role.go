@@ -50,27 +50,3 @@ func (g Grant) Sees(usual Bodies) Bodies {
 	}
 	return None
 }
-
-// Bodies is how much of job bodies a client may see. Operators may have to run a queue without
-// reading its data.
-type Bodies uint8
-
-// The values of Bodies.
-const (
-	None    Bodies = iota
-	Preview        // the first bytes
-	Full
-)
-
-var bodiesNames = [...]string{None: "none", Preview: "preview", Full: "full"}
-
-// String returns the name that ParseBodies reads.
-func (b Bodies) String() string { return bodiesNames[b] }
-
-// ParseBodies reads the name of a value.
-func ParseBodies(name string) (Bodies, error) {
-	if i := slices.Index(bodiesNames[:], name); i >= 0 {
-		return Bodies(i), nil
-	}
-	return None, fmt.Errorf("unknown value %q: give full, preview or none", name)
-}

@@ -1,25 +1,14 @@
 package access
 
 import (
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync/atomic"
-	"syscall"
-	"time"
 )
-
-// A digest is the SHA-256 of a token.
-type digest [sha256.Size]byte
-
-// DigestOf returns the digest of a token.
-func DigestOf(token string) digest { return sha256.Sum256([]byte(token)) }
 
 // A holder is a token's line in the file.
 type holder struct {
@@ -36,7 +25,7 @@ type Tokens struct {
 
 // tokensMax and tokensSizeMax bound the file, since every look-up compares all tokens.
 const (
-	tokensMax     = 1000
+	tokensFileMax = 1000
 	tokensSizeMax = 1 << 20
 )
 
@@ -93,8 +82,8 @@ func parseTokens(text string) ([]holder, error) {
 				err = fmt.Errorf("the name %q is already in line %d: give each token another name", h.grant.Name, first)
 			} else if first, twice := digests[h.digest]; twice {
 				err = fmt.Errorf("the token is already in line %d: make a new one", first)
-			} else if len(list) == tokensMax {
-				err = fmt.Errorf("there are more than %d tokens: remove unused ones", tokensMax)
+			} else if len(list) == tokensFileMax {
+				err = fmt.Errorf("there are more than %d tokens: remove unused ones", tokensFileMax)
 			}
 		}
 		if err != nil {
@@ -157,31 +146,4 @@ func (t *Tokens) Len() int { return len(*t.holders.Load()) }
 func (t *Tokens) Exposed() bool {
 	info, err := os.Stat(t.path)
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
-}
-
-// pipeWithin is the timeout for the writer of a pipe.
-const pipeWithin = 2 * time.Second
-
-// ReadSecret reads a file of at most most bytes. The file may be a pipe, such as a shell's
-// <(COMMAND). A pipe without a writer, or with a slow writer, yields an empty text or an error,
-// so that it cannot block the start or a reload.
-func ReadSecret(path string, most int) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() && info.Mode()&fs.ModeNamedPipe == 0 {
-		return nil, fmt.Errorf("%s is not a file", path)
-	}
-	f.SetReadDeadline(time.Now().Add(pipeWithin)) // fails for a regular file, which never blocks
-	text, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err == nil && len(text) > most {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return text, err
 }

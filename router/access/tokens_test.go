@@ -1,12 +1,10 @@
 package access
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -51,7 +49,7 @@ func TestTokensThatCannotBeUsedAreRefusedWithLineAndRemedy(t *testing.T) {
 	expect(t, err != nil, "a directory is read")
 }
 
-func TestTokenIsFoundOnlyWhole(t *testing.T) {
+func TestOldTokenIsFoundOnlyWhole(t *testing.T) {
 	tokens, err := OpenTokens(writeTokens(t, "# who\n"+line("a", "read", "token-a")+line("b", "read", "token-b", "+bodies")+line("c", "operate", "token-c")+line("d", "admin", "token-d")))
 	noErr(t, err)
 	for _, bad := range []string{"", "token", "token-", "token-aa", " token-a", "token-a ", "TOKEN-A", fmt.Sprintf("%x", DigestOf("token-a"))} {
@@ -111,46 +109,6 @@ func TestReloadIsAllOrNothing(t *testing.T) {
 	}
 	g, ok := tokens.Find("two")
 	expect(t, ok && g.Role == Admin, "a token that is new is not taken")
-}
-
-// TestPipesAreNotWaitedFor: the file may be a shell's <(COMMAND), which has no writer at a reload.
-func TestPipesAreNotWaitedFor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
-	}
-	path := filepath.Join(t.TempDir(), "pipe")
-	noErr(t, syscall.Mkfifo(path, 0o600))
-	if _, err := OpenTokens(path); err == nil || !strings.Contains(err.Error(), "there is no token") {
-		t.Errorf("of nobody: %v", err)
-	}
-	r, w, err := os.Pipe()
-	noErr(t, err)
-	defer r.Close()
-	w.WriteString(line("a", "read", "one"))
-	w.Close()
-	if tokens, err := OpenTokens(fmt.Sprint("/dev/fd/", r.Fd())); err != nil || tokens.Len() != 1 {
-		t.Errorf("of a shell: %v", err)
-	}
-	endless, err := os.OpenFile(path, os.O_RDWR, 0)
-	noErr(t, err)
-	defer endless.Close()
-	if _, err := ReadSecret(path, 10); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("of a writer that says nothing: %v", err)
-	}
-	endless.WriteString("0123456789a")
-	if _, err := ReadSecret(path, 10); err == nil || !strings.Contains(err.Error(), "10") {
-		t.Errorf("of a writer that says too much: %v", err)
-	}
-}
-
-func TestExposedFileIsNoticed(t *testing.T) {
-	path := writeTokens(t, line("a", "read", "one"))
-	tokens, err := OpenTokens(path)
-	noErr(t, err)
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		noErr(t, os.Chmod(path, mode))
-		expect(t, tokens.Exposed() == want, "mode %o: exposed is %t", mode, !want)
-	}
 }
 
 func TestSessionsEnd(t *testing.T) {
@@ -220,28 +178,4 @@ func TestLoginsEndNoSessionOfAnotherToken(t *testing.T) {
 	expect(t, len(s.open) == sessionsMax+1, "%d sessions are kept", len(s.open))
 	s.Begin("one", now.Add(SessionIdle+time.Second))
 	expect(t, len(s.open) == 1, "%d sessions are kept that nobody used for long", len(s.open))
-}
-
-// noErr ends the test if there is an error.
-func noErr(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// expect fails the test unless ok, but lets it continue.
-func expect(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
-	if !ok {
-		t.Errorf(format, args...)
-	}
-}
-
-// require ends the test unless ok.
-func require(t testing.TB, ok bool, format string, args ...any) {
-	t.Helper()
-	if !ok {
-		t.Fatalf(format, args...)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"polystalk/cmd/internal/program"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/beanstalk"
+	"polystalk/codec/tomlfile"
 	"polystalk/router"
 )
 
@@ -74,7 +75,7 @@ type sources struct {
 	Check Check  // what --check-config asks for
 
 	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7"; only set flags
-	places  []filePlace       // the values that come from files
+	places  []tomlfile.Place  // the values that come from files
 	keys    *keyTable         // the flags with their values
 	faults  fault.Faults      // found in the environment and in files, reported by Validate
 }

@@ -67,7 +67,7 @@ func (c *Config) readFiles() {
 		// The order within a file has no meaning.
 		never, every := here["no-fsync"], here["fsync-ms"]
 		if never != nil && never.Value == true && every != nil && every.Value != int64(0) {
-			c.found(never.fault("%s contradicts %s in line %d: leave one of the two out", never.Key, every.Key, every.Line))
+			c.found(never.fault("%s contradicts %s in line %d: leave one of the two out", never.Name, every.Name, every.Line))
 		}
 		for name, k := range here {
 			if other := opposite[name]; here[other] == nil {
@@ -85,16 +85,16 @@ func (c *Config) readFiles() {
 
 // check finds the flag of a key of a file, and checks the value.
 func (c *Config) check(k *fileKey) (err error) {
-	if k.flag = c.keys.all.Lookup(k.Key); k.flag == nil || !c.keys.isKey(k.flag) {
-		return k.fault("%s", c.keys.unknown(k.Key))
+	if k.flag = c.keys.all.Lookup(k.Name); k.flag == nil || !c.keys.isKey(k.flag) {
+		return k.fault("%s", c.keys.unknown(k.Name))
 	}
 	if k.texts, err = k.textsOf(kindOf(k.flag)); err != nil {
 		return err
 	}
 	scratch := c.keys.scratch()
 	for _, s := range k.texts {
-		if err := scratch.Set(k.Key, s); err != nil {
-			return k.fault("%s: %s", k.Key, c.keys.complaint(k.flag, s, err, k.Key+" = "))
+		if err := scratch.Set(k.Name, s); err != nil {
+			return k.fault("%s: %s", k.Name, c.keys.complaint(k.flag, s, err, k.Name+" = "))
 		}
 	}
 	return nil
@@ -108,12 +108,12 @@ func (c *Config) take(k *fileKey) {
 	}
 	for _, s := range k.texts {
 		// check has set the same value in a scratch copy without an error.
-		if err := c.keys.all.Set(k.Key, s); err != nil {
-			panic(fmt.Sprintf("config: %s: %v", k.filePlace, err))
+		if err := c.keys.all.Set(k.Name, s); err != nil {
+			panic(fmt.Sprintf("config: %s: %v", k.Place, err))
 		}
 	}
 	c.origins[name] = k.String()
-	c.places = append(c.places, k.filePlace)
+	c.places = append(c.places, k.Place)
 }
 
 // textsOf converts a value of a file to the arguments of pflag's Set.
@@ -144,7 +144,7 @@ func (e *fileKey) textsOf(k kind) (texts []string, err error) {
 			truths:  "true or false, without quotes",
 			lists:   "text in quotes, or several in brackets, as in [\"a\", \"b\"]",
 		}
-		return nil, e.fault("%s has a value of the wrong type: give %s", e.Key, want[k])
+		return nil, e.fault("%s has a value of the wrong type: give %s", e.Name, want[k])
 	}
 	return texts, nil
 }

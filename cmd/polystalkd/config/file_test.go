@@ -15,6 +15,7 @@ import (
 
 	"polystalk/cmd/polystalkd/fault"
 	wire "polystalk/codec/admin"
+	"polystalk/codec/tomlfile"
 )
 
 // A commandLine is one of the program's two command lines.
@@ -210,7 +211,7 @@ func inFile(t *testing.T, f *pflag.Flag, text string) string {
 	case truths:
 		v = text == "true"
 	}
-	line, err := tomlLine(f.Name, v)
+	line, err := tomlfile.Line(f.Name, v)
 	must(t, err)
 	return line + "\n"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	wire "polystalk/codec/admin"
+	"polystalk/codec/tomlfile"
 )
 
 // A Setting is one key with its value in effect.
@@ -82,7 +83,7 @@ func (c *Config) WriteSettings(w io.Writer) error {
 	for _, s := range c.Settings() {
 		line := "# " + s.Name + " is not set"
 		if s.Value != nil {
-			text, err := tomlLine(s.Name, s.Value)
+			text, err := tomlfile.Line(s.Name, s.Value)
 			if err != nil {
 				return err
 			}
@@ -172,7 +173,7 @@ func Options() ([]Option, error) {
 		if v == nil {
 			return nil, fmt.Errorf("%s has no value by default: give the list of examples one, or its text \"as in …\"", o.Name)
 		}
-		line, err := tomlLine(o.Name, v)
+		line, err := tomlfile.Line(o.Name, v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Name, err)
 		}

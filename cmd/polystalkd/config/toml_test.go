@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"polystalk/codec/tomlfile"
 )
 
 func writeFile(t testing.TB, path, text string) string {
@@ -56,7 +58,7 @@ func TestProblemsHaveALineEach(t *testing.T) {
 			}
 			var keys []string
 			for _, e := range entries {
-				keys = append(keys, e.Key)
+				keys = append(keys, e.Name)
 			}
 			if got := strings.Join(keys, " "); got != tt.keys {
 				t.Errorf("good are %q, want %q", got, tt.keys)
@@ -72,7 +74,7 @@ func TestEntriesHaveValuesAndPlaces(t *testing.T) {
 	}
 	var got []string
 	for _, e := range entries {
-		got = append(got, fmt.Sprintf("%d %s %v", e.Line, e.Key, e.Value))
+		got = append(got, fmt.Sprintf("%d %s %v", e.Line, e.Name, e.Value))
 	}
 	want := []string{"2 port 11300", "3 listen [a b]", "6 x.y true", "7 q [1 -2]"}
 	if !slices.Equal(got, want) {
@@ -93,7 +95,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		dir:                        "is a directory",
 		pipe:                       "not a regular file",
 		"/dev/zero":                "more than 1048576 bytes",
-		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", sizeMax+1)): "more than 1048576 bytes",
+		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", tomlfile.SizeMax+1)): "more than 1048576 bytes",
 	} {
 		began := time.Now()
 		entries, problems := readFile(path)
@@ -158,7 +160,7 @@ func TestLinesReadBack(t *testing.T) {
 			}
 			written = texts
 		}
-		line, err := tomlLine("key", written)
+		line, err := tomlfile.Line("key", written)
 		must(t, err)
 		if strings.Contains(line, "\n") {
 			t.Errorf("%v takes several lines: %q", v, line)

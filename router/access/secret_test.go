@@ -1,0 +1,96 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// token makes a token of a valid length from a short text.
+func token(text string) string { return text + "-0123456789-0123456789" }
+
+// sha returns the text of a token's digest in the file.
+func sha(text string) string { return fmt.Sprintf("sha256:%x", DigestOf(token(text))) }
+
+func writeAccess(t testing.TB, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "access.toml")
+	noErr(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func open(t testing.TB, text string) *Identities {
+	t.Helper()
+	ids, err := Open(writeAccess(t, text))
+	noErr(t, err)
+	return ids
+}
+
+// reload replaces the file and reads it again.
+func reload(t testing.TB, ids *Identities, text string) error {
+	t.Helper()
+	noErr(t, os.WriteFile(ids.path, []byte(text), 0o600))
+	use, err := ids.Prepare()
+	if err == nil {
+		use()
+	}
+	return err
+}
+
+// TestPipesAreNotWaitedFor: the file of a key may be a shell's <(COMMAND), which has no writer at a reload.
+func TestPipesAreNotWaitedFor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	path := filepath.Join(t.TempDir(), "pipe")
+	noErr(t, syscall.Mkfifo(path, 0o600))
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("an access file: %v", err)
+	}
+	endless, err := os.OpenFile(path, os.O_RDWR, 0)
+	noErr(t, err)
+	defer endless.Close()
+	if _, err := ReadSecret(path, 10); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("of a writer that says nothing: %v", err)
+	}
+	endless.WriteString("0123456789a")
+	if _, err := ReadSecret(path, 10); err == nil || !strings.Contains(err.Error(), "10") {
+		t.Errorf("of a writer that says too much: %v", err)
+	}
+}
+
+func TestExposedFileIsNoticed(t *testing.T) {
+	ids := open(t, "[identity.a]\nrole = \"read\"\n")
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true, 0o660: true, 0o601: true} {
+		noErr(t, os.Chmod(ids.path, mode))
+		expect(t, ids.Exposed() == want, "mode %o: exposed is %t", mode, !want)
+	}
+}
+
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect fails the test unless ok, but lets it continue.
+func expect(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// require ends the test unless ok.
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}

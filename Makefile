@@ -131,6 +131,10 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 		--compare 'polystalkd=./bin/polystalkd gearmand -L 127.0.0.1 -p {port} -l none' \
 		--markdown loadtest/GEARMAN.md -json loadtest/out/gearman.json
 
+.PHONY: bench-peers
+bench-peers: build ## jobs through polystalkd, beanstalkd, Redis, NATS JetStream and RabbitMQ, ten minutes; loadtest/PEERS.md; leaves out what is not installed
+	loadtest/peers.sh
+
 .PHONY: bench-operators
 bench-operators: ## what operators' pages cost with 50,000 tubes
 	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/http

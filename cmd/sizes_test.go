@@ -31,7 +31,7 @@ var budgets = []budget{
 	{"codec", 4655},
 	{"codec/conversation", 3860},
 	{"loadtest", 35},
-	{"loadtest/bench", 3810},
+	{"loadtest/bench", 4345},
 	{"loadtest/faults", 2508},
 	{"router", 760},
 	{"router/access", 1225},

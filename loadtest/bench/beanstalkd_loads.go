@@ -41,6 +41,8 @@ var beanstalkdWorkloads = map[string]spec{
 		defaults: Load{Conns: 16}, traits: unpaced | constant | single | stamped, setup: setupConnect},
 	"big-bodies": {help: "cycle with bodies of 60000 bytes, 8 connections",
 		defaults: Load{Body: 60_000, Conns: 8}, traits: constant, setup: ownTubes(func(a *cycler) turn { return a.cycle })},
+	"job": {help: "put, take and acknowledge a job, all connections on one queue; an operation is a job", unit: "job",
+		traits: single, setup: setupJobs(newBeanJobs)},
 	"memory": {help: "resident memory of -count ready jobs (default 1000000), and after their drain",
 		defaults: Load{Count: 1_000_000, Conns: 4, Depth: 64}, traits: once | unpaced, setup: setupBeansMemory},
 }

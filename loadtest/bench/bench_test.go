@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +142,16 @@ func TestProcessesAreMeasured(t *testing.T) {
 	if rss, err2 := RSS(os.Getpid()); err != nil || err2 != nil || rss < 1<<20 {
 		t.Errorf("%d bytes, %v, %v", rss, err, err2)
 	}
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil || child.Start() != nil {
+		t.Fatal("cannot start cat:", err)
+	}
+	if all := family(os.Getpid()); runtime.GOOS == "linux" && !slices.Contains(all, child.Process.Pid) {
+		t.Errorf("family %v lacks the child %d", all, child.Process.Pid)
+	}
+	in.Close()
+	child.Wait()
 	var k tail
 	for range 500 {
 		k.Write([]byte("some line\n"))
@@ -197,6 +209,7 @@ func TestCommandLine(t *testing.T) {
 		"-compare ls -compare ls":               "two servers",
 		"-depth x":                              "invalid value",
 		"-protocol smtp":                        "the protocols are beanstalkd gearman",
+		"-compare redis:ls -load cycle":         "has only the load job",
 		"-protocol gearman -floor":              "does not speak gearman",
 		"-protocol gearman -load drain -rate 5": "has no open loop",
 	} {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,16 +61,18 @@ func (s *session) run(ctx context.Context) ([]Run, error) {
 }
 
 func (s *session) one(ctx context.Context, l Load, t *Target) (_ *Run, err error) {
+	speaks := cmp.Or(t.protocol, s.protocol)
+	l.Protocol = speaks.name
 	p := plan{Load: l, Addr: t.addr, ServerPID: t.pid}
 	if t.addr == "" {
-		v, err := t.start(ctx, s.spawner, s.protocol, l)
+		v, err := t.start(ctx, s.spawner, speaks, l)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, v.stop()) }()
 		p = plan{Load: l, Addr: v.addr, ServerPID: v.Process.Process.Pid, Constant: t.Constant, Throwaway: true}
 	} else if t.Version == "" {
-		if err := t.answers(ctx, s.protocol, p.Addr); err != nil {
+		if err := t.answers(ctx, speaks, p.Addr); err != nil {
 			return nil, err
 		}
 	}

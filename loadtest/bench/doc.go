@@ -8,6 +8,8 @@
 //	conn, lane  one connection; its pace and its latencies
 //	beanstalkd  the protocol, its workloads (flow, connect: those with a file of their own)
 //	gearmand    the same for Gearman
+//	jobs        the workload job, which other servers can do too: beanstalkd, Redis, and in files of
+//	            their own nats and amqp
 //	floor       the server that answers constants
 //	proc        processes, their cores, CPU and memory
 //

@@ -31,6 +31,7 @@ type Load struct {
 	Warmup    time.Duration
 	Rate      float64
 	Settle    time.Duration
+	Durable   bool
 	Rounds    int
 	Skip      []string // names of servers
 
@@ -60,6 +61,7 @@ func (l *Load) flags(fs *flag.FlagSet) {
 	fs.DurationVar(&l.Warmup, "warmup", l.Warmup, "length of the load before it that is not measured")
 	fs.DurationVar(&l.Settle, "settle", l.Settle, "wait after a drain before memory is read (workload memory)")
 	fs.Float64Var(&l.Rate, "rate", l.Rate, "open loop: arrivals per second over all connections (default: closed loop)")
+	fs.BoolVar(&l.Durable, "durable", l.Durable, "ask the server to store jobs on its disk, if the client decides it (workload job; NATS and RabbitMQ)")
 	fs.IntVar(&l.Rounds, "rounds-max", l.Rounds, "rounds of this load, if fewer than -rounds")
 	fs.Func("skip", "names of `servers` that this load does not run on, separated by commas", func(v string) error {
 		l.Skip = strings.Split(v, ",")

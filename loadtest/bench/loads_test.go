@@ -40,6 +40,7 @@ var smallLoads = map[string][]string{
 		"connect conns=3 count=2",
 		"big-bodies conns=2 count=30",
 		"memory conns=2 count=200 depth=8 settle=1ms",
+		"job conns=3 count=300",
 	},
 	"gearman": {
 		"background conns=3 count=100",

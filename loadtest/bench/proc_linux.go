@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -21,6 +22,23 @@ func CPU(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(ts.Nano()), nil
+}
+
+// family returns a process and its living descendants.
+func family(pid int) []int {
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
+		for _, list := range lists {
+			b, _ := os.ReadFile(list) // a thread that has just ended has none
+			for id := range bytes.FieldsSeq(b) {
+				if child, err := strconv.Atoi(string(id)); err == nil {
+					all = append(all, child)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // RSS returns the resident bytes of a process. smaps_rollup walks the page tables; the

@@ -21,6 +21,8 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
+func family(pid int) []int { return []int{pid} }
+
 // RSS returns 0: it is unknown here.
 func RSS(int) (int64, error) { return 0, nil }
 

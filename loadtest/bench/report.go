@@ -91,9 +91,10 @@ func (d *document) markdown(chart string) []byte {
 	fmt.Fprintf(b, "# Load test results\n\nWritten by `go run ./loadtest`; do not edit.\n\n")
 	fmt.Fprintf(b, "%s, %s/%s, %d cores of %s, load tester built with %s. Took %s.\n\n", d.Started.UTC().Format("2006-01-02 15:04 UTC"),
 		d.Machine.OS, d.Machine.Arch, d.Machine.Cores, cmp.Or(d.Machine.CPU, "an unknown model"), d.Machine.Go, d.Took)
+	unit := cmp.Or(d.protocol.workloads[d.Loads[0].Workload].unit, d.protocol.unit)
 	fmt.Fprintf(b, "Figures are medians over the rounds. × is the median of the ratios to the first server in the same round: "+
 		"on a shared machine the ratios are reliable, the absolute figures are not. "+
-		"CPU is user and system time of the whole server process per %s.\n\n", d.protocol.unit)
+		"CPU is user and system time of the whole server process per %s.\n\n", unit)
 	for _, t := range d.Servers {
 		fmt.Fprintf(b, "- **%s**: `%s`", t.Name, t.Command)
 		if t.Version != "" {

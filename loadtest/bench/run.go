@@ -47,6 +47,7 @@ const (
 // A spec describes a workload. help describes a turn.
 type spec struct {
 	help     string
+	unit     string // what an operation is; empty: the protocol's
 	defaults Load
 	traits   traits
 	// setup prepares the workload. It may be slow and is not measured.
@@ -283,7 +284,7 @@ const grace = 20 * time.Second
 
 // drive runs a load in this process.
 func drive(ctx context.Context, p plan) (*Run, error) {
-	proto := protocols[p.Load.Protocol]
+	proto := cmp.Or(protocols[p.Load.Protocol], peers[p.Load.Protocol])
 	e := &env{plan: p, protocol: proto, conns: map[*Conn]bool{}, names: map[string]bool{}, ended: make(chan struct{})}
 	defer context.AfterFunc(ctx, func() { e.fail(context.Cause(ctx)) })()
 	defer e.fail(errors.New("the run is over")) // closes all connections
@@ -320,19 +321,28 @@ func drive(ctx context.Context, p plan) (*Run, error) {
 	return r, nil
 }
 
-// A usage is what a process has used until now. It is zero if the process is not known.
+// A usage is what a process and its children have used until now. It is zero if the process is not known.
 type usage struct {
 	cpu time.Duration
 	rss int64
 }
 
 func (e *env) serverUsage() (u usage, err error) {
-	if e.ServerPID != 0 {
-		if u.cpu, err = CPU(e.ServerPID); err == nil {
-			u.rss, err = RSS(e.ServerPID)
-		}
+	if e.ServerPID == 0 {
+		return u, nil
 	}
-	return u, err
+	for _, pid := range family(e.ServerPID) {
+		cpu, err := CPU(pid)
+		rss, err2 := RSS(pid)
+		if err := cmp.Or(err, err2); err != nil {
+			if pid != e.ServerPID {
+				continue // a child has just ended
+			}
+			return u, err
+		}
+		u.cpu, u.rss = u.cpu+cpu, u.rss+rss
+	}
+	return u, nil
 }
 
 // measure calls run until the duration of l is over or the phase reaches its count. If endless is

@@ -24,20 +24,24 @@ type Target struct {
 	// Constant marks the floor server: it answers every command with the same bytes.
 	Constant bool `json:"constant,omitempty"`
 
-	args []string // with {port} and {dir} still in place
-	addr string   // address of a server that already runs and is not stopped
-	pid  int      // of that server; 0: not known
+	protocol *protocol // nil: the session's
+	args     []string  // with {port} and {dir} still in place
+	addr     string    // address of a server that already runs and is not stopped
+	pid      int       // of that server; 0: not known
 }
 
 var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
-// parseTarget reads "[name=]command arg ...", split at spaces. {port} stands for a free port, {dir}
+// parseTarget reads "[name=][protocol:]command arg ...", split at spaces. {port} stands for a free port, {dir}
 // for an empty directory that is removed afterwards, and {body} for the size of the load's bodies.
 // A command without {port} gets the arguments of the protocol's usual server.
 func parseTarget(s string, p *protocol) (Target, error) {
 	var t Target
 	if m := targetName.FindString(s); m != "" {
 		t.Name, s = strings.TrimSuffix(m, "="), s[len(m):]
+	}
+	if name, rest, ok := strings.Cut(s, ":"); ok && peers[name] != nil {
+		t.protocol, s = peers[name], rest
 	}
 	t.Command = s
 	t.args = strings.Fields(s)
@@ -94,15 +98,18 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ 
 	return s, nil
 }
 
+// startLimit is how long a server may take to start. RabbitMQ takes ten seconds.
+const startLimit = time.Minute
+
 // await returns when the server is ready.
 func (s *server) await(ctx context.Context, t *Target, p *protocol) error {
-	for limit := time.Now().Add(10 * time.Second); ; {
+	for limit := time.Now().Add(startLimit); ; {
 		err := t.answers(ctx, p, s.addr)
 		if err == nil {
 			return nil
 		}
 		if time.Now().After(limit) {
-			return fmt.Errorf("is not ready after 10 s: %w; its output: %s", err, &s.output)
+			return fmt.Errorf("is not ready after %v: %w; its output: %s", startLimit, err, &s.output)
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

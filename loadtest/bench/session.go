@@ -90,7 +90,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		return err
 	})
 	fs.Func("load", "a `workload` with its own settings, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
-	fs.Func("compare", "a server's command `line`, [name=]command with {port} and {dir}; may be repeated, the first is the baseline", list(&servers))
+	fs.Func("compare", "a server's command `line`, [name=][protocol:]command with {port} and {dir}; may be repeated, the first is the baseline; protocol is redis, nats or amqp", list(&servers))
 	base.flags(fs)
 	fs.Usage = func() { printUsage(fs) }
 	if err := fs.Parse(args); err != nil {
@@ -160,6 +160,11 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		}
 		if slices.ContainsFunc(s.loads, func(m Load) bool { return m.Name == l.Name }) {
 			return nil, fmt.Errorf("two loads are called %q; give one another name=", l.Name)
+		}
+		for _, t := range s.targets {
+			if t.protocol != nil && l.Workload != "job" {
+				return nil, fmt.Errorf("-load %s: server %s speaks %s, which has only the load job", l.Name, t.Name, t.protocol.name)
+			}
 		}
 		s.loads = append(s.loads, l)
 	}

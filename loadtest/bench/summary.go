@@ -34,7 +34,7 @@ var metrics = []metric{
 	{"rss-before", func(r *Run) float64 { return float64(r.RSSBefore) }, false, "RSS MB before", "%.1f", 1e-6, ""},
 	{"rss", func(r *Run) float64 { return float64(r.RSSAfter) }, false, "after", "%.1f", 1e-6, ""},
 	{"load-cpu", func(r *Run) float64 { return r.LoadCPU }, false, "", "", 0, ""},
-	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true, "", "", 0, ""},
+	{"load-busy", func(r *Run) float64 { return r.LoadBusy }, true, "load busy", "%.0f%%", 100, ""},
 	{"early", func(r *Run) float64 { return r.Growth.Early }, false, "early/s", "%.0f", 1, ""},
 	{"late", func(r *Run) float64 { return r.Growth.Late }, false, "late/s", "%.0f", 1, ""},
 	{"sustained", func(r *Run) float64 { return r.Growth.Late / max(r.Growth.Early, 1e-9) }, true, "late/early", "%.2f", 1, ""},

@@ -56,6 +56,7 @@ else
 fi
 missing Faktory "it is in neither Debian nor a Go module that can be had"
 
+before=$(cut -d" " -f1-3 /proc/loadavg)
 settings=(--server-cpus 0 --load-cpus 1 --rounds "${ROUNDS:-5}" --duration "${DURATION:-2s}" --warmup 1s)
 go build -o bin/loadtest ./loadtest
 ./bin/loadtest "${settings[@]}" "${memory[@]}" --load 'job name=in-memory' --json $out/memory.json --markdown $out/memory.md
@@ -63,6 +64,7 @@ go build -o bin/loadtest ./loadtest
 
 {
 	sed '/^<!-- measured -->$/q' $page
+	printf '\nThe load average of the machine was %s before the measurement, and %s after it.\n' "$before" "$(cut -d" " -f1-3 /proc/loadavg)"
 	for part in 'memory In memory' 'flush With a flush before each reply'; do
 		printf '\n## %s\n\n' "${part#* }"
 		sed -e 1,4d -e 's/^## /### /' -e 's|`go run ./loadtest|`./bin/loadtest|' "$out/${part%% *}.md"

@@ -160,11 +160,11 @@ func newRedisJobs(e *env, c *Conn, i int) (jobber, error) {
 
 // resp returns a command in the encoding of Redis.
 func resp(args ...string) string {
-	s := fmt.Sprintf("*%d\r\n", len(args))
+	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
-		s += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
 	}
-	return s
+	return string(b)
 }
 
 func (r *redisJobs) job() error {

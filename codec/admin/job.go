@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/base64"
-	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -90,7 +90,7 @@ func WholeRunes(b []byte) int {
 
 // IsText reports whether b is UTF-8 without control characters other than \n, \r and \t.
 func IsText(b []byte) bool {
-	return utf8.Valid(b) && strings.IndexFunc(string(b), func(r rune) bool {
+	return utf8.Valid(b) && bytes.IndexFunc(b, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
 	}) < 0
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -270,24 +269,6 @@ func jobs(n uint64) string { return counted(n, "job") }
 // overtake all others.
 const priDefault = 1024
 
-// put puts a job and returns its id.
-func put(ctx context.Context, s client.Server, j admin.LineJob) (uint64, error) {
-	query := url.Values{}
-	for name, n := range map[string]uint32{"pri": j.Pri, "delay": j.Delay, "ttr": j.TTR} {
-		query.Set(name, strconv.FormatUint(uint64(n), 10))
-	}
-	q := client.Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: j.Tube, Query: query, Octets: j.Body}
-	if q.Octets == nil {
-		q.Octets = []byte{}
-	}
-	a, err := s.Ask(ctx, q)
-	var done admin.Put
-	if err == nil {
-		err = a.Read(&done)
-	}
-	return done.ID, err
-}
-
 func putDocument(id uint64) []byte {
 	b, _ := json.Marshal(admin.Put{ID: id}) // a number cannot fail
 	return b
@@ -355,7 +336,7 @@ continue with.`,
 			if job.Body, err = r.readBody(in); err != nil {
 				return err
 			}
-			id, err := put(r.ctx, r.server, job)
+			id, err := client.Put(r.ctx, r.server, &job)
 			if err != nil {
 				return err
 			}
@@ -387,24 +368,23 @@ func (r *run) maxBody() (int64, error) {
 
 // readBody reads a body up to the size that the server accepts.
 func (r *run) readBody(in io.Reader) ([]byte, error) {
-	var b bytes.Buffer
 	most := int64(smallMax)
-	n, err := io.CopyN(&b, in, most+1)
-	if n > most {
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
+	if n := int64(len(b)); n > most && err == nil {
 		if most, err = r.maxBody(); err != nil {
 			return nil, err
 		}
-		_, err = io.CopyN(&b, in, max(most+1-n, 0))
+		b, err = io.ReadAll(io.MultiReader(bytes.NewReader(b), io.LimitReader(in, most+1-n)))
 	}
 	switch {
-	case int64(b.Len()) > most:
+	case int64(len(b)) > most:
 		return nil, tooLarge("body", most)
 	case errors.Is(err, context.Canceled):
 		return nil, client.Errorf(client.NotDone, "interrupted: nothing was put")
-	case err != nil && err != io.EOF:
+	case err != nil:
 		return nil, client.Errorf(client.System, "the body cannot be read: %v", err)
 	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 func tooLarge(what string, most int64) error {

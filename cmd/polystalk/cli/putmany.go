@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"polystalk/cmd/polystalk/client"
@@ -17,6 +18,9 @@ import (
 // batchMost is the largest size of the jobs in flight as JSON, in bytes: the server reads as much
 // without a slot for large bodies. The number of jobs is limited by admin.LinesMax.
 const batchMost = 900 << 10
+
+// largeLine is the size of a line whose memory is released at once, in bytes.
+const largeLine = 8 << 20
 
 // A putting puts a job for each line of a file. It has many jobs in flight: it reads lines until a
 // batch is full or the next line must be waited for, puts the batch, and reports its results.
@@ -54,7 +58,7 @@ func (p *putting) start(in io.Reader, skip uint64) error {
 			p.size = s.Size()
 		}
 	}
-	p.in, p.most = bufio.NewReaderSize(in, 1<<20), smallMax
+	p.in, p.most, p.begin, p.first = bufio.NewReaderSize(in, 1<<20), smallMax, skip, skip
 	for p.n < skip {
 		_, err := p.next()
 		switch {
@@ -66,7 +70,6 @@ func (p *putting) start(in io.Reader, skip uint64) error {
 			return p.ctx.Err()
 		}
 	}
-	p.begin, p.first = skip, skip
 	return nil
 }
 
@@ -74,7 +77,8 @@ func (p *putting) start(in io.Reader, skip uint64) error {
 var errLong = errors.New("the line is too long")
 
 // next reads a line, without its end; it is valid until the next call. A line that is too long is
-// read to its end, but not kept. An error other than errLong and io.EOF says how to continue.
+// reported at once, and read to its end, but not kept. An error other than errLong and io.EOF says
+// how to continue.
 func (p *putting) next() ([]byte, error) {
 	p.long = p.long[:0]
 	tooLong := false
@@ -97,8 +101,18 @@ func (p *putting) next() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if tooLong = int64(len(p.long)+len(text)) > p.longest(most)+1; !tooLong {
+			tooLong = int64(len(p.long)+len(text)) > p.longest(most)+1
+			switch {
+			case !tooLong:
+				if len(p.long)+len(text) > cap(p.long) { // append would copy more often
+					if cap(p.long) > largeLine {
+						runtime.GC() // what the line before has left
+					}
+					p.long = append(make([]byte, 0, 2*cap(p.long)+len(text)), p.long...)
+				}
 				p.long = append(p.long, text...)
+			case p.n >= p.first:
+				p.refuse(p.n+1, tooLarge("line", p.most))
 			}
 		}
 		if p.ctx.Err() != nil {
@@ -109,6 +123,9 @@ func (p *putting) next() ([]byte, error) {
 			if tooLong {
 				p.long = nil
 				return nil, errLong
+			}
+			if len(p.long) > largeLine {
+				runtime.GC() // the smaller buffers before make room for the body
 			}
 			return bytes.TrimSuffix(p.long, []byte("\n")), nil
 		}
@@ -145,8 +162,7 @@ func (p *putting) all() error {
 				return err
 			}
 			return p.finish()
-		case err == errLong:
-			p.refuse(p.n, tooLarge("line", p.most))
+		case err == errLong: // it is reported
 		case err != nil:
 			if sent := p.send(); sent != nil {
 				return sent
@@ -168,6 +184,9 @@ func (p *putting) all() error {
 // line adds the job of a line to the batch. It sends the batch before it, if there is no room.
 func (p *putting) line(text []byte) error {
 	j, blank, err := p.parse(text)
+	if cap(p.long) > largeLine {
+		p.long = nil
+	}
 	if blank {
 		return nil
 	}
@@ -280,6 +299,7 @@ func (p *putting) send() error {
 	case stop != nil:
 		return p.end(p.n, 0, client.Errorf(client.NotDone, "%s; continue with --skip %d", p.summary(), p.n))
 	}
+	clear(p.jobs) // releases large bodies
 	p.begin, p.jobs, p.at, p.cost = p.n, p.jobs[:0], p.at[:0], 0
 	if err := p.bookmark.at(p.n, 0); err != nil {
 		return p.unmarked(p.n, err)

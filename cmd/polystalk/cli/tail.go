@@ -23,6 +23,9 @@ const (
 	tailMax  = 10_000
 )
 
+// clockError is above the error of a job's age, in seconds.
+const clockError = 0.1
+
 // A tail shows the new jobs of a tube. It asks for the jobs that have entered a state since the
 // look before, the newest first, so the jobs that were there before cost nothing.
 type tail struct {
@@ -32,6 +35,8 @@ type tail struct {
 
 	began  time.Time       // of the tail
 	before time.Time       // the beginning of the look before
+	after  time.Time       // the end of the look before
+	outage outage          // since the look before
 	total  uint64          // jobs that the tube has had, at the look before
 	hidden int64           // jobs that came and were not shown; negative: they will be counted
 	floor  uint64          // jobs with ids up to this one are not new
@@ -52,7 +57,7 @@ func (a *App) tailVerb() verb {
 		use: "tail TUBE", short: "show new jobs of a tube as they come, without side effects", cannot: "show jobs as they come",
 		long: `Looks at the tube twice a second and shows the jobs that are new. It reserves nothing. It
 cannot show a job that a worker has reserved before the next look, and tells the number of
-such jobs. Ctrl-C ends it.`,
+such jobs. If the server restarts, it connects again. Ctrl-C ends it.`,
 		examples: "polystalk tail mail\npolystalk tail mail --body full -o jsonl",
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
@@ -64,8 +69,10 @@ such jobs. Ctrl-C ends it.`,
 				return err
 			}
 			for first := true; ; first = false {
-				if err = t.look(first); err == nil {
-					err = r.out.Flush()
+				rows, err := t.look(first)
+				if lost := !first && client.ExitCode(err) == client.System; (lost || err == nil) && r.ctx.Err() == nil {
+					t.outage.note(r.App, r.asked, err)
+					err = t.show(rows)
 				}
 				if err == nil {
 					select {
@@ -83,19 +90,33 @@ such jobs. Ctrl-C ends it.`,
 	}
 }
 
-// look shows the jobs that came since the look before. The first one shows none.
-func (t *tail) look(first bool) error {
+// show shows jobs at once.
+func (t *tail) show(rows []json.RawMessage) error {
+	if len(rows) > 0 {
+		document, err := json.Marshal(map[string]any{"jobs": rows})
+		if err == nil {
+			err = t.list.Page(document)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return t.out.Flush()
+}
+
+// look returns the jobs that came since the look before. The first one returns none.
+func (t *tail) look(first bool) (rows []json.RawMessage, err error) {
 	now := time.Now()
 	var tube struct {
 		Total uint64 `json:"jobs_total"`
 	}
-	_, err := t.read("/tubes/{tube}", t.tube, &tube)
+	_, err = t.read("/tubes/{tube}", t.tube, &tube)
 	missing := client.ExitCode(err) == client.Nothing
 	switch {
 	case missing && first:
 		t.note("there is no such tube yet: its first job makes it")
 	case err != nil && !missing:
-		return err
+		return nil, err
 	}
 	if missing || tube.Total < t.total { // a tube that is made again counts from 0
 		t.total, t.hidden = 0, 0
@@ -104,13 +125,15 @@ func (t *tail) look(first bool) error {
 	var all []tailed
 	if !missing {
 		if all, err = t.newest(first, came); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	var rows []json.RawMessage
 	seen := make(map[uint64]bool)
 	for _, j := range all {
 		seen[j.ID] = true
+		if young := j.Age+clockError < now.Sub(t.after).Seconds(); young && (j.ID <= t.floor || t.seen[j.ID]) {
+			t.floor, t.seen = 0, nil // a server without a journal has restarted, and counts from 1
+		}
 		if !first && j.ID > t.floor && !t.seen[j.ID] && j.Age <= time.Since(t.began).Seconds() {
 			rows = append(rows, j.text)
 		}
@@ -121,22 +144,14 @@ func (t *tail) look(first bool) error {
 		t.floor = max(t.floor, id)
 	}
 	t.seen, t.before, t.total = seen, now, tube.Total
-	if len(rows) > 0 {
-		document, err := json.Marshal(map[string]any{"jobs": rows})
-		if err == nil {
-			err = t.list.Page(document)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if t.hidden += int64(came) - int64(len(rows)); t.hidden > 0 && !first {
+	if t.hidden += int64(came) - int64(len(rows)); t.hidden > 0 && !first && !t.outage.down {
 		t.note("%s came, and left or was taken by a worker before it could be shown", counted(uint64(t.hidden), "other job"))
 	}
-	if first || t.hidden > 0 {
+	if first || t.outage.down || t.hidden > 0 { // a restart makes the counts wrong
 		t.hidden = 0
 	}
-	return nil
+	t.after = time.Now()
+	return rows, nil
 }
 
 var errSeen = errors.New("the jobs before were seen")
@@ -145,8 +160,11 @@ var errSeen = errors.New("the jobs before were seen")
 func (t *tail) newest(first bool, came uint64) (all []tailed, err error) {
 	back := time.Since(t.before).Seconds() + 1
 	limit := int(min(came+tailMore, tailMax))
-	if first {
+	switch {
+	case first:
 		limit = tailMore
+	case t.outage.down:
+		limit = tailMax
 	}
 	for _, state := range []string{"ready", "delayed", "buried"} {
 		q := client.Request{Path: "/tubes/{tube}/jobs", Tube: t.tube, Limit: limit, Query: url.Values{"state": {state}, "order": {"newest"}, "body": {t.body}}}

@@ -256,7 +256,7 @@ func (r *run) export(picked *selection, q client.Request, s *sink) error {
 		case picked.MaxID == 0:
 			return client.Errorf(client.Usage, "export: beanstalkd's protocol has no list of jobs: give --id A-B")
 		}
-		err = c.Walk(r.ctx, q, s.add, p.at)
+		err = c.Walk(r.ctx, q, s.write, p.at)
 	} else {
 		var of uint64 // approximate number of jobs; 0: unknown
 		if !client.Narrows(q.Query) && len(picked.States) == 0 {
@@ -334,6 +334,7 @@ func (s *sink) listed(job []byte) error {
 		return err
 	}
 	var body bytes.Buffer
+	body.Grow(int(min(max(v.Size, 0), largeMax)))
 	switch err := s.body(v.ID, &body); {
 	case client.ExitCode(err) == client.Nothing:
 		return nil // the job was deleted meanwhile
@@ -343,13 +344,16 @@ func (s *sink) listed(job []byte) error {
 	for _, name := range []string{"body", "body_base64", "body_truncated"} {
 		delete(members, name)
 	}
-	// The body may have been edited since the list was made, so its size is the new one.
-	members["body_bytes"], members["body_base64"] = body.Len(), body.Bytes()
-	line, err := json.Marshal(members)
-	if err != nil {
-		return err
+	return s.write(members, body.Bytes())
+}
+
+// write writes a job with its body, which may have been edited since the list was made.
+func (s *sink) write(job map[string]any, body []byte) error {
+	if s.w == nil {
+		return nil
 	}
-	return s.add(line)
+	s.n++
+	return client.WriteLine(s.w, job, body)
 }
 
 // add writes a job.
@@ -369,11 +373,8 @@ func (s *sink) add(job []byte) error {
 
 // keep writes a job durably before the job is deleted: afterwards neither the end of the program
 // nor a full disk can lose it.
-func (s *sink) keep(job []byte) error {
-	if s.w == nil {
-		return nil
-	}
-	if err := s.add(job); err != nil {
+func (s *sink) keep(job map[string]any, body []byte) error {
+	if err := s.write(job, body); err != nil || s.w == nil {
 		return err
 	}
 	return s.w.Flush()

@@ -48,7 +48,7 @@ type worker struct {
 	mu   sync.Mutex // guards the rest, and notes
 	busy int        // running commands
 	last time.Time  // the end of the last job, or of the last outage
-	down bool       // the last attempt to use the server has failed
+	down outage     // of the server
 }
 
 func (a *App) workVerb() verb {
@@ -207,20 +207,31 @@ func (w *worker) slot(ctx context.Context, c *client.Worker) {
 	}
 }
 
-// reached records that the server could be used, or why not. It notes only changes.
+// reached records that the server could be used, or why not.
 func (w *worker) reached(ctx context.Context, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch was := w.down; {
-	case ctx.Err() != nil:
-	case err != nil:
-		w.down, w.last = true, time.Now()
-		if !was {
-			w.note("%v; it is asked again until it answers", err)
-		}
-	case was:
-		w.down = false
-		w.note("%s answers again", w.target.Name)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.last = time.Now()
+	}
+	w.down.note(w.App, w.target.Name, err)
+}
+
+// An outage records whether the last attempt to use a server has failed.
+type outage struct{ down bool }
+
+// note records an attempt. It notes only changes.
+func (o *outage) note(a *App, server string, err error) {
+	was := o.down
+	o.down = err != nil
+	switch {
+	case o.down && !was:
+		a.note("%v; it is asked again until it answers", err)
+	case was && !o.down:
+		a.note("%s answers again", server)
 	}
 }
 
@@ -308,6 +319,7 @@ func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) 
 	cmd.Stdout, cmd.Stderr = w.Out, w.Err // files, so that nothing waits for a daemon that keeps them open
 	cmd.SysProcAttr = apart()
 	in, err := input(j.Body)
+	j.Body = nil // the command may take long
 	if err == nil {
 		cmd.Stdin = in
 		started := make(chan error)

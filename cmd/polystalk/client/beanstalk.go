@@ -2,7 +2,6 @@ package client
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,19 +136,22 @@ func (c *Beanstalk) receive(want string, most int64) (words []string, data []byt
 	if err != nil || size < 0 || size > most {
 		return nil, nil, fmt.Errorf("it announces %.20q bytes", words)
 	}
-	var b bytes.Buffer // grows with the data received, not with the announced size
-	for left := size + int64(len("\r\n")); left > 0; {
-		n, err := io.CopyN(&b, c.in, min(left, progress))
-		if err != nil {
+	all := size + int64(len("\r\n"))
+	for at := int64(0); at < all; at = int64(len(data)) {
+		if at == int64(cap(data)) { // it grows with the data received, at most to the announced size
+			data = append(make([]byte, 0, min(max(2*at, 512), all)), data...)
+		}
+		data = data[:min(int64(cap(data)), at+progress)]
+		if _, err := io.ReadFull(c.in, data[at:]); err != nil {
 			return nil, nil, err
 		}
-		if left -= n; most == bodyMax {
+		if most == bodyMax {
 			if err := restart(); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	return words, b.Bytes()[:size], nil
+	return words, data[:size], nil
 }
 
 // ask sends a command and reads the reply.

@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -49,37 +48,32 @@ func (c *Beanstalk) jobs(ctx context.Context, r *Request) (any, error) {
 		if !slices.Contains(wanted, state) || r.Limit > 0 && len(rows) == r.Limit {
 			continue
 		}
-		id, row, err := c.first(r.Tube, state, r.Query.Get("body"))
+		id, row, body, err := c.first(r.Tube, state)
 		if err != nil && err != notFound {
 			return nil, c.failure(ctx, jobName(id), err)
 		}
 		if err == nil {
+			row.show(body, r.Query.Get("body"))
 			rows = append(rows, row)
 		}
 	}
 	return object{"jobs": rows}, nil
 }
 
-// first returns the document of the first job of a tube in a state. how is the part of the body to
-// include: none, preview or full.
-func (c *Beanstalk) first(tube, state, how string) (id uint64, job object, err error) {
+// first returns the first job of a tube in a state: its document without the body, and the body.
+func (c *Beanstalk) first(tube, state string) (id uint64, job object, body []byte, err error) {
 	if err := c.use(tube); err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	words, body, err := c.ask("FOUND", bodyMax, "peek-%s", state)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	if id, err = strconv.ParseUint(words[0], 10, 64); err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	_, data, err := c.ask("OK", statsMax, "stats-job %d", id)
-	if err != nil {
-		return id, nil, err
-	}
-	job = readStats(data).ofJob(id)
-	job.show(body, how)
-	return id, job, nil
+	return id, readStats(data).ofJob(id), body, err
 }
 
 // jobStats asks for the statistics of a job.
@@ -158,21 +152,17 @@ func (c *Beanstalk) onJob(ctx context.Context, id uint64, when string, err error
 	return Errorf(NotDone, "job %d is %s, and %s: look at it again", id, s.text("state"), when)
 }
 
-// Pop deletes the first job of a tube in a state, after it has passed the job's document to keep.
+// Pop deletes the first job of a tube in a state, after it has passed the job to keep, for WriteLine.
 // It returns false if there is none.
-func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job []byte) error) (bool, error) {
-	id, job, err := c.first(tube, state, "full")
+func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job map[string]any, body []byte) error) (bool, error) {
+	id, job, body, err := c.first(tube, state)
 	if err == notFound {
 		return id != 0, nil // a worker took it meanwhile, or there was none
 	}
 	if err != nil {
 		return false, c.failure(ctx, tubeNamed+tube, err)
 	}
-	document, err := json.Marshal(job)
-	if err == nil {
-		err = keep(document)
-	}
-	if err != nil {
+	if err = keep(job, body); err != nil {
 		return false, err
 	}
 	if err = c.do("DELETED", "delete %d", id); err == notFound {
@@ -182,9 +172,9 @@ func (c *Beanstalk) Pop(ctx context.Context, tube, state string, keep func(job [
 }
 
 // Walk reads the jobs with ids from id_min to id_max of a query, many at a time. It passes the
-// documents, with bodies, of jobs that match the query's tube and state to take. It reports the
-// number of tried ids to looked.
-func (c *Beanstalk) Walk(ctx context.Context, r Request, take func(job []byte) error, looked func(n, of uint64)) error {
+// jobs that match the query's tube and state to take, for WriteLine. It reports the number of tried
+// ids to looked.
+func (c *Beanstalk) Walk(ctx context.Context, r Request, take func(job map[string]any, body []byte) error, looked func(n, of uint64)) error {
 	ofTube := strings.Contains(r.Path, "{tube}")
 	if ofTube {
 		if err := CheckName(r.Tube); err != nil {
@@ -204,24 +194,21 @@ func (c *Beanstalk) Walk(ctx context.Context, r Request, take func(job []byte) e
 		}
 		window := int(min(of-n, depth))
 		id := func(i int) any { return first + n + uint64(i) }
-		bodies := make([][]byte, window)
-		err := c.askMany("FOUND", bodyMax, "peek", window, id, func(i int, body []byte) error { bodies[i] = body; return nil })
+		var jobs []object
+		err := c.askMany("OK", statsMax, "stats-job", window, id, func(i int, data []byte) error {
+			job := readStats(data).ofJob(first + n + uint64(i))
+			if data != nil && (!ofTube || job["tube_path"] == path) && slices.Contains(wanted, job["state"].(string)) {
+				jobs = append(jobs, job)
+			}
+			return nil
+		})
 		if err == nil {
-			err = c.askMany("OK", statsMax, "stats-job", window, id, func(i int, data []byte) error {
-				if data == nil || bodies[i] == nil || found == r.Limit && r.Limit > 0 {
+			err = c.askMany("FOUND", bodyMax, "peek", len(jobs), func(i int) any { return jobs[i]["id"] }, func(i int, body []byte) error {
+				if body == nil || found == r.Limit && r.Limit > 0 {
 					return nil
-				}
-				job := readStats(data).ofJob(first + n + uint64(i))
-				if ofTube && job["tube_path"] != path || !slices.Contains(wanted, job["state"].(string)) {
-					return nil
-				}
-				job.show(bodies[i], "full")
-				document, err := json.Marshal(job)
-				if err != nil {
-					return err
 				}
 				found++
-				return take(document)
+				return take(jobs[i], body)
 			})
 		}
 		if err != nil {

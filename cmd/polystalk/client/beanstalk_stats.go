@@ -3,7 +3,10 @@ package client
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/url"
 	"path"
@@ -123,6 +126,9 @@ func (s stats) ofJob(id uint64) object {
 	return s.numbers(o, jobNumbers)
 }
 
+// smallMax is the size of a body that may be copied, in bytes.
+const smallMax = 64 << 10
+
 // previewMax is the size of a body's preview in polystalkd, in bytes.
 const previewMax = 256
 
@@ -146,6 +152,29 @@ func (o object) show(body []byte, how string) {
 	if c.Truncated {
 		o["body_truncated"] = true
 	}
+}
+
+// WriteLine writes a job as JSON on a line. A large body is in base64, so that it is not copied.
+func WriteLine(w io.Writer, job map[string]any, body []byte) error {
+	o := object(job)
+	large := len(body) > smallMax
+	if o["body_bytes"] = len(body); !large {
+		o.show(body, "full")
+	}
+	text, err := json.Marshal(o)
+	if err == nil && large {
+		if _, err = fmt.Fprintf(w, `%s,"body_base64":"`, text[:len(text)-1]); err == nil {
+			text = []byte(`"}`)
+			e := base64.NewEncoder(base64.StdEncoding, w)
+			if _, err = e.Write(body); err == nil {
+				err = e.Close()
+			}
+		}
+	}
+	if err == nil {
+		_, err = w.Write(append(text, '\n'))
+	}
+	return err
 }
 
 // tube carries out GET /tubes/{tube}.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"strconv"
 
 	"polystalk/codec/admin"
@@ -11,14 +13,20 @@ import (
 
 // PutMany implements Server by one request.
 func (c *httpServer) PutMany(ctx context.Context, jobs []admin.LineJob) ([]PutResult, error) {
-	var lines []byte
-	for i := range jobs {
-		lines = jobs[i].AppendLine(lines)
-	}
-	a, err := c.Ask(ctx, Request{Method: "POST", Path: "/jobs", Octets: lines, Type: admin.LinesType})
 	var answer admin.PutLines
-	if err == nil {
-		err = a.Read(&answer)
+	var err error
+	if j := &jobs[0]; len(jobs) == 1 && len(j.Body) > smallMax && !j.Buried { // without a copy in base64
+		answer.Lines = make([]admin.PutLine, 1)
+		answer.Lines[0].ID, err = Put(ctx, c, j)
+	} else {
+		var lines []byte
+		for i := range jobs {
+			lines = jobs[i].AppendLine(lines)
+		}
+		var a Answer
+		if a, err = c.Ask(ctx, Request{Method: "POST", Path: "/jobs", Octets: lines, Type: admin.LinesType}); err == nil {
+			err = a.Read(&answer)
+		}
 	}
 	if len(jobs) == 1 && ExitCode(err) == Usage { // it is too large even for the request
 		return []PutResult{{Err: err}}, nil
@@ -48,6 +56,24 @@ func (c *httpServer) PutMany(ctx context.Context, jobs []admin.LineJob) ([]PutRe
 	return results, Errorf(System, "the server at %s does not answer for all jobs: use the polystalk of its version", c.target.Name)
 }
 
+// Put puts a job and returns its id.
+func Put(ctx context.Context, s Server, j *admin.LineJob) (uint64, error) {
+	query := url.Values{}
+	for name, n := range map[string]uint32{"pri": j.Pri, "delay": j.Delay, "ttr": j.TTR} {
+		query.Set(name, strconv.FormatUint(uint64(n), 10))
+	}
+	q := Request{Method: "POST", Path: "/tubes/{tube}/jobs", Tube: j.Tube, Query: query, Octets: j.Body}
+	if q.Octets == nil {
+		q.Octets = []byte{}
+	}
+	a, err := s.Ask(ctx, q)
+	var done admin.Put
+	if err == nil {
+		err = a.Read(&done)
+	}
+	return done.ID, err
+}
+
 // buryDelay is the delay, in seconds, of a job that is put to be buried. It keeps the job from
 // workers until then.
 const buryDelay = 3600
@@ -55,7 +81,8 @@ const buryDelay = 3600
 // PutMany implements Server. It sends all commands before it reads the first reply, so the replies
 // must fit into the buffers of the connection. Buried jobs take a second turn.
 func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results []PutResult, err error) {
-	var commands bytes.Buffer
+	var commands net.Buffers
+	var text []byte
 	used := c.used
 	for i := range jobs {
 		j := &jobs[i]
@@ -64,16 +91,21 @@ func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results 
 		}
 		if j.Tube != used {
 			used = j.Tube
-			fmt.Fprintf(&commands, "use %s\r\n", used)
+			text = fmt.Appendf(text, "use %s\r\n", used)
 		}
 		delay := j.Delay
 		if j.Buried {
 			delay = buryDelay
 		}
-		fmt.Fprintf(&commands, "put %d %d %d %d\r\n", j.Pri, delay, j.TTR, len(j.Body))
-		commands.Write(j.Body)
-		commands.WriteString("\r\n")
+		text = fmt.Appendf(text, "put %d %d %d %d\r\n", j.Pri, delay, j.TTR, len(j.Body))
+		if len(j.Body) > smallMax {
+			commands, text = append(commands, text, j.Body), nil
+		} else {
+			text = append(text, j.Body...)
+		}
+		text = append(text, "\r\n"...)
 	}
+	commands = append(commands, text)
 	sent := c.send(&commands) // after an error, there may still be replies
 	var buries []*PutResult
 	var pris []uint32

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"polystalk/cmd/polystalk/cli"
 	"polystalk/cmd/polystalk/client"
 	"polystalk/cmd/polystalkd/e2e/daemon"
 	"polystalk/codec/admin"
@@ -128,6 +130,36 @@ func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 			if !strings.Contains(o.stderr, fmt.Sprintf("polystalk: line %d was not put: ", n)) {
 				t.Errorf("%s: nothing is said of line %d: %q", server, n, o.stderr)
 			}
+		}
+	}
+}
+
+// TestAnEndlessLineIsReportedAtOnce: when it is above the bound, not when it ends. The lines before it
+// are put then, and the lines after it are put as well.
+func TestAnEndlessLineIsReportedAtOnce(t *testing.T) {
+	p, s := polystalkd(t)
+	for _, server := range []string{p.server, "beanstalk://" + s.Listen[0]} {
+		for about, args := range map[string][]string{`{"tube":"a","body":"good"}`: {"import", "-"}, "good": {"put", "a", "--lines", "-o", "name"}} {
+			in, feed := io.Pipe()
+			var out, notes shared
+			a := &cli.App{In: in, Out: &out, Err: &notes, Getenv: func(string) string { return "" }}
+			code := make(chan int)
+			go func() { code <- cli.Run(t.Context(), a, append(args, "--skip", "2", "--server", server)) }()
+			write := func(text string) {
+				_, err := io.WriteString(feed, text)
+				must(t, err)
+			}
+			write(strings.Repeat("s", 1<<20) + "\n\n" + about + "\n") // skipped lines are not reported
+			write(strings.Repeat("x", 3<<20))
+			notes.await(t, "polystalk: line 4 was not put: the line has more than 65535 bytes")
+			expectJobs(t, p, "a", "1 0 0 0")
+			write(strings.Repeat("x", 3<<20) + "\n" + about + "\n")
+			feed.Close()
+			if got := <-code; got != client.NotDone || strings.Count(notes.String(), "line 4") != 1 || !strings.Contains(notes.String(), "2 jobs put, 1 line with errors") {
+				t.Errorf("%s, %q: %d, %q", server, args, got, notes.String())
+			}
+			expectJobs(t, p, "a", "2 0 0 0")
+			p.must(0, "flush", "a", "--yes")
 		}
 	}
 }

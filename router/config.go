@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"polystalk/codec/beanstalk"
+	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/direct"
 	"polystalk/router/gearmand"
@@ -78,6 +79,9 @@ type Config struct {
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.
 	Journal *Journal
+	// Access has the identities of the access file, which limit what clients may do; nil: clients
+	// may do everything. See Server.Reauthorize.
+	Access *access.Identities
 	// Gearman has the settings of that protocol.
 	Gearman GearmanConfig
 	// Clock is the server's time; nil: the machine's clock.
@@ -178,6 +182,20 @@ func (s *Server) Prepare(to Settings) (apply func(), err error) {
 	}
 	cfg.fill("")
 	return func() { s.apply(&cfg) }, nil
+}
+
+// Reauthorize applies a changed access file to the open connections, and returns how many it has
+// closed: those that use a right which they have lost. Once it has returned, no connection has a
+// right that the file does not give.
+func (s *Server) Reauthorize(ctx context.Context) (closed int, err error) {
+	done := make(chan int, 1)
+	s.host.Reauthorize(func(n int) { done <- n })
+	select {
+	case closed = <-done:
+		return closed, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("the event loops do not respond, so some connections may keep rights that they have lost: %w", ctx.Err())
+	}
 }
 
 var errStarting = errors.New("the server is still starting: try again later")

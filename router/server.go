@@ -101,7 +101,7 @@ func NewUnconnected(cfg Config) (*Server, error) {
 	h := session.NewHost(cfg.ConnectionMemory)
 	naming := ops.Naming{Fold: gearman.FoldFunction, Shown: shownName}
 	h.Map = ops.NewMap(ops.MapOptions{Shards: cfg.Shards, Naming: naming, BodyFreed: s.bodyFreed})
-	h.Clock, h.Log = cfg.Clock, cfg.Log
+	h.Clock, h.Log, h.Access = cfg.Clock, cfg.Log, cfg.Access
 	h.HeldMost, h.LookMost = session.HeldMax, ops.LookMost
 	h.BoundConnections(cfg.ConnectionMemory)
 	s.host, s.drain.host = h, h

@@ -17,8 +17,8 @@ type conn struct {
 	cmd    beanstalk.Command // its Name is valid while the command is dispatched
 	parse  parse
 	known  bool    // the first line was checked: it is not HTTP or TLS
-	skip   int     // bytes of a body that must still be skipped
 	answer failure // the reply after the skipped body
+	skip   int     // bytes of a body that must still be skipped
 
 	putID    core.JobID // of the current put, until its job exists; zero: none
 	numbered idRun      // kept ids of puts that have not run yet; see put.go

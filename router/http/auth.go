@@ -147,7 +147,7 @@ func localUser(r *http.Request) (uid uint32, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	failed := raw.Control(func(fd uintptr) { uid, err = peerUser(int(fd)) })
+	failed := raw.Control(func(fd uintptr) { uid, err = access.PeerUser(int(fd)) })
 	return uid, err == nil && failed == nil
 }
 

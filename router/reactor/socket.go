@@ -11,6 +11,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"golang.org/x/sys/unix"
 
+	"polystalk/router/access"
 	"polystalk/router/session"
 )
 
@@ -271,6 +272,16 @@ func (k *socket) Peer() net.Addr {
 		return k.client
 	}
 	return peerAt(k.fd)
+}
+
+// User returns the user of the process at the other end of a unix socket, if the client has
+// connected to this server and not to another one that forwards.
+func (k *socket) User() (uid uint32, ok bool) {
+	if _, isUnix := k.Peer().(*net.UnixAddr); !isUnix || k.client != nil {
+		return 0, false
+	}
+	uid, err := access.PeerUser(k.fd)
+	return uid, err == nil
 }
 
 // peerAt returns the address of the other end of a socket; nil if it is not connected any more.

@@ -141,3 +141,25 @@ func TestPipeIsNotTaken(t *testing.T) {
 	}
 	s.stop(t)
 }
+
+// TestOnlyAUnixSocketOfThisServerHasAUser: a forwarded client's connection comes from this process,
+// whose user says nothing about the client.
+func TestOnlyAUnixSocketOfThisServerHasAUser(t *testing.T) {
+	for _, tt := range []struct {
+		network string
+		client  net.Addr
+		has     bool
+	}{{"unix", nil, true}, {"unix", elsewhere, false}, {"tcp", nil, false}} {
+		_, server := connect(t, tt.network)
+		f, err := server.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &socket{fd: int(f.Fd()), client: tt.client}
+		if uid, ok := k.User(); ok != tt.has || ok && uid != uint32(os.Getuid()) {
+			t.Errorf("%s, client %v: user %d, %v", tt.network, tt.client, uid, ok)
+		}
+		f.Close()
+		server.Close()
+	}
+}

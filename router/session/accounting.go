@@ -245,7 +245,7 @@ const (
 	garbagePart = 2
 	// bodiesPart divides the account: half of it is for large bodies being received.
 	bodiesPart = 2
-	// lateEvery is the time between two searches for late bodies.
+	// lateEvery is the time between two searches for late bodies and unproven clients.
 	lateEvery = 2 * time.Second
 	// evictEvery is how long evicted sessions have to close before others are evicted.
 	evictEvery = 10 * time.Millisecond
@@ -264,8 +264,8 @@ func (h *Host) BoundConnections(bytes int64) {
 	h.LimitBodies(h.Account.Bound() / bodiesPart)
 }
 
-// KeepWithin evicts connections while the account is above its bound, and those with late
-// bodies, until quit is closed.
+// KeepWithin evicts connections while the account is above its bound, those with late bodies, and
+// those that do not authenticate, until quit is closed.
 func (h *Host) KeepWithin(quit <-chan struct{}) {
 	tick := time.NewTicker(lateEvery)
 	defer tick.Stop()
@@ -275,6 +275,7 @@ func (h *Host) KeepWithin(quit <-chan struct{}) {
 			return
 		case <-tick.C:
 			h.EvictLate()
+			h.EvictUnproven()
 		case <-h.Account.High():
 			for h.Account.Excess() > 0 {
 				h.Evict()

@@ -53,7 +53,7 @@
 // The budget of an idle beanstalkd connection is 1,000 bytes, with its data in shards and
 // without the kernel's socket. TestFootprint of package router measures about 920:
 //
-//	640  beanstalkd.conn; the Session in it takes 304, 40 of them for statistics
+//	640  beanstalkd.conn; the Session in it takes 312, 40 of them for statistics
 //	  8  its entry in the loop's registry
 //	 32  its handle in one shard and its watch list of one tube
 //	224  a core's client, and about 80 for one entry of a watch list

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/shard/commit"
 )
@@ -33,6 +34,10 @@ type Host struct {
 	HeldMost int
 	// LookMost is how many tubes of a long watch list a survey reads at a time.
 	LookMost int
+
+	// Access has the identities of the access file; nil: there is none, and every client may do
+	// everything.
+	Access *access.Identities
 
 	// Draining means that new jobs are refused.
 	Draining atomic.Bool

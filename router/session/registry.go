@@ -13,6 +13,8 @@ type registry struct {
 	blocks []*sessionBlock       // none is empty
 	n      int                   // sessions
 	ends   map[*Session][]func() // see Session.WhenGone
+
+	unproven fifo[deadline] // of sessions whose clients must authenticate; some may be gone
 }
 
 // sessionBlockMax is chosen so that a block fills a size class of Go's allocator.

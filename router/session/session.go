@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"polystalk/router/access"
 	"polystalk/shard/core"
 )
 
@@ -69,8 +70,10 @@ type Session struct {
 	roles    roles
 	queued   bool  // in the loop's queue for a later turn
 	large    bool  // the loop holds a large body that it must send; see SendLarge
+	unproven bool  // see Unproven
 	front    uint8 // index of its Front in Host.fronts
 	activity activity
+	access   *access.Credential // see Credential
 
 	call  call
 	in    input

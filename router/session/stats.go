@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/shard/core"
 )
@@ -75,14 +76,18 @@ type Rejection int
 
 // The reasons.
 const (
-	RejectedLimit   Rejection = iota // the connection limit was reached
-	RejectedLost                     // a system call failed after the connection was accepted
-	RejectedForeign                  // it spoke HTTP or TLS to a port of another protocol
+	RejectedLimit    Rejection = iota // the connection limit was reached
+	RejectedLost                      // a system call failed after the connection was accepted
+	RejectedForeign                   // it spoke HTTP or TLS to a port of another protocol
+	RejectedToken                     // its token was refused
+	RejectedUnproven                  // it has no right, and did not authenticate
 	NumRejections
 )
 
 // String returns the reason's name in metrics.
-func (r Rejection) String() string { return [...]string{"limit", "lost", "foreign"}[r] }
+func (r Rejection) String() string {
+	return [...]string{"limit", "lost", "foreign", "token", "unauthorized"}[r]
+}
 
 // CountRejection counts a client that was not served. Any goroutine may call it.
 func (h *Host) CountRejection(r Rejection) { h.rejected[r].Add(1) }
@@ -194,6 +199,7 @@ type Snapshot struct {
 	Held, Unsent int    // received bytes not used yet, and bytes of replies not sent yet
 
 	Client Client
+	Access *access.Credential // nil: there is no access file
 }
 
 // Two values of Snapshot.Life.
@@ -247,7 +253,7 @@ func (s *Session) Snapshot(names int) Snapshot {
 	p := Snapshot{
 		Number: a.number, Front: s.Front(), Peer: PeerOf(s.conn),
 		Life: s.life.String(), Stops: s.stops, Roles: s.roles &^ waits,
-		Open: now - a.since, In: a.in, Out: a.out, Held: s.held(), Unsent: s.Unsent(),
+		Open: now - a.since, In: a.in, Out: a.out, Held: s.held(), Unsent: s.Unsent(), Access: s.access,
 	}
 	var at core.Time
 	if p.Last, at = a.lastCommand(); p.Last >= 0 {

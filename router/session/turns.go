@@ -138,6 +138,10 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 	l.stamp()
 	s := f.Open(l, c)
 	l.enroll(s, f)
+	if l.host.Access != nil {
+		s.identify()
+		l.expect(s)
+	}
 	if st, ok := s.proto.(starter); ok {
 		l.turn(s, func(s *Session) {
 			st.Start()

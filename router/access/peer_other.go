@@ -1,11 +1,11 @@
 //go:build !linux
 
-package http
+package access
 
 import "golang.org/x/sys/unix"
 
-// peerUser returns the user of the process that has connected to a unix socket.
-func peerUser(fd int) (uid uint32, err error) {
+// PeerUser returns the user of the process that has connected to a unix socket.
+func PeerUser(fd int) (uid uint32, err error) {
 	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,239 @@
+package session
+
+import (
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"polystalk/router/access"
+	"polystalk/shard/core"
+)
+
+// Access control. A session has the Credential of its client; nil: the server has no access file,
+// so nothing is checked. The first of these identifies a new connection:
+//
+//	certificate  the handshake of TLS has verified it
+//	user         of the process at the other end of a unix socket. Root and the server's own user
+//	             have no rights here that the file does not give them; with HTTP they have.
+//	network      the longest one with the client's address
+//	default
+//
+// A token replaces an identity of network or default; the protocol passes it to Authenticate.
+//
+// A client without any right is unproven: it must authenticate before it reaches a shard, within
+// proveWithin. The protocol refuses its other commands.
+//
+// Commands check the rules of the file as they are now. A reload replaces the rules, and then
+// Reauthorize closes the sessions that use a right which they have lost. So a command pays nothing
+// for revocation.
+
+// proveWithin is how long a client without rights may take to authenticate.
+const proveWithin = 10 * core.Second
+
+// An encrypted is a Conn that may use TLS.
+type encrypted interface {
+	// TLS reports whether the connection uses TLS. certified is what the client's certificate
+	// proves; nil: nothing.
+	TLS() (used bool, certified *access.Credential)
+}
+
+// A local is a Conn that may be a unix socket.
+type local interface {
+	// User returns the user of the process at the other end; false: it is no process of this machine.
+	User() (uid uint32, ok bool)
+}
+
+// A reauthorizer is a protocol that keeps rights between commands, as a watched tube does.
+type reauthorizer interface {
+	// Reauthorize adapts to the rules after a reload. It returns false if the client uses a right
+	// that it has lost: the session is then killed. It is called with the loop held, in no turn of
+	// the session, at any time before the session closes.
+	Reauthorize() bool
+}
+
+// Credential returns the client's way to prove its identity; nil: everything is permitted.
+func (s *Session) Credential() *access.Credential { return s.access }
+
+// Unproven reports whether the client has no right and must authenticate.
+func (s *Session) Unproven() bool { return s.unproven }
+
+// identify finds the client's credential.
+func (s *Session) identify() {
+	s.access = s.loop.host.identify(s.conn)
+	s.unproven = s.access.IsEmpty()
+}
+
+func (h *Host) identify(c Conn) *access.Credential {
+	if e, ok := c.(encrypted); ok {
+		if _, by := e.TLS(); by != nil {
+			return by
+		}
+	}
+	if l, ok := c.(local); ok {
+		if uid, ok := l.User(); ok {
+			if by := h.Access.User(uid); by != nil {
+				return by
+			}
+		}
+	}
+	if a, isUnix := networkOf(PeerOf(c)); a.IsValid() && !isUnix {
+		if by := h.Access.Network(a); by != nil {
+			return by
+		}
+	}
+	return h.Access.Default()
+}
+
+// networkOf returns the address of a client, or that it uses a unix socket. Another server of the
+// cluster is trusted with the address of a Forwarded.
+func networkOf(peer net.Addr) (a netip.Addr, isUnix bool) {
+	switch p := peer.(type) {
+	case Forwarded:
+		return networkOf(p.Addr)
+	case *net.TCPAddr:
+		return p.AddrPort().Addr().Unmap(), false
+	case *net.UnixAddr:
+		return a, true
+	}
+	return a, false
+}
+
+// Authenticate gives the client the identity of a token, unless its certificate or its user has
+// proved one. It returns false for a token that is not in the file, and on a connection where others
+// can read it: the protocol must then close the session.
+func (s *Session) Authenticate(token string) bool {
+	h := s.loop.host
+	c := h.Access.Token(token)
+	switch {
+	case !s.mayPresentToken():
+		h.Complain("refused a token that others can read: use TLS, or plaintext-tokens = true in the access file", "conn", s)
+	case c == nil:
+		h.Complain("refused a token that is not in the access file", "conn", s)
+	default:
+		if by := s.access.By(); by != access.ByCertificate && by != access.ByUser {
+			s.access = c
+		}
+		s.unproven = false
+		return true
+	}
+	h.CountRejection(RejectedToken)
+	return false
+}
+
+// mayPresentToken reports whether only the server can read a token of the client.
+func (s *Session) mayPresentToken() bool {
+	if e, ok := s.conn.(encrypted); ok {
+		if used, _ := e.TLS(); used {
+			return true
+		}
+	}
+	a, isUnix := networkOf(s.Peer())
+	return isUnix || a.IsLoopback() || s.loop.host.Access.PlaintextTokens()
+}
+
+// externalMax is how many bytes of a name from outside the log shows.
+const externalMax = 200
+
+// Deny records that the client may not do something with a tube; an empty tube is the server.
+func (s *Session) Deny(verb access.Verbs, tube []byte) {
+	h, b := s.loop.host, &s.loop.batch
+	tube = tube[:min(len(tube), externalMax)]
+	h.Access.Denials.Add(s.access, verb, tube, time.Unix(0, int64(b.Now+b.Ahead)), func() string { return PeerName(s.Peer()) })
+	h.Complain("refused a command: the identity lacks the right", "conn", s,
+		"identity", s.access.Name(), "verb", verb.String(), "tube", string(tube))
+}
+
+// expect makes the loop close the session if its client does not authenticate in time.
+func (l *Loop) expect(s *Session) {
+	if s.unproven {
+		l.registry.unproven.push(deadline{s.activity.number, l.awake() + proveWithin})
+	}
+}
+
+// A deadline is the time at which a session must have authenticated.
+type deadline struct {
+	number uint64 // of the session
+	at     core.Time
+}
+
+// EvictUnproven closes connections whose clients should have authenticated.
+func (h *Host) EvictUnproven() {
+	if h.Access == nil {
+		return
+	}
+	for _, l := range h.Loops() {
+		l.Do(func() {
+			for l.registry.unproven.len() > 0 && l.registry.unproven.first().at <= l.awake() {
+				l.Spend(1)
+				if s := l.registry.find(l.registry.unproven.pop().number); s != nil && s.unproven {
+					h.CountRejection(RejectedUnproven)
+					l.Signal(s, (*Session).Kill)
+				}
+			}
+		})
+	}
+}
+
+// Reauthorize checks every session after a reload of the access file. It kills those that use a
+// right which they have lost, and those whose identity is gone. Their reserved jobs become ready
+// again. At the end it calls done, in a loop or at once, with the number of killed sessions. Any
+// goroutine may call it.
+func (h *Host) Reauthorize(done func(killed int)) {
+	loops := h.Loops()
+	c := &check{done: done}
+	c.loops.Store(int64(len(loops)))
+	if len(loops) == 0 {
+		done(0)
+	}
+	for _, l := range loops {
+		l.Do(func() { c.part(l, 0) })
+	}
+}
+
+// A check is a Reauthorize in progress.
+type check struct {
+	done   func(killed int)
+	loops  atomic.Int64 // that are not done
+	killed atomic.Int64
+}
+
+// checkMost is how many sessions are checked in one turn of a loop, which takes about 50 µs.
+const checkMost = 256
+
+// part checks the next sessions of a loop. Signals are answered in their order: when the last part
+// ends, the sessions of all parts were killed.
+func (c *check) part(l *Loop, above uint64) {
+	n := 0
+	for s := range l.Sessions(above) {
+		l.Spend(1)
+		if !s.reauthorize() {
+			c.killed.Add(1)
+			l.Signal(s, (*Session).Kill)
+		}
+		if n++; n == checkMost {
+			above = s.Number()
+			l.Do(func() { c.part(l, above) })
+			return
+		}
+	}
+	l.Do(func() {
+		if c.loops.Add(-1) == 0 {
+			c.done(int(c.killed.Load()))
+		}
+	})
+}
+
+// reauthorize reports whether the session may stay.
+func (s *Session) reauthorize() bool {
+	switch {
+	case s.life >= closing:
+		return true
+	case s.unproven:
+		s.identify() // the file may have an identity for it now
+	case s.access.Identity() == nil:
+		return false
+	}
+	p, ok := s.proto.(reauthorizer)
+	return !ok || p.Reauthorize()
+}

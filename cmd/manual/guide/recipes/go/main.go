@@ -49,6 +49,10 @@ func work(queue *beanstalk.Conn) error {
 		switch {
 		case errors.Is(err, beanstalk.ErrTimeout):
 			continue
+		case errors.Is(err, beanstalk.ErrDeadline):
+			// A goroutine holds a job that ends within a second: it must finish or Touch the job.
+			time.Sleep(time.Second / 4)
+			continue
 		case err != nil:
 			return err
 		case string(body) == "nobody":

@@ -1,15 +1,24 @@
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 
 /** Puts three mails into the tube java-mail, or sends them. Use: javac *.java && java Mail put|work */
 public final class Mail {
     public static void main(String[] args) throws Exception {
-        String host = System.getenv().getOrDefault("BEANSTALKD_HOST", "127.0.0.1");
+        // The servers of a cluster, with commas between them, or one.
+        String[] hosts = System.getenv().getOrDefault("BEANSTALKD_HOST", "127.0.0.1").split(",");
         int port = Integer.parseInt(System.getenv().getOrDefault("BEANSTALKD_PORT", "11300"));
-        try (Beanstalk queue = new Beanstalk(host, port)) {
-            if (args[0].equals("put")) {
+        if (args[0].equals("put")) {
+            try (Beanstalk queue = new Beanstalk(hosts[0], port)) {
                 put(queue);
-            } else {
-                work(queue);
+            }
+            return;
+        }
+        for (int i = 0;; i++) {
+            try (Beanstalk queue = new Beanstalk(hosts[i % hosts.length], port)) {
+                work(queue); // watches its tubes again, and reserves
+            } catch (IOException e) {
+                System.err.println(e.getMessage() + ": trying the next server");
+                Thread.sleep(1000);
             }
         }
     }

@@ -50,6 +50,11 @@ class Client:
     def bury(self, job, priority=100):
         self.ask(f"bury {job} {priority}", want=["BURIED"])
 
+    def releases(self, job):
+        """Return how often the job was released."""
+        _, stats = self.ask(f"stats-job {job}", want=["OK"])
+        return int(stats.decode().split("\nreleases: ")[1].split("\n")[0])
+
     def touch(self, job):
         """Restart the job's time to run."""
         self.ask(f"touch {job}", want=["TOUCHED"])

@@ -29,9 +29,10 @@ func main() {
 	// net/http would log unexpected data of a server.
 	log.SetOutput(io.Discard)
 	screen := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	width, _, _ := term.GetSize(int(os.Stdout.Fd())) // 0 if it is no terminal
 	a := &cli.App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		Screens: cli.Screens{In: screen(os.Stdin), Out: screen(os.Stdout), Err: screen(os.Stderr)},
+		Screens: cli.Screens{In: screen(os.Stdin), Out: screen(os.Stdout), Err: screen(os.Stderr), Width: width},
 	}
 	os.Exit(cli.Run(ctx, a, os.Args[1:]))
 }

@@ -53,7 +53,10 @@ type App struct {
 }
 
 // Screens reports which of the three streams are terminals.
-type Screens struct{ In, Out, Err bool }
+type Screens struct {
+	In, Out, Err bool
+	Width        int // of Out; 0: unknown
+}
 
 // timeoutDefault is long enough for an answer that the server reads from a busy disk.
 const timeoutDefault = "10s"
@@ -76,7 +79,7 @@ func (a *App) prepare() (err error) {
 	if a.timeout <= 0 {
 		return client.Errorf(client.Usage, "--timeout is %v: give a time such as 10s", a.timeout)
 	}
-	a.printer.Out, a.printer.Err, a.printer.Screen = a.out, a.Err, a.Screens.Out
+	a.printer.Out, a.printer.Err, a.printer.Screen, a.printer.Width = a.out, a.Err, a.Screens.Out, a.Screens.Width
 	if err := a.printer.Check(); err != nil {
 		return err
 	}

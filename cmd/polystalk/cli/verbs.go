@@ -227,6 +227,14 @@ repairs journals, the directories of polystalkd's -b.
 	}
 	a.completions(root)
 	namePlaceholders(root)
+	if help := root.HelpFunc(); a.Screens.Width > 0 {
+		root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+			var text strings.Builder
+			cmd.SetOut(&text)
+			help(cmd, args)
+			fmt.Fprint(a.out, fold(text.String(), a.Screens.Width))
+		})
+	}
 	return root
 }
 
@@ -318,6 +326,27 @@ Flags of the group:
 
 polystalk --help lists the flags of all commands, such as --server and -o.{{end}}
 `
+
+// fold breaks lines between words to fit a terminal. What follows begins below the last column.
+func fold(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		indent := 0
+		if at := strings.LastIndex(line, "  "); 0 <= at && at < width/2 {
+			indent = at + len("  ")
+		}
+		for len(line) > width+len("\n") {
+			at := strings.LastIndexByte(line[:width+1], ' ')
+			if at <= indent {
+				break
+			}
+			b.WriteString(line[:at] + "\n")
+			line = strings.Repeat(" ", indent) + line[at+1:]
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
 
 // helpTemplate begins with the purpose of a command, as manuals do.
 const helpTemplate = `{{if .HasParent}}{{.CommandPath}} - {{.Short}}

@@ -25,6 +25,7 @@ type Printer struct {
 	Format string    // of Formats; empty: the first one, or json with a filter
 	Filter string    // an expression of jq; empty: none
 	Screen bool      // Out is a terminal
+	Width  int       // of the terminal, to which -o table is cut; 0: unknown
 	Colour io.Writer // shows tables with colours, past the escapes of Out; nil: no colours
 
 	code *gojq.Code // of Filter
@@ -258,9 +259,13 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 			l.widths[i] = max(l.widths[i], ansi.StringWidthWc(cell))
 		}
 	}
+	if first {
+		l.omit(cells)
+	}
+	shown, _ := l.fit()
 	for _, row := range cells {
 		for i, cell := range row {
-			row[i] = l.columns[i].Pad(cell, l.widths[i])
+			row[i] = l.columns[i].Pad(ansi.TruncateWc(cell, shown[i], "…"), shown[i])
 		}
 		b.WriteString(strings.TrimRight(strings.Join(row, "  "), " ") + "\n")
 	}
@@ -275,6 +280,51 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 	}
 	_, err := io.WriteString(l.p.Colour, b.String())
 	return err
+}
+
+// narrow is the width to which the text of a column may be cut.
+const narrow = 12
+
+// omit leaves spare columns out while a row does not fit the terminal with texts cut to narrow.
+func (l *List) omit(cells [][]string) {
+	for _, head := range l.v.Spare {
+		_, over := l.fit()
+		i := slices.IndexFunc(l.columns, func(c Column) bool { return c.Head == head })
+		if over <= 0 || i < 0 {
+			return
+		}
+		l.columns, l.widths = slices.Delete(slices.Clone(l.columns), i, i+1), slices.Delete(l.widths, i, i+1)
+		for n := range cells {
+			cells[n] = slices.Delete(cells[n], i, i+1)
+		}
+	}
+}
+
+// fit returns the widths with which a row fits the terminal, and how much too wide the row still
+// is. The widest texts are cut first.
+func (l *List) fit() (widths []int, over int) {
+	widths = slices.Clone(l.widths)
+	if l.p.Width == 0 || l.p.Format == "wide" {
+		return widths, 0
+	}
+	over = 2*(len(widths)-1) - l.p.Width
+	for _, w := range widths {
+		over += w
+	}
+	for over > 0 {
+		widest := -1
+		for i, c := range l.columns {
+			if (c.As == Text || c.As == body) && widths[i] > narrow && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+		over--
+	}
+	return widths, over
 }
 
 // safeJSON escapes hidden characters of a document. This does not change the document's meaning,

@@ -20,6 +20,7 @@ type View struct {
 	Rows    string   // the member with the rows; empty: the document is the only row
 	Columns []Column // of -o table
 	Wide    []Column // additional ones of -o wide
+	Spare   []string // columns of -o table that a narrow terminal does not show; the first one goes first
 	Name    string   // the member that -o name shows
 	Empty   string   // the message about a table without rows
 }
@@ -313,9 +314,9 @@ func KindOf(path string) kind {
 	return Text
 }
 
-func list(rows, name, empty, table, wide string) View {
+func list(rows, name, empty, table, wide string, spare ...string) View {
 	v := document(name, table, wide)
-	v.Rows, v.Empty = rows, empty
+	v.Rows, v.Empty, v.Spare = rows, empty, spare
 	return v
 }
 
@@ -366,7 +367,7 @@ var (
 		PAUSED pause_left_seconds`,
 		`URGENT #jobs.urgent, BYTES job_body_bytes, USING #using, WATCHING #watching, RESERVE/S rates.reserve_per_second,
 		TIMEOUT/S rates.timeout_per_second, WAIT-P50 wait.p50_seconds, WAIT-P99 wait.p99_seconds,
-		RUN-P50 run.p50_seconds, RUN-P99 run.p99_seconds, JOBS #jobs_total, DELETES #deletes_total`)
+		RUN-P50 run.p50_seconds, RUN-P99 run.p99_seconds, JOBS #jobs_total, DELETES #deletes_total`, "DELETE/S", "PUT/S", "WAITING")
 	JobsView = list("jobs", "id", "",
 		`ID #id, TUBE tube, STATE state, PRI #pri, AGE age_seconds, LEFT left_seconds, TTR ttr_seconds, BYTES body_bytes, BODY body`,
 		`DELAY delay_seconds, IN-STATE state_seconds, RESERVES #reserves_total, TIMEOUTS #timeouts_total,
@@ -377,14 +378,14 @@ var (
 		`ID #id, PEER peer, PROTOCOL protocol, STATE state, OPEN open_seconds, HOLDS #holding, FOR hold_seconds,
 		USES used_tube.name, WATCHES watched_tubes.name, LAST last_command, AGO last_command_seconds`,
 		`CLIENT client_id, WAITS wait_seconds, PRODUCER producer, WORKER worker, STOPPED-BY stopped_by,
-		RECEIVED received_bytes_total, SENT sent_bytes_total, HELD held_bytes, UNSENT unsent_bytes`)
+		RECEIVED received_bytes_total, SENT sent_bytes_total, HELD held_bytes, UNSENT unsent_bytes`, "PROTOCOL", "AGO", "LAST", "OPEN")
 	OperationsView = list("operations", "id", "no bulk operation was started since the server was started",
 		`ID #id, ACTION action, DRY dry_run, STATE state, BEGAN began, TUBE asked.select.tube|asked.select.tube_path,
 		LOOKED-AT #looked_at, OF #to_look_at, MATCHED #matched, DONE #done, BY name`,
-		"ENDED ended, SELECT asked.select, SKIPPED skipped, PROBLEM problem.detail")
+		"ENDED ended, SELECT asked.select, SKIPPED skipped, PROBLEM problem.detail", "LOOKED-AT", "OF", "BEGAN")
 	AuditView = list("entries", "number", "nothing was changed by HTTP since the server was started",
 		`TIME time, WHO name, ROLE role, CLIENT client, STATUS #status, AFFECTED #affected, ACTION action, PATH path,
-		DETAIL detail`, "NUMBER #number, REQUEST request_id")
+		DETAIL detail`, "NUMBER #number, REQUEST request_id", "ROLE", "AFFECTED", "CLIENT")
 	ClusterView = list("members", "name", "",
 		"NAME name, ROLE kind, LAG lag_seconds, LAST-SEEN heard_seconds, DISK-FREE room_bytes, ERROR trouble",
 		`ADDRESS address, ID id, CONNECTED connected, LAG-ENTRIES #lag_entries, LAST-ENTRY #match_index,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"polystalk/cmd/internal/program"
 	"polystalk/codec/admin"
 )
@@ -122,6 +124,45 @@ func TestFigures(t *testing.T) {
 		must(t, err)
 		if got := (Column{As: body}).Cell(v); got != want {
 			t.Errorf("%s: %q, want %q", row, got, want)
+		}
+	}
+}
+
+// TestATableFitsTheTerminal: texts are cut and spare columns left out; -o wide and pipes show all.
+func TestATableFitsTheTerminal(t *testing.T) {
+	long := strings.Repeat("画", 66) + "xx"
+	document := `{"tubes":[{"name":"` + long + `","jobs":{"ready":300000},"pause_left_seconds":60},{"name":"mail"}]}`
+	for _, tt := range []struct {
+		width   int
+		format  string
+		widest  int    // of the rows
+		omitted string // these columns
+	}{
+		{0, "table", 211, ""}, {80, "wide", 318, ""}, {120, "table", 120, ""}, {100, "table", 100, ""},
+		{80, "table", 80, "DELETE/S"}, {72, "table", 72, "DELETE/S PUT/S"}, {20, "table", 63, "DELETE/S PUT/S WAITING"},
+	} {
+		var b strings.Builder
+		p := &Printer{Out: &b, Format: tt.format, Width: tt.width}
+		must(t, p.Show([]byte(document), TubesView))
+		lines := strings.Split(b.String(), "\n")
+		widest := 0
+		for _, line := range lines {
+			widest = max(widest, ansi.StringWidthWc(line))
+		}
+		if cut := !strings.Contains(lines[1], long); widest != tt.widest || cut != (tt.width > 0 && tt.format == "table") {
+			t.Errorf("%d %s: %d columns, want %d:\n%s", tt.width, tt.format, widest, tt.widest, b.String())
+		}
+		for _, c := range TubesView.Columns {
+			if strings.Contains(lines[0], c.Head) == slices.Contains(strings.Fields(tt.omitted), c.Head) {
+				t.Errorf("%d %s: column %s: %s", tt.width, tt.format, c.Head, lines[0])
+			}
+		}
+	}
+	for _, v := range []View{TubesView, JobsView, ConnectionsView, OperationsView, AuditView, ClusterView} {
+		for _, head := range v.Spare {
+			if !slices.ContainsFunc(v.Columns, func(c Column) bool { return c.Head == head }) {
+				t.Errorf("%s has no column %s", v.Rows, head)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,25 @@ func TestHelpHasTheExitCodes(t *testing.T) {
 	for _, args := range []string{"journal --help", "help journal verify", "journal verify --help", "journal export -h"} {
 		if o := p.must(0, strings.Fields(args)...); strings.Count(o.stdout, "Exit codes:") != 1 || !strings.Contains(o.stdout, "holds\n       no journal") {
 			t.Errorf("%s: %s", args, o.stdout)
+		}
+	}
+}
+
+// TestHelpFitsTheTerminal: lines break between words, and nothing is lost.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	p := &program{t: t}
+	for _, args := range []string{"--help", "put --help", "help work", "journal --help", "cluster status --help"} {
+		p.screens = cli.Screens{}
+		whole := p.must(0, strings.Fields(args)...).stdout
+		p.screens = cli.Screens{Out: true, Width: 80}
+		help := p.must(0, strings.Fields(args)...).stdout
+		for line := range strings.Lines(help) {
+			if len(line) > 81 {
+				t.Errorf("%s: a line is too long: %s", args, line)
+			}
+		}
+		if !slices.Equal(strings.Fields(help), strings.Fields(whole)) {
+			t.Errorf("%s: the words differ:\n%s", args, help)
 		}
 	}
 }

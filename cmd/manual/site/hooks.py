@@ -4,6 +4,13 @@ import os
 import re
 import shutil
 
+# The theme's dark links are too dark. A long command wraps, and a word of code stays whole in a wide table.
+STYLE = """<style>
+[data-md-color-scheme=slate] { --md-typeset-a-color: #9fc1d6; }
+.md-typeset pre > code[class*=language-] { white-space: pre-wrap; }
+@media (min-width: 60em) { .md-typeset td code { word-break: normal; } }
+</style>
+</head>"""
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
@@ -26,3 +33,8 @@ def on_page_markdown(markdown, page, config, files):
         return "%s (`%s`)" % (text.strip("`"), os.path.relpath(path, root))
 
     return LINK.sub(link, markdown)
+
+
+def on_post_page(output, page, config):
+    """Adds to the theme's style."""
+    return output.replace("</head>", STYLE, 1)

@@ -10,6 +10,11 @@ import (
 // chartColors are distinct for readers with colour blindness (Okabe and Ito).
 var chartColors = []string{"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"}
 
+// chartStyle draws the paper, and gives text and axes other colours where dark pages are preferred.
+const chartStyle = `<style>@media(prefers-color-scheme:dark){rect:first-of-type{fill:#0d1117}text{fill:#e6edf3}line{stroke:#30363d}line[stroke="#666"]{stroke:#9198a1}}</style>
+<rect width="100%" height="100%" fill="#fff"/>
+`
+
 // Sizes of the chart, in pixels.
 const (
 	chartLabel = 110 // width of the names of loads
@@ -49,7 +54,7 @@ func chart(sums []summary, targets []Target) []byte {
 	b := new(bytes.Buffer)
 	width := chartLabel + 2*chartPanel + chartGap + 50
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="11">`+"\n", width, height+28)
-	fmt.Fprintf(b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n") // text would be invisible on dark pages
+	b.WriteString(chartStyle)
 	text := func(x float64, y int, anchor, more, s string) {
 		fmt.Fprintf(b, `<text x="%.1f" y="%d" text-anchor="%s"%s>%s</text>`+"\n", x, y, anchor, more, html.EscapeString(s))
 	}

@@ -2,7 +2,7 @@
 // except the overview, which is loaded at the start.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
 import { dialogs, get, go, link, live, loadSession, logout, openDialog, paused, request, route, selecting, session, stale, still, theme, usePolled } from './state.mjs';
-import { Age, age, Bytes, bytes, clock, count, Dialogs, Empty, FirstJob, Graph, keyTable, Notices, Num, plural, rate, Spans, spans, State, states, Trouble, useHistory } from './parts.mjs';
+import { Age, age, Bytes, bytes, clock, count, Dialogs, Empty, FirstJob, Graph, group, keyTable, Notices, Num, plural, rate, Spans, spans, State, states, Trouble, useHistory } from './parts.mjs';
 
 // The overview of the server: totals, health, graphs, and tubes that need attention.
 const series = ['put_per_second', 'reserve_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds', 'ready', 'delayed', 'reserved', 'buried', 'oldest_ready_seconds'];
@@ -70,7 +70,7 @@ function Looks({ server }) {
     <h2 id="looks">Attention</h2>
     ${list.length === 0 ? html`<${Empty}>${server.tubes <= 1 && server.jobs_total === 0 ? html`Nothing yet: <${FirstJob} />` : 'Nothing needs attention: every tube with jobs has workers, and no job waits long.'}</${Empty}>`
       : html`<ul class="looks">${list.slice(0, 12).map((l) => html`<li><span class=${'flag ' + l.why}>${l.why}</span> ${l.tube ? html`<a class="name" href=${l.href || link('tube', [l.tube.path])}>${l.tube.name}</a>` : l.href && html`<a href=${l.href}>server</a>`} <span>${l.text}</span></li>`)}
-        ${list.length > 12 && html`<li class="dim">${plural(list.length - 12, 'more')}: see <a href=${link('tubes', [], { sort: '-oldest' })}>all tubes</a></li>`}</ul>`}
+        ${list.length > 12 && html`<li class="dim">${group(list.length - 12)} more: see <a href=${link('tubes', [], { sort: '-oldest' })}>all tubes</a></li>`}</ul>`}
   </section>`;
 }
 

@@ -22,7 +22,7 @@ export function Body({ octets, of, href }) {
     tokens && ['JSON', () => html`<${Json} tokens=${part === octets ? tokens : tokens.slice(0, foldAbove / 8)} />`],
     text !== undefined && octets.length <= tokensMost && php(text) && ['PHP', () => html`<code>${php(text)}</code>`],
     text !== undefined && ['text', () => html`<code>${some}</code>`],
-    ['hex', () => html`<code>${hex(part)}</code>`],
+    ['hex', () => html`<code class="hex">${hex(part)}</code>`],
     ['base64', () => html`<code>${base64(part)}</code>`],
   ].filter(Boolean);
   const [form, choose] = useState(forms[0][0]);

@@ -21,15 +21,15 @@ export default function Cluster() {
       ${k.journal && html`<${Fact} name="this server's journal"><span class="num"><${Bytes} n=${k.journal.bytes} /></span>, <span class="num"><${Bytes} n=${k.journal.room_bytes} /></span> free${k.journal.pressure === 'full' ? html` <span class="warn">no space for changes</span>` : ''}</${Fact}>`}
       <${Fact} name="forwarded"><span class="num"><${Num} n=${k.totals.forwarded} /></span></${Fact}>
     </dl>
-    <table class="plain"><thead><tr><th scope="col">Server</th><th scope="col">Role</th><th scope="col">Address</th><th scope="col">Lag, entries</th><th scope="col">Lag</th><th scope="col">Last contact</th><th scope="col">Free space</th><th scope="col"></th></tr></thead>
+    <table class="plain servers"><thead><tr><th scope="col">Server</th><th scope="col">Role</th><th scope="col">Address</th><th scope="col" class="wide">Lag, entries</th><th scope="col" class="wide">Lag</th><th scope="col" class="wide">Last contact</th><th scope="col" class="wide">Free space</th><th scope="col"></th></tr></thead>
       <tbody>${k.members.map((m) => html`<tr>
         <th scope="row">${m.name}${m.leads ? ' (leads)' : ''}</th>
-        <td>${{ voter: 'voter', joining: 'joining', standby: 'standby' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}${m.fetching && html`<div class="dim">fetches the journal: <${Bytes} n=${m.fetching.sent_bytes} /> of about <${Bytes} n=${m.fetching.all_bytes} /></div>`}</td>
+        <td>${{ voter: 'voter', joining: 'joining', standby: 'standby' }[m.kind]}${m.connected ? '' : html`, <span class="warn">not connected</span>`}${m.disk_full && html`, <span class="warn">disk full</span>`}${m.fetching && html`<div class="dim">fetches the journal: <${Bytes} n=${m.fetching.sent_bytes} /> of about <${Bytes} n=${m.fetching.all_bytes} /></div>`}</td>
         <td class="break">${m.address}${m.trouble ? html`<div class="dim">${m.trouble}</div>` : ''}${m.certificate_not_after ? html`<div class="dim">certificate until ${m.certificate_not_after.slice(0, 10)}</div>` : ''}</td>
-        <td class="num">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
-        <td class="num">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
-        <td class="num">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>
-        <td class="num">${m.room_bytes === null ? '' : html`<${Bytes} n=${m.room_bytes} />`}${m.disk_full ? html` <span class="warn">disk full</span>` : ''}</td>
+        <td class="num wide">${m.lag_entries === null ? '' : html`<${Num} n=${m.lag_entries} />`}</td>
+        <td class="num wide">${m.lag_seconds === null ? '' : html`<${Age} s=${m.lag_seconds} />`}</td>
+        <td class="num wide">${m.heard_seconds === null ? '' : html`<${Age} s=${m.heard_seconds} />`}</td>
+        <td class="num wide">${m.room_bytes === null ? '' : html`<${Bytes} n=${m.room_bytes} />`}</td>
         <td>${changes && !m.leads && html`<div class="buttons">
           ${m.kind === 'voter' && html`<${Button} onClick=${() => lead(m.name)}>Make leader …</${Button}>`}
           ${m.kind === 'standby' && html`<${Button} onClick=${() => once(`${m.name} is a voter`, () => request('POST', `cluster/members/${encodeURIComponent(m.name)}/promote`))}>Promote to voter</${Button}>`}

@@ -7,7 +7,7 @@ import { once } from './act.mjs';
 const columns = [
   { key: 'peer', title: 'Client', render: (c) => html`<span class="num">${c.peer || 'unix'}</span>${c.client_id && html` <span class="name">${c.client_id}</span>`}` },
   { key: 'protocol', title: 'Protocol', wide: true, render: (c) => c.protocol },
-  { key: 'since', title: 'Connected', right: true, render: (c) => html`<${Age} s=${c.open_seconds} />` },
+  { key: 'since', title: 'Connected', right: true, wide: true, render: (c) => html`<${Age} s=${c.open_seconds} />` },
   { key: 'does', title: 'Activity', render: (c) => does(c) },
   { key: 'holds', title: 'Reserved', right: true, render: (c) => html`<${Num} n=${c.holding} />` },
   { key: 'last', title: 'Last command', wide: true, render: (c) => html`${c.last_command || '–'}${c.last_command && html` <span class="dim"><${Age} s=${c.last_command_seconds} /> ago</span>`}` },

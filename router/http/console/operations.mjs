@@ -18,7 +18,7 @@ function of({ asked: { select: s, to }, ids_given: n }) {
 }
 
 const columns = [
-  { key: 'id', title: 'Number', render: (o) => o.id },
+  { key: 'id', title: 'Number', wide: true, render: (o) => o.id },
   { key: 'action', title: 'Activity', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
   { key: 'of', title: 'Of', wide: true, render: (o) => of(o) },
   { key: 'name', title: 'Token', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },

@@ -101,6 +101,9 @@ func (s *server) submit(function, body string) {
 	noErr(s.t, err)
 }
 
+// longName is a tube's name of the greatest length, without a place to break the line.
+var longName = strings.Repeat("N", 200)
+
 // fill makes jobs in all states except reserved, in tubes with unusual names.
 func (s *server) fill() {
 	s.t.Helper()
@@ -112,6 +115,7 @@ func (s *server) fill() {
 	s.job = s.put("mail", "it cannot be done", "")
 	s.api("POST", "jobs/"+s.job+"/bury", "")
 	s.api("PUT", "tubes/a%2Fb%20c/pause", `{"seconds": 600}`)
+	s.put(longName, strings.Repeat("x", 5000), "")
 }
 
 // tokens writes a file with a token for each role.
@@ -132,23 +136,24 @@ const readToken = "console-read-0123456789"
 func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
-		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "This tube does not exist", "job/" + s.job: "time to run",
+		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "This tube does not exist", "tube/" + longName: longName, "job/" + s.job: "time to run",
 		"buried": "all tubes", "connections": "with reserved jobs", "operations": "No bulk operation since the server started", "server": "gearman-listen",
 	}
 }
 
-// TestPages: all pages, light, dark, narrow and at 200 %, for operators and for readers, have no
-// accessibility problems.
+// TestPages: all pages, light, dark, narrow, wide and at 200 %, for operators and for readers, have
+// no accessibility problems, and neither a page nor a table of a page is wider than its place.
 func TestPages(t *testing.T) {
 	long(t)
 	axe := axeSource(t)
 	s := serve(t, "--http-tokens-file", tokens(t))
 	s.fill()
-	for name, l := range map[string]look{"light": {}, "dark": {dark: true}, "narrow": {width: 390}, "zoomed": {zoomed: true}} {
+	for name, l := range map[string]look{"light": {}, "dark": {dark: true}, "narrow": {width: 360}, "wide": {width: 1920}, "zoomed": {zoomed: true}} {
 		for role, token := range map[string]string{"admin": adminToken, "read": readToken} {
 			if role == "read" && name != "light" {
 				continue // the same pages with fewer buttons
 			}
+			usual := name != "narrow" && name != "wide" // the others differ only in columns
 			t.Run(name+"/"+role, func(t *testing.T) {
 				b := open(t, s.base, "", l)
 				b.shows("the login", "document.activeElement.type === 'password'")
@@ -158,15 +163,17 @@ func TestPages(t *testing.T) {
 					b.visit(page)
 					b.shows("the page "+page, fmt.Sprintf("document.querySelector('main').innerText.includes(%q)", text))
 					b.drawn()
-					if name != "narrow" { // it omits columns
+					if usual {
 						b.axe(axe)
 					}
 					wide := b.eval("document.documentElement.scrollWidth - innerWidth")
 					expect(t, wide == "0", "page %s is wider than the window by %s pixels", page, wide)
+					wide = b.eval("[...document.querySelectorAll('.table, .tabs')].filter(x => x.scrollWidth > x.clientWidth).map(x => x.ariaLabel)")
+					expect(t, wide == "" || name == "zoomed", "page %s scrolls sideways in: %s", page, wide)
 					b.picture(name + "-" + role + "-" + page)
 					require(t, !t.Failed(), "page %s", page)
 				}
-				if role == "admin" && name != "narrow" {
+				if role == "admin" && usual {
 					b.visit("tube/mail")
 					for _, dialog := range []string{"Put a job", "Pause …", "Flush …", "?"} {
 						b.press(dialog)

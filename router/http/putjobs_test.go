@@ -2,7 +2,10 @@ package http
 
 import (
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -140,4 +143,66 @@ func TestFullDiskEndsManyJobsBetweenTwo(t *testing.T) {
 	tube := get[wire.Tube](w, "/api/v1/tubes/mail")
 	expect(t, tube.Jobs.Ready == uint64(put) && put > 1, "there are %d jobs, and %d were answered", tube.Jobs.Ready, put)
 	w.do("POST", "/api/v1/jobs", ask{header: ndjson, body: all}).wants(t, 507, "disk-full")
+}
+
+// TestUnreadAnswersToManyJobsHoldNobodyUp: clients that send many jobs, and read no answer, get them
+// put. Other clients are served meanwhile, and the server keeps nothing when they go.
+func TestUnreadAnswersToManyJobsHoldNobodyUp(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	line := `{"tube":"a","body":"x"}`
+	body := strings.Repeat(line+"\n", 10) + strings.Repeat(strings.Repeat("?", 800)+"\n", wire.LinesMax-10) // each wrong line makes the answer longer
+	open := w.web.connections.len()
+	const clients = 20
+	var all []net.Conn
+	for range clients {
+		conn := w.dial()
+		noErr(t, conn.(*net.TCPConn).SetReadBuffer(1))
+		fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", wire.LinesType, len(body), body)
+		all = append(all, conn)
+	}
+	await(t, "all jobs are put", func() bool {
+		a := w.do("GET", "/api/v1/tubes/a", ask{})
+		return a.status == 200 && as[wire.Tube](t, a).JobsTotal == 10*clients
+	})
+	v, _ := w.putLines(line, line)
+	expect(t, v.Lines[1].ID == 10*clients+2, "the last id is %d", v.Lines[1].ID)
+	for _, conn := range all {
+		conn.Close()
+	}
+	await(t, "the connections are closed", func() bool { return w.web.connections.len() <= open+1 })
+}
+
+// TestHalfARequestForManyJobsPutsNone: the client may send it again.
+func TestHalfARequestForManyJobsPutsNone(t *testing.T) {
+	w := newWorld(t, setup{anonymous: access.Operate})
+	body := strings.Repeat(`{"tube":"a","body":"x"}`+"\n", 100)
+	for _, part := range []int{len(body) / 2, len(body) - 1} { // in the middle of a line, and before the last line end
+		conn := w.dial()
+		fmt.Fprintf(conn, "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", wire.LinesType, len(body), body[:part])
+		noErr(t, conn.(*net.TCPConn).CloseWrite())
+		answer, err := io.ReadAll(conn) // to the end of the connection
+		expect(t, err == nil && !strings.HasPrefix(string(answer), "HTTP/1.1 2"), "%v: %s", err, answer)
+		w.do("GET", "/api/v1/tubes/a", ask{}).wants(t, 404, "not-found")
+	}
+}
+
+// TestManyJobsByAFollower are put by the leader, with the result of each line.
+func TestManyJobsByAFollower(t *testing.T) {
+	p := newPair(t)
+	body := strings.Repeat(`{"tube":"a","body":"`+strings.Repeat("x", 500)+`"}`+"\n", wire.LinesMax-1) + "no job\n"
+	many := ask{token: operateToken, header: ndjson, body: body}
+	v := as[wire.PutLines](t, p.follower.do("POST", "/api/v1/jobs", many).wants(t, 200, "").by(t, "n2"))
+	require(t, len(v.Lines) == wire.LinesMax && v.Problem == nil, "%d lines, %+v", len(v.Lines), v.Problem)
+	for i, l := range v.Lines {
+		expect(t, l.ID == uint64(i+1) != (i == wire.LinesMax-1) && (l.Problem != nil) == (i == wire.LinesMax-1), "line %d: %+v", i, l)
+	}
+	p.follower.do("POST", "/api/v1/jobs", ask{token: readToken, header: ndjson, body: body}).wants(t, 403, "read-only")
+	tube := as[wire.Tube](t, p.follower.do("GET", "/api/v1/tubes/a", ask{token: readToken}).wants(t, 200, "").by(t, "n2"))
+	expect(t, tube.JobsTotal == wire.LinesMax-1, "the leader has %d jobs", tube.JobsTotal)
+	p.leader.srv.Drain()
+	p.follower.do("POST", "/api/v1/jobs", many).wants(t, 503, "draining").by(t, "n2")
+	gone := newFollowerOf(t, func(*http.Request) (*http.Response, string, error) {
+		return nil, "n2", wire.Uncertain.Problem("n2 has gone")
+	})
+	gone.do("POST", "/api/v1/jobs", many).wants(t, 503, "uncertain")
 }

@@ -102,6 +102,54 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	p.prints("1\n", "stats", "--jq", ".jobs_total")
 }
 
+// TestABrokenConnectionLosesNoConfirmedJob: the lines before the uncertain ones are there, also after
+// a crash of the server, and with the --skip that is shown, each job is put at least once.
+func TestABrokenConnectionLosesNoConfirmedJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, by := range []string{"http", "beanstalk"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			file := jobsFile(t, *jobsFlag)
+			dir := t.TempDir()
+			p, s := polystalkd(t, "-b", dir)
+			to := map[string]string{"http": strings.TrimPrefix(p.server, "http://"), "beanstalk": s.Listen[0]}[by]
+			cut := &program{t: t, server: by + "://" + serving(t, func(conn net.Conn) {
+				there, err := net.Dial("tcp", to)
+				if err != nil {
+					return
+				}
+				defer there.Close()
+				go func() {
+					_, _ = io.CopyN(there, conn, 300_000)
+					there.Close() // in the middle of a batch
+				}()
+				_, _ = io.Copy(conn, there)
+			})}
+			o := cut.polystalk("import", file, "--skip", "0")
+			found := regexp.MustCompile(`(\d+) jobs put; each of the lines (\d+) to (\d+) may have been put or not: .* To retry them use --skip (\d+)`).FindStringSubmatch(o.stderr)
+			if o.code != client.NotDone || found == nil || found[1] != found[4] {
+				t.Fatalf("%d, %q", o.code, o.stderr)
+			}
+			s.Crash()
+			again, _ := polystalkd(t, "-b", dir)
+			exported := again.must(0, "export", "--all-tubes").stdout
+			var put, first, last int
+			_, err := fmt.Sscan(strings.Join(found[1:4], " "), &put, &first, &last)
+			must(t, err)
+			if n := strings.Count(exported, "\n"); n < put || n > last || first != put+1 {
+				t.Errorf("%d jobs are there: %q", n, o.stderr)
+			}
+			again.must(0, "import", file, "--skip", found[4])
+			all := again.must(0, "export", "--all-tubes").stdout
+			if n := strings.Count(all, "\n"); n < *jobsFlag || n > *jobsFlag+last-put {
+				t.Errorf("%d jobs are there at the end: %q", n, o.stderr)
+			}
+		})
+	}
+}
+
 // TestImportReportsRefusedLinesAndGoesOn with the next line. A wrong --to is reported once.
 func TestImportReportsRefusedLinesAndGoesOn(t *testing.T) {
 	long := strings.Repeat("x", 256)

@@ -32,6 +32,17 @@ func TestListenersKeepToTheirFamily(t *testing.T) {
 	}
 }
 
+// TestUnspecifiedIPv6AddressIsOneListener: the resolver would return 0.0.0.0 as well, whose port
+// is then in use.
+func TestUnspecifiedIPv6AddressIsOneListener(t *testing.T) {
+	for _, host := range []string{"::", "0.0.0.0", "::1", "fe80::1%eth0"} {
+		ips, err := resolve(t.Context(), config.Address{Host: host})
+		if err != nil || len(ips) != 1 || ips[0].String() != host {
+			t.Errorf("%s: %v, %v", host, ips, err)
+		}
+	}
+}
+
 // gearmandConfig returns the Config of a gearmand command line, on a free port of 127.0.0.1.
 func gearmandConfig(t *testing.T, args ...string) *config.Config {
 	t.Helper()

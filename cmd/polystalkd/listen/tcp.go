@@ -98,6 +98,9 @@ func resolve(ctx context.Context, a config.Address) ([]netip.Addr, error) {
 	if a.Host == "" {
 		return []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}, nil
 	}
+	if ip, err := netip.ParseAddr(a.Host); err == nil {
+		return []netip.Addr{ip}, nil // the resolver would add 0.0.0.0 to "::"
+	}
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", a.Host)
 	if err != nil {
 		return nil, fault.New(fault.System, "%s: %q is neither an IP address nor a name that resolves (%v): give an address of this machine, as in %s",

@@ -192,6 +192,32 @@ func TestSignalsLetCommandsEndFirst(t *testing.T) {
 	w.ends(0, "")
 }
 
+// TestACommandThatWritesWithoutEnd waits for the reader of its output, and keeps its job. Without a
+// reader it ends by a signal, and the job is buried.
+func TestACommandThatWritesWithoutEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	p := queue(t)
+	p.must(0, "put", "mail", "--body", "x")
+	out, in, err := os.Pipe()
+	must(t, err)
+	defer out.Close()
+	w := &working{t: t, cmd: exec.Command(daemon.CLI(t), "work", "mail", "--idle", "1", "--server", p.server, "--", "yes"), notes: filepath.Join(t.TempDir(), "notes")}
+	notes, err := os.Create(w.notes)
+	must(t, err)
+	defer notes.Close()
+	w.cmd.Env, w.cmd.Stdout, w.cmd.Stderr = daemon.CleanEnv(), in, notes
+	must(t, w.cmd.Start())
+	in.Close()
+	_, err = io.CopyN(io.Discard, out, 10<<20)
+	must(t, err)
+	expectJobs(t, p, "mail", "0 0 1 0")
+	out.Close()
+	w.ends(0, "signal: broken pipe")
+	expectJobs(t, p, "mail", "0 0 0 1")
+}
+
 // expectEnd waits for the end of a process.
 func expectEnd(t *testing.T, pid string) {
 	t.Helper()

@@ -213,6 +213,44 @@ func TestBootstrapScales(t *testing.T) {
 	awaitVoters(t, first, 2)
 }
 
+// TestASecondClusterOfOneIsReplaced: a list of one server makes a cluster of an empty directory, although
+// other servers, which do not run, have jobs. The remedy of the guide brings these back.
+func TestASecondClusterOfOneIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	all, three := bootstrapping(t, "jobs1", "jobs2", "jobs3")
+	first := all[0]
+	for _, n := range all {
+		n.launch(three...)
+	}
+	for _, n := range all {
+		n.serves()
+	}
+	awaitVoters(t, first, 3)
+	var jobs tally
+	jobs.put(first, "three")
+	for _, n := range all {
+		n.Crash()
+	}
+	first.empty()
+	first.start("--cluster-bootstrap", first.cluster)
+	first.leads() // the second cluster
+	first.Crash()
+	first.empty()
+	for _, n := range all {
+		n.launch(three...)
+	}
+	all[1].serves()
+	all[2].serves()
+	eventually(t, "the cluster refuses the empty server", first.ended)
+	first.EndsWith(5)
+	remove(t, first, all[1])
+	first.start(three...)
+	awaitVoters(t, all[1], 3)
+	jobs.wantReady(first)
+}
+
 // TestBootstrapWaits: two servers with one name, and servers without certificates, make no cluster, and
 // say so. Once that is corrected, they do.
 func TestBootstrapWaits(t *testing.T) {

@@ -283,7 +283,7 @@ func (l *List) table(rows []json.RawMessage, first bool) error {
 }
 
 // narrow is the width to which the text of a column may be cut.
-const narrow = 12
+const narrow = 16
 
 // omit leaves spare columns out while a row does not fit the terminal with texts cut to narrow.
 func (l *List) omit(cells [][]string) {

@@ -139,7 +139,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 		omitted string // these columns
 	}{
 		{0, "table", 211, ""}, {80, "wide", 318, ""}, {120, "table", 120, ""}, {100, "table", 100, ""},
-		{80, "table", 80, "DELETE/S"}, {72, "table", 72, "DELETE/S PUT/S"}, {20, "table", 63, "DELETE/S PUT/S WAITING"},
+		{88, "table", 88, "DELETE/S"}, {80, "table", 80, "DELETE/S PUT/S"}, {20, "table", 67, "DELETE/S PUT/S WAITING"},
 	} {
 		var b strings.Builder
 		p := &Printer{Out: &b, Format: tt.format, Width: tt.width}

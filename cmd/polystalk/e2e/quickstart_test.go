@@ -1,10 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -13,21 +13,34 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-// TestThirtySecondsOfTheReadme runs exactly the commands of that section, in a copy of the tree and
-// with free ports. The jobs are worked, and the console's API counts them.
-func TestThirtySecondsOfTheReadme(t *testing.T) {
+// TestQuickStarts runs exactly the commands of README.md, "Thirty seconds", and of the guide's
+// quickstart.md, in a copy of the tree and with free ports. The jobs are worked, and the console's
+// API counts them.
+func TestQuickStarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	text, err := os.ReadFile("../../../README.md")
+	t.Run("README.md", func(t *testing.T) {
+		quickStart(t, "../../../README.md", "\n## Thirty seconds\n", 3, "hello, ann\nhello, bob\n")
+	})
+	t.Run("quickstart.md", func(t *testing.T) {
+		quickStart(t, "../../manual/guide/quickstart.md", "# Quick start\n", 4, "hello, ann\nhello, bob\nhello, eve\n")
+	})
+}
+
+// quickStart runs the commands under a heading of a page. The last one works the jobs, and writes
+// a line for each.
+func quickStart(t *testing.T, page, heading string, commands int, wrote string) {
+	text, err := os.ReadFile(page)
 	must(t, err)
-	_, section, _ := strings.Cut(string(text), "\n## Thirty seconds\n")
+	_, section, _ := strings.Cut(string(text), heading)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var lines []string
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		lines = append(lines, strings.Split(strings.TrimSpace(block[1]), "\n")...)
 	}
-	if len(lines) != 3 || lines[0] != "make run" || !strings.Contains(lines[2], " work ") {
+	last := len(lines) - 1
+	if len(lines) != commands || lines[0] != "make run" || !strings.Contains(lines[last], " work ") {
 		t.Fatalf("the section has other commands: %q", lines)
 	}
 	dir := t.TempDir()
@@ -57,17 +70,16 @@ func TestThirtySecondsOfTheReadme(t *testing.T) {
 	if got := server.String(); !strings.Contains(got, "console: http://"+http+"/ ") {
 		t.Errorf("it does not print the address of the console: %q", got)
 	}
-	put, said := start(lines[1])
-	if err := put.Wait(); err != nil {
-		t.Fatalf("%s: %v: %s", lines[1], err, said)
+	for _, line := range lines[1:last] {
+		if cmd, said := start(line); cmd.Wait() != nil {
+			t.Fatalf("%s: %s: %s", line, cmd.ProcessState, said)
+		}
 	}
-	_, worked := start(lines[2])
-	worked.await(t, "hello, ann\nhello, bob\n")
+	_, worked := start(lines[last])
+	worked.await(t, wrote)
 	p := &program{t: t, server: "http://" + http}
 	expectJobs(t, p, "greetings", "0 0 0 0")
-	p.prints("2 2\n", "tube", "greetings", "--jq", `"\(.jobs_total) \(.deletes_total)"`)
-	page, err := exec.Command(filepath.Join(dir, "bin", "polystalk"), "health", "--server", p.server).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, page)
-	}
+	n := strings.Count(wrote, "\n")
+	p.prints(fmt.Sprintln(n, n), "tube", "greetings", "--jq", `"\(.jobs_total) \(.deletes_total)"`)
+	p.must(0, "health")
 }

@@ -72,6 +72,9 @@ func TestReadmeExamples(t *testing.T) {
 	}
 	ran := 0
 	text, _, _ := strings.Cut(readme(t), "## Journals")
+	other, err := os.ReadFile("../../manual/guide/troubleshooting.md")
+	must(t, err)
+	text += "\n" + string(other)
 	for i, block := range strings.Split(text, "```") {
 		lines, isShell := strings.CutPrefix(block, "sh\n")
 		if i%2 == 0 || !isShell {

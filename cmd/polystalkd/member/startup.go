@@ -84,9 +84,9 @@ func checkNew(c *config.Config, pending bool) error {
 	case !k.New && len(k.Join)+len(k.Bootstrap) == 0:
 		return fault.New(fault.Journal, "%s: the directory %q belongs to no cluster: give --cluster-new to make a cluster of it, --cluster-join with the address of a server to join its cluster, or --cluster-bootstrap with the addresses of all new servers", c.Origin("binlog-dir"), c.BinlogDir)
 	case len(k.Bootstrap) > 0 && len(segments)+len(files) > 0:
-		return fault.New(fault.Journal, "%s: the directory %q holds jobs: to make a cluster that has them, start this server once with --cluster-new instead; otherwise give an empty directory", c.Origin("cluster-bootstrap"), c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q has the journal of a single server: to make a cluster with its jobs, start this server once with --cluster-new instead; otherwise give an empty directory", c.Origin("cluster-bootstrap"), c.BinlogDir)
 	case !k.New && len(segments)+len(files) > 0:
-		return fault.New(fault.Journal, "%s: the directory %q holds jobs, which the jobs of the cluster would replace: give an empty one", c.Origin("binlog-dir"), c.BinlogDir)
+		return fault.New(fault.Journal, "%s: the directory %q has the journal of a single server, and the jobs of the cluster would replace its jobs: give an empty one", c.Origin("binlog-dir"), c.BinlogDir)
 	case k.New && len(segments) == 0 && len(files) > 0:
 		return fault.New(fault.Journal, "%s: the directory %q holds jobs of beanstalkd: start the server once without --cluster-listen, which imports them, and stop it", c.Origin("binlog-dir"), c.BinlogDir)
 	}

@@ -65,6 +65,10 @@ go build -o bin/loadtest ./loadtest
 {
 	sed '/^<!-- measured -->$/q' $page
 	printf '\nThe load average of the machine was %s before the measurement, and %s after it.\n' "$before" "$(cut -d" " -f1-3 /proc/loadavg)"
+	if [ "${before%%.*}" -gt 0 ]; then
+		echo 'Other programs used the cores too. Only the ratios of CPU tell the servers apart then: a server that sleeps often waits for a core'
+		echo 'each time, so its rate and its latencies say more about the other programs. Measure again on a quiet machine.'
+	fi
 	for part in 'memory In memory' 'flush With a flush before each reply'; do
 		printf '\n## %s\n\n' "${part#* }"
 		sed -e 1,4d -e 's/^## /### /' -e 's|`go run ./loadtest|`./bin/loadtest|' "$out/${part%% *}.md"

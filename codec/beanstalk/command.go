@@ -48,6 +48,7 @@ const (
 	ListTubesWatched
 	PauseTube
 	Quit
+	Auth     // not of beanstalkd: it presents a token
 	NumKinds // how many Kinds there are, for arrays indexed by Kind
 )
 
@@ -78,6 +79,7 @@ var kindWords = [NumKinds]string{
 	ListTubesWatched:   "list-tubes-watched",
 	PauseTube:          "pause-tube",
 	Quit:               "quit",
+	Auth:               "auth",
 }
 
 // String returns the command word of the protocol, or "unknown".
@@ -100,6 +102,7 @@ func (k Kind) String() string {
 //	Kick                                  Bound
 //	Use Watch Ignore StatsTube            Name
 //	PauseTube                             Name Delay
+//	Auth                                  Name: a token, which Parse does not check
 //
 // After an error the fields other than Kind mean nothing.
 type Command struct {
@@ -115,5 +118,5 @@ type Command struct {
 	Size     uint32 // bytes of the body, without the \r\n after it; Parse does not check a limit
 	Timeout  uint32 // seconds, at most 1<<31 - 1
 	Bound    uint32 // the maximum number of jobs to kick
-	Name     []byte // a valid tube name; aliases the input
+	Name     []byte // a valid tube name, or a token; aliases the input
 }

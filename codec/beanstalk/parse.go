@@ -183,6 +183,10 @@ func match(line []byte) (kind Kind, args []byte) {
 		if has(line, "quit") {
 			return Quit, line[len("quit"):]
 		}
+	case 'a':
+		if has(line, "auth ") {
+			return Auth, line[len("auth "):]
+		}
 	}
 	return Unknown, nil
 }
@@ -225,6 +229,9 @@ func parseArgs(cmd *Command, kind Kind, args []byte) (ok bool) {
 	case Use, Watch, Ignore, StatsTube:
 		cmd.Name = args
 		return ValidTubeName(args)
+	case Auth:
+		cmd.Name = args
+		return true
 	case Kick:
 		cmd.Bound, ok = readBound(args)
 		return ok

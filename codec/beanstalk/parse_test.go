@@ -29,12 +29,13 @@ var acceptedLines = []string{
 	"list-tubes", "list-tube-used", "list-tubes-watched", "stats",
 	"pause-tube t 5", "pause-tube t 0", "pause-tube   t   5", "pause-tubefoo 5", "pause-tube 5 6", "pause-tube " + name200 + " 4294967295",
 	"quit", "quit now", "quitter",
+	"auth token", "auth ", "auth  two words", "auth " + name201,
 }
 
 var refusedLines = []string{
 	// No such command.
 	"", " ", "p", "pu", "x", "foo", "PUT 1 2 3 4", "Reserve", " put 1 2 3 4", "\nput 1 2 3 4", "\tstats", "help",
-	"peek", "peek-", "peekready", "peek-job 1", "reserv", "list", "list-tube", "list-tub", "stat", "qui", "pause", "pause-tub",
+	"peek", "peek-", "peekready", "peek-job 1", "reserv", "list", "list-tube", "list-tub", "stat", "qui", "pause", "pause-tub", "auth", "auth\tx", "authx", "AUTH x",
 	// A word that takes an argument needs its space.
 	"put", "put1 2 3 4", "put\t1 2 3 4", "delete", "delete1", "release", "bury", "touch", "kick", "kick-job", "kick5",
 	"use", "watch", "ignore", "use\tfoo", "peek1", "ignored", "usefoo",

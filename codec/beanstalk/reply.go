@@ -22,6 +22,10 @@ const (
 	MsgDraining       = "DRAINING\r\n"
 	MsgOutOfMemory    = "OUT_OF_MEMORY\r\n"
 	MsgInternalError  = "INTERNAL_ERROR\r\n"
+
+	// The replies to auth are not beanstalkd's. The server beanstalkd-rs has the same.
+	MsgAuthenticated = "AUTHENTICATED\r\n"
+	MsgUnauthorized  = "UNAUTHORIZED\r\n"
 )
 
 const crlf = "\r\n"

@@ -42,6 +42,7 @@ var twinCommands = []struct {
 	{ListTubeUsed, "list-tube-used", twinArgs(``)},
 	{ListTubes, "list-tubes", twinArgs(``)},
 	{Quit, "quit", twinArgs(`any`)},
+	{Auth, "auth ", twinArgs(`Name token`)},
 	{PauseTube, "pause-tube", twinArgs(`spaces, Name anyname, Delay u32`)},
 }
 
@@ -53,6 +54,7 @@ func twinArgs(items string) *regexp.Regexp {
 		"strtoul": `[ \t\n\v\f\r]*(?P<strtoul_@>[-+]?[0-9]+)`,
 		"name":    `(?P<name_@>[-A-Za-z0-9+/;.$_()]+)`,
 		"anyname": `(?P<name_@>[-A-Za-z0-9+/;.$_()]+)`,
+		"token":   `(?P<token_@>(?s:.*))`,
 		"spaces":  ` *`,
 		"any":     `(?P<any>(?s:.*))`,
 	}
@@ -128,6 +130,8 @@ func twinFields(cmd *Command, kind Kind, args *regexp.Regexp, rest string) bool 
 			case "Bound":
 				cmd.Bound = uint32(u)
 			}
+		case typ == "token":
+			cmd.Name = []byte(m[i])
 		case typ == "name":
 			cmd.Name = []byte(m[i])
 			validName = len(m[i]) <= 200 && m[i][0] != '-'
@@ -193,7 +197,7 @@ func appendCommand(dst []byte, cmd *Command) []byte {
 		num(uint64(cmd.Timeout))
 	case Kick:
 		num(uint64(cmd.Bound))
-	case Use, Watch, Ignore, StatsTube:
+	case Use, Watch, Ignore, StatsTube, Auth:
 		dst = append(append(dst, ' '), cmd.Name...)
 	case PauseTube:
 		dst = append(append(dst, ' '), cmd.Name...)

@@ -43,6 +43,7 @@
 //	# tag: V                 the tag, where there is no heading
 //	# store                  the server keeps jobs on disk
 //	# flags: -z 100          flags for the server
+//	# access: [identity.a]   a line of the server's access file; above the first heading: of all
 //
 // A Campaign plays random histories instead, on the reference and our server in lock-step,
 // and compares the replies.
@@ -113,6 +114,7 @@ type Conversation struct {
 	SimOnly     bool
 	Store       bool     // the server keeps jobs on disk
 	Flags       []string // flags for the server
+	Access      string   // the access file; empty: none
 	Steps       []step
 
 	file string
@@ -155,7 +157,7 @@ func parse(p *Protocol, file, text string) ([]*Conversation, error) {
 	all := []*Conversation{one}
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if m := heading.FindStringSubmatch(line); m != nil {
-			one = &Conversation{Protocol: p, Name: m[1], Tag: m[2], Title: m[3], file: file}
+			one = &Conversation{Protocol: p, Name: m[1], Tag: m[2], Title: m[3], Access: all[0].Access, file: file}
 			all = append(all, one)
 			continue
 		}
@@ -191,6 +193,8 @@ func (c *Conversation) direct(s step) {
 		c.Store = true
 	case "tag:":
 		c.Tag = rest
+	case "access:":
+		c.Access += rest + "\n"
 	case "flags:":
 		c.Flags = append(c.Flags, strings.Fields(rest)...)
 	}

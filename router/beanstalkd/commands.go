@@ -2,6 +2,7 @@ package beanstalkd
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -74,23 +75,34 @@ func (c *conn) dispatch(rest []byte) (n int) {
 		c.sayUsing()
 	case beanstalk.Quit:
 		c.QuitNow()
+	case beanstalk.Auth:
+		c.auth()
 	}
 	return n
 }
 
 // onJob runs a command that names a job, in the shard of the job.
 func (c *conn) onJob() {
+	shard, ok := c.Host().Map.OfJob(core.JobID(c.cmd.ID))
+	switch {
+	case !ok:
+		c.fail(notFound)
+	case c.Credential() != nil && needs[c.cmd.Kind] != 0 && c.cmd.Kind != beanstalk.Delete:
+		c.findTube(shard)
+	default:
+		c.onJobIn(shard)
+	}
+}
+
+// onJobIn runs the command in a shard.
+func (c *conn) onJobIn(shard int) {
 	cmd, op := &c.cmd, c.Op()
 	id := core.JobID(cmd.ID)
-	shard, ok := c.Host().Map.OfJob(id)
-	if !ok {
-		c.fail(notFound)
-		return
-	}
 	client, then := c.handles.Client(shard), (*conn).changed
 	switch cmd.Kind {
 	case beanstalk.Delete:
 		op.Delete(client, id)
+		op.HeldOnly = c.Credential() != nil
 		then = (*conn).deleted
 	case beanstalk.Release:
 		op.Release(client, id, cmd.Pri, cmd.Delay)
@@ -139,8 +151,12 @@ func (c *conn) runAdmitted() {
 }
 
 func (c *conn) deleted(r *core.Reply) {
-	if r.Status == core.StatusOK {
+	switch {
+	case r.Status == core.StatusOK:
 		c.Loop().Ended.Finish(core.JobID(c.cmd.ID))
+	case c.Op().HeldOnly:
+		c.findTube(c.Visited())
+		return
 	}
 	c.sayChanged(beanstalk.Delete, r.Status)
 }
@@ -207,6 +223,10 @@ func (c *conn) sayKicked() {
 // kickOn continues a kick in a later turn, if the log has room. If the disk is full, the reply
 // counts only the jobs moved so far.
 func (c *conn) kickOn() {
+	if c.verbs&access.Manage == 0 { // since a reload
+		c.sayKicked()
+		return
+	}
 	if c.Broken() && c.Host().Journal != nil {
 		return // without a journal a kick is always completed, as in beanstalkd
 	}

@@ -2,6 +2,7 @@ package beanstalkd
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -18,6 +19,7 @@ type conn struct {
 	parse  parse
 	known  bool    // the first line was checked: it is not HTTP or TLS
 	answer failure // the reply after the skipped body
+	rights         // see authorize.go
 	skip   int     // bytes of a body that must still be skipped
 
 	putID    core.JobID // of the current put, until its job exists; zero: none
@@ -117,6 +119,15 @@ func (c *conn) command(b []byte) (n int, more bool) {
 		c.fault(err)
 		return n, true
 	}
+	if c.Credential() != nil {
+		switch c.authorize() {
+		case later:
+			return 0, false
+		case denied:
+			c.Spend(1)
+			return n, true
+		}
+	}
 	switch v, _ := c.Admit(c.need()); v {
 	case session.Wait:
 		return 0, false
@@ -131,6 +142,10 @@ func (c *conn) command(b []byte) (n int, more bool) {
 
 // fault replies to an invalid line.
 func (c *conn) fault(err error) {
+	if c.Unproven() {
+		c.refuseUnproven()
+		return
+	}
 	switch err {
 	case beanstalk.ErrLineTooLong:
 		c.parse = skipLine
@@ -152,7 +167,7 @@ func (c *conn) isForeign(b []byte, n int, err error) bool {
 		return session.IsTLS(b) && c.refuseForeign()
 	}
 	c.known = true
-	return err != nil && session.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) && c.refuseForeign()
+	return (err != nil || c.cmd.Kind == beanstalk.Auth) && session.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) && c.refuseForeign()
 }
 
 func (c *conn) refuseForeign() bool {
@@ -195,6 +210,11 @@ func (c *conn) Next() {
 
 // Start implements session.Starter: a new client uses and watches the default tube.
 func (c *conn) Start() {
+	if c.Credential() != nil {
+		c.startWithRights()
+		return
+	}
+	c.verbs = access.Every
 	c.Op().Join(defaultName, nil)
 	c.runOn(c.Host().Map.OfTube(defaultName), (*conn).joined)
 }
@@ -202,13 +222,21 @@ func (c *conn) Start() {
 var defaultName = []byte(DefaultTube)
 
 func (c *conn) joined(r *core.Reply) {
+	if c.watchDefault(r) {
+		c.used = c.Host().Map.TubeOf(r.Face)
+	}
+}
+
+// watchDefault adds the default tube to the watch list. It closes the connection, and returns false,
+// if the shard is out of memory.
+func (c *conn) watchDefault(r *core.Reply) bool {
 	if r.Status != core.StatusOK {
 		c.Host().Complain("closing a connection: no memory for its watch list", "conn", &c.Session)
 		c.Abort()
-		return
+		return false
 	}
-	c.used = c.Host().Map.TubeOf(r.Face)
 	c.watched.Add(r.Face, c.handles.In(c.Visited()))
+	return true
 }
 
 // Close implements session.Protocol.

@@ -101,6 +101,7 @@ const (
 	outOfMemory
 	internalError
 	notFound
+	unauthorized
 	failures
 )
 
@@ -108,6 +109,7 @@ var failureReplies = [failures]string{
 	badFormat: beanstalk.MsgBadFormat, unknownCommand: beanstalk.MsgUnknownCommand, expectedCRLF: beanstalk.MsgExpectedCRLF,
 	jobTooBig: beanstalk.MsgJobTooBig, draining: beanstalk.MsgDraining, outOfMemory: beanstalk.MsgOutOfMemory,
 	internalError: beanstalk.MsgInternalError, notFound: beanstalk.MsgNotFound,
+	unauthorized: beanstalk.MsgUnauthorized,
 }
 
 // Errors implements session.Front: the replies in lower case, as in "bad_format".

@@ -2,6 +2,7 @@ package beanstalkd
 
 import (
 	"polystalk/codec/beanstalk"
+	"polystalk/router/access"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 	"polystalk/shard/slab"
@@ -56,6 +57,10 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 		return
 	case c.Host().Draining.Load():
 		c.dropPut(draining)
+		return
+	case c.verbs&access.Put == 0: // since a reload
+		c.Deny(access.Put, []byte(c.used.Name))
+		c.dropPut(unknownCommand)
 		return
 	}
 	cmd := &c.cmd

@@ -149,9 +149,11 @@ func betweenQuotes(name string) string {
 
 func seconds(t core.Time) int64 { return int64(t / core.Second) }
 
-// Tell implements session.Teller.
+// Tell implements session.Teller. Tubes that the client uses or watches in name only do not count.
 func (c *conn) Tell(t *session.Client, names int) {
-	t.Used = c.used.Name
+	if c.used.ID != 0 {
+		t.Used = c.used.Name
+	}
 	t.Watching = c.watched.Len()
 	for i := range min(names, t.Watching) {
 		t.Watched = append(t.Watched, c.watched.Face(i).Name())
@@ -161,7 +163,7 @@ func (c *conn) Tell(t *session.Client, names int) {
 
 // Knows implements session.Teller.
 func (c *conn) Knows(tube []byte) bool {
-	return c.used.Name == string(tube) || c.watched.Find(tube) >= 0
+	return c.used.ID != 0 && c.used.Name == string(tube) || c.watched.Find(tube) >= 0
 }
 
 // Holds implements session.Teller.

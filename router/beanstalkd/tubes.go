@@ -3,6 +3,7 @@ package beanstalkd
 import (
 	"polystalk/codec/beanstalk"
 	"polystalk/codec/gearman"
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -12,6 +13,10 @@ import (
 // this order in list-tubes.
 func (c *conn) use() {
 	name := c.cmd.Name
+	if c.Credential().Verbs(name) == 0 {
+		c.useNothing()
+		return
+	}
 	shard := c.Host().Map.OfTube(name)
 	old := core.TubeID(0)
 	if shard == c.used.Shard {
@@ -23,11 +28,16 @@ func (c *conn) use() {
 
 func (c *conn) usedNow(r *core.Reply) {
 	old := c.used
-	c.used = c.Host().Map.TubeOf(r.Face)
+	c.setUsed(c.Host().Map.TubeOf(r.Face))
 	if old.Shard == c.Visited() {
 		c.sayUsing()
 		return
 	}
+	c.unuse(old)
+}
+
+// unuse ends the use of the old tube, and replies.
+func (c *conn) unuse(old ops.Tube) {
 	c.Op().Unuse(old.ID)
 	c.runOn(old.Shard, func(c *conn, _ *core.Reply) { c.sayUsing() })
 }
@@ -37,7 +47,7 @@ func (c *conn) sayUsing() {
 }
 
 func (c *conn) sayWatching() {
-	c.SetOut(beanstalk.AppendWatching(c.Out(), c.watched.Len()))
+	c.SetOut(beanstalk.AppendWatching(c.Out(), c.watching()))
 }
 
 func (c *conn) watch() {
@@ -55,6 +65,11 @@ func (c *conn) watchedNow(r *core.Reply) {
 		return
 	}
 	c.watched.Add(r.Face, c.handles.In(c.Visited()))
+	if c.Credential().Verbs([]byte(r.Face.Name()))&access.Work == 0 { // since a reload
+		c.Kill()
+		return
+	}
+	c.nominal = c.nominal && r.Face.Name() != DefaultTube
 	c.published(r)
 }
 
@@ -69,11 +84,15 @@ func (c *conn) published(r *core.Reply) {
 
 func (c *conn) ignore() {
 	i := c.watched.Find(c.cmd.Name)
+	nominal := i < 0 && c.nominal && string(c.cmd.Name) == DefaultTube
 	switch {
-	case i < 0:
+	case i < 0 && !nominal:
 		c.sayWatching()
-	case c.watched.Len() == 1:
+	case c.watching() == 1:
 		c.Say(beanstalk.MsgNotIgnored)
+	case nominal:
+		c.nominal = false
+		c.sayWatching()
 	default:
 		shard := c.watched.Remove(c.Host().Map, &c.handles, i, c.Op())
 		c.runOn(shard, func(c *conn, _ *core.Reply) { c.sayWatching() })
@@ -124,6 +143,10 @@ func (c *conn) sayOn() {
 // listTubes replies to list-tubes with a snapshot of the names.
 func (c *conn) listTubes() {
 	names, foreign := c.Host().Map.Tubes().Names()
+	if c.Credential() != nil {
+		c.listVisible(names, foreign)
+		return
+	}
 	c.SetOut(beanstalk.AppendTubeListHead(c.Out(), names.Len(), names.ShownBytes()))
 	at := 0
 	c.sayList(func() bool {
@@ -157,7 +180,13 @@ func (c *conn) listWatched() {
 				return true
 			}
 			at = 0
-			c.SetOut(beanstalk.AppendTubeListHead(c.Out(), c.watched.Len(), bytes))
+			if c.nominal {
+				bytes += len(DefaultTube)
+			}
+			c.SetOut(beanstalk.AppendTubeListHead(c.Out(), c.watching(), bytes))
+			if c.nominal {
+				c.SetOut(beanstalk.AppendTubeListName(c.Out(), DefaultTube))
+			}
 		}
 		if !each(func(w *core.Face) { c.SetOut(beanstalk.AppendTubeListName(c.Out(), w.Name())) }) {
 			return true

@@ -81,7 +81,7 @@ const leaveMax = 1024
 func (l *Leave) Start(m *Map, h *Handles, list *WatchList, used Tube, op *core.Op) Hop {
 	*l = Leave{m: m, handles: h, list: list, used: used}
 	switch {
-	case h.Len() == 0:
+	case h.Len() == 0 && used.ID == 0:
 		return walkOver
 	case list == nil:
 		return l.shard(0, op)

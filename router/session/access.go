@@ -132,6 +132,14 @@ func (s *Session) mayPresentToken() bool {
 	return isUnix || a.IsLoopback() || s.loop.host.Access.PlaintextTokens()
 }
 
+// RefuseUnproven closes the session of an unproven client behind the reply to its command.
+func (s *Session) RefuseUnproven() {
+	h := s.loop.host
+	h.CountRejection(RejectedUnproven)
+	h.Complain("closing a connection: its client has no right without a token", "conn", s)
+	s.Refuse()
+}
+
 // externalMax is how many bytes of a name from outside the log shows.
 const externalMax = 200
 

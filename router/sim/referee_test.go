@@ -75,6 +75,9 @@ func referee(t *testing.T, seed uint64, shards int, c *conversation.Conversation
 			t.Fatalf("flags %q mean nothing to the simulator", c.Flags)
 		}
 	}
+	if c.Access != "" {
+		cfg.Access = newAccessFile(t, c.Access).ids
+	}
 	w, err := New(seed, 2, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -196,5 +199,6 @@ func (d *simReferee) end() error {
 	if d.asks != nil {
 		d.asks.halfClose()
 	}
+	d.w.D.Server.Host().Access = nil // the client that deletes all jobs may do so
 	return empty(d.w)
 }

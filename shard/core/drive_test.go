@@ -323,6 +323,8 @@ func (d *driver) op(cn *conn) *Op {
 		if cn.use == 0 {
 			return nil
 		}
+	case OpDelete:
+		op.HeldOnly = d.pick(4) == 0
 	case OpStatsJob:
 		op.JobStats = new(JobStats)
 	case OpStatsTube:

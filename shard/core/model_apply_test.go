@@ -84,7 +84,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			r.Status, r.ID, r.Body = StatusReserved, job.id, []byte(job.body)
 		}
 	case OpDelete:
-		if found(job != nil && (job.state != Reserved || mine)) {
+		if found(job != nil && (job.state != Reserved && !op.HeldOnly || mine)) {
 			m.delete(job)
 		}
 	case OpRelease:

@@ -62,6 +62,7 @@ type Op struct {
 	Wait       bool
 	Multi      bool     // it is part of a reserve over several shards: ask the Waiter's Guard
 	Mirror     bool     // answer the tube's Mirror
+	HeldOnly   bool     // delete only a job that the Client has reserved
 	Client     ClientID // zero: none, or a new one where the method says so
 	Tube       TubeID
 	ID         JobID
@@ -211,8 +212,12 @@ func (o *Op) ReserveJob(c ClientID, id JobID, w *Waiter) {
 	o.Waiter = w
 }
 
-// Delete deletes a job that no client other than c has reserved.
-func (o *Op) Delete(c ClientID, id JobID) { o.onJob(OpDelete, c, id) }
+// Delete deletes a job that no client other than c has reserved. The caller may set HeldOnly
+// afterwards.
+func (o *Op) Delete(c ClientID, id JobID) {
+	o.onJob(OpDelete, c, id)
+	o.HeldOnly = false
+}
 
 // Release makes a job that c has reserved ready again, or delayed by delay seconds.
 func (o *Op) Release(c ClientID, id JobID, pri, delay uint32) {

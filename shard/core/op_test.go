@@ -8,7 +8,7 @@ import "testing"
 func made(op *Op) *Op {
 	junk := []byte("junk")
 	o := &Op{
-		Kind: 255, Kicked: 255, Wait: true, Multi: true, Mirror: true, Client: 1 << 30, Tube: 1 << 30,
+		Kind: 255, Kicked: 255, Wait: true, Multi: true, Mirror: true, HeldOnly: true, Client: 1 << 30, Tube: 1 << 30,
 		ID: 1 << 60, Pri: 77, N: 77, Admitted: 1 << 31, Delay: 77, TTR: 77, Name: junk, Body: junk,
 		Large: Large{junk}, Bound: Key{7, 7}, Until: 7, Seq: 77, Waiter: new(Waiter),
 		Figures: Figures{new(JobStats), new(TubeStats), new(Counts)}, Function: op.Function,
@@ -56,10 +56,13 @@ var makers = map[opKind]func(o, op *Op){
 	},
 	OpCancel:     func(o, op *Op) { o.CancelWait(op.Client) },
 	OpReserveJob: func(o, op *Op) { o.ReserveJob(op.Client, op.ID, op.Waiter) },
-	OpDelete:     func(o, op *Op) { o.Delete(op.Client, op.ID) },
-	OpRelease:    func(o, op *Op) { o.Release(op.Client, op.ID, op.Pri, op.Delay) },
-	OpBury:       func(o, op *Op) { o.Bury(op.Client, op.ID, op.Pri) },
-	OpTouch:      func(o, op *Op) { o.Touch(op.Client, op.ID) },
+	OpDelete: func(o, op *Op) {
+		o.Delete(op.Client, op.ID)
+		o.HeldOnly = op.HeldOnly // the caller's
+	},
+	OpRelease: func(o, op *Op) { o.Release(op.Client, op.ID, op.Pri, op.Delay) },
+	OpBury:    func(o, op *Op) { o.Bury(op.Client, op.ID, op.Pri) },
+	OpTouch:   func(o, op *Op) { o.Touch(op.Client, op.ID) },
 	OpKick: func(o, op *Op) {
 		o.Kick(op.Tube, op.N)
 		if op.Kicked != kickUndecided {

@@ -120,7 +120,7 @@ func (c *Core) applyReserveJob(op *Op, r *Reply) {
 // applyDelete deletes a job that no other client has reserved.
 func (c *Core) applyDelete(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
-	if i == 0 || j.State == Reserved && (j.Client != op.Client || op.Client == 0) {
+	if i == 0 || j.State == Reserved && (j.Client != op.Client || op.Client == 0) || op.HeldOnly && j.State != Reserved {
 		r.Status = StatusNotFound
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"polystalk/router/direct"
 	"polystalk/router/gearmand"
 	"polystalk/router/ops"
+	"polystalk/router/reactor"
 	"polystalk/router/restore"
 	"polystalk/router/session"
 	"polystalk/shard"
@@ -44,6 +45,9 @@ const (
 	// need the same shard.
 	shardsPerLoop = 4
 )
+
+// HandshakeSlots returns how many processors TLS handshakes use, beside that many loops.
+func HandshakeSlots(loops int) int { return reactor.HandshakeSlots(loops) }
 
 // Journal has the settings of the journal.
 type Journal = restore.Config
@@ -75,6 +79,8 @@ type Config struct {
 	// ConnectionMemory bounds the memory of all connections, jobs excluded, in bytes: input that
 	// must wait, incomplete bodies, and unread output. Default no bound.
 	ConnectionMemory int64
+	// TLS reserves descriptors for handshakes; see Server.Secure.
+	TLS bool
 	// BinlogMaxSize is the binlog-max-size in stats, in bytes.
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -70,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	o := reactor.Options{
 		Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections,
-		OtherDescriptors: s.cfg.OtherDescriptors,
+		OtherDescriptors: s.cfg.OtherDescriptors, TLS: s.cfg.TLS,
 	}
 	if s.cfg.Journal != nil {
 		o.OtherDescriptors += restore.Descriptors
@@ -198,6 +199,12 @@ func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beans
 
 // ServeGearman is Serve for Gearman clients.
 func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
+
+// Secure returns a listener for Serve and ServeGearman whose clients use TLS, with the configuration
+// that config returns. It is also a listener for a cluster's follower: see reactor.Reactor.Secure.
+func (s *Server) Secure(l net.Listener, config func() *tls.Config) net.Listener {
+	return s.reactor.Secure(l, config)
+}
 
 // Take serves a client of another server, or one that was accepted elsewhere in this process.
 // The server owns c, a *net.TCPConn or *net.UnixConn, even after an error. protocol is the

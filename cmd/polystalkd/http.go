@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"polystalk/cmd/internal/program"
@@ -35,7 +34,7 @@ type operators struct {
 // serveHTTP serves operators on the listeners until close, and through the cluster if of is not
 // nil. It serves also while the journal is read. A reload reads tokens and certificates again.
 // Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
+func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients *clientTLS, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
 		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() {}, of.Reload() })
@@ -52,7 +51,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		return nil, err
 	}
 	var err error
-	if o.pair, err = openCertificate(c); err != nil {
+	if o.pair, err = openCertificate(c.HTTP.Cert, c.HTTP.Key, c.Origin("http-tls-cert")); err != nil {
 		return nil, err
 	}
 	files, err := consoleFiles(c)
@@ -66,8 +65,8 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, ls []net
 		Tokens: o.tokens, Rules: rules(c),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
-		Settings: reloads.settings,
-		Reload:   reloads.reloadForOperators,
+		Settings: reloads.settings, CertificateEnds: func() map[string]time.Time { return certificateEnds(o.pair, clients) },
+		Reload: reloads.reloadForOperators,
 	}
 	if of != nil {
 		options.Elsewhere = of.Elsewhere()
@@ -121,7 +120,7 @@ func checkHTTP(c *config.Config) error {
 	if _, err := consoleFiles(c); err != nil {
 		return err
 	}
-	_, err := openCertificate(c)
+	_, err := openCertificate(c.HTTP.Cert, c.HTTP.Key, c.Origin("http-tls-cert"))
 	return err
 }
 
@@ -210,63 +209,5 @@ func (o *operators) stop(ctx context.Context) {
 func (o *operators) close() {
 	if o.server != nil {
 		o.server.Close()
-	}
-}
-
-// A certificate is the TLS certificate of HTTP with its key, as last read from their files.
-type certificate struct {
-	cert, key, from string // the files, and the origin of cert
-	current         atomic.Pointer[tls.Certificate]
-}
-
-// openCertificate reads the certificate of c; nil: HTTP without TLS. Errors are faults.
-func openCertificate(c *config.Config) (*certificate, error) {
-	if c.HTTP.Cert == "" {
-		return nil, nil
-	}
-	k := &certificate{cert: c.HTTP.Cert, key: c.HTTP.Key, from: c.Origin("http-tls-cert")}
-	use, err := k.prepare()
-	if err != nil {
-		return nil, err
-	}
-	use()
-	return k, nil
-}
-
-// prepare reads the files again. Calling use makes new connections use them. Errors are
-// faults.
-func (k *certificate) prepare() (use func(), err error) {
-	pair, err := k.read()
-	if err != nil {
-		return nil, fault.New(fault.Usage, "%s: %q and its key %q cannot be used: %v: give two files in PEM that this user may read and that belong together",
-			k.from, k.cert, k.key, err)
-	}
-	return func() { k.current.Store(&pair) }, nil
-}
-
-// pemMax bounds each file, in bytes. A certificate chain has a few thousand bytes.
-const pemMax = 1 << 20
-
-func (k *certificate) read() (pair tls.Certificate, err error) {
-	cert, err := access.ReadSecret(k.cert, pemMax)
-	if err != nil {
-		return pair, err
-	}
-	key, err := access.ReadSecret(k.key, pemMax)
-	if err != nil {
-		return pair, err
-	}
-	return tls.X509KeyPair(cert, key)
-}
-
-// until returns the time at which the certificate expires.
-func (k *certificate) until() time.Time { return k.current.Load().Leaf.NotAfter }
-
-// config returns the TLS configuration.
-func (k *certificate) config() *tls.Config {
-	return &tls.Config{
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return k.current.Load(), nil },
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"},
 	}
 }

@@ -108,13 +108,24 @@ func (o *opened) close(log *slog.Logger) {
 // serve runs the server after it has dropped privileges: it reads the journal, serves until the
 // end, and shuts down.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
-	setProcs(c)
+	secure := slices.Concat(o.socks.Of[listen.BeanstalkdTLS], o.socks.Of[listen.GearmanTLS])
+	setProcs(c, len(secure) > 0)
 	journal, unlock, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
 		return err
 	}
 	rc := c.Router()
 	rc.Journal, rc.Log = journal, log.Logger
+	clients, err := openClientTLS(c, log.Logger)
+	if err != nil {
+		return err
+	}
+	rc.TLS = len(secure) > 0
+	if !rc.TLS {
+		for _, origin := range c.UnservedTLS() {
+			log.Warn(origin + " has no effect, since no client is served with TLS: give --tls-listen with an address, or leave it out")
+		}
+	}
 	var of *member.Member // nil: c has no cluster
 	if n := len(o.socks.Of[listen.HTTP]); n > 0 || c.Cluster.Listen != "" {
 		rc.OtherDescriptors = n + web.Descriptors
@@ -131,7 +142,10 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return fmt.Errorf("setting up: %w", err)
 	}
 	reloads := newReloader(c, read, srv, log)
-	ops, err := serveHTTP(c, srv, of, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress
+	if clients != nil {
+		reloads.parts = append(reloads.parts, clients.prepare)
+	}
+	ops, err := serveHTTP(c, srv, of, clients, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress
 	if err != nil {
 		return err
 	}
@@ -155,7 +169,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err := o.pid.write(c); err != nil {
 		return err
 	}
-	failed := o.acceptClients(srv, of)
+	failed := o.acceptClients(srv, of, clients)
 	announce(c, srv, o.socks, log.Logger)
 	notify(daemon.SdNotifyReady, log.Logger)
 	defer startWatchdog(srv.Alive, log.Logger)()
@@ -206,11 +220,17 @@ func (o *opened) shutDown(srv *router.Server, ops *operators, unlock func(), log
 
 // acceptClients starts to accept clients. of is nil without a cluster. failed delivers the error of
 // a listener that the server did not close.
-func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-chan error) {
-	beanstalkd, gearman := o.socks.Of[listen.Beanstalkd], o.socks.Of[listen.Gearman]
-	errs := make(chan error, len(beanstalkd)+len(gearman))
-	accept := func(ls []net.Listener, protocol string, serve func(net.Listener) error) {
-		for _, l := range ls {
+func (o *opened) acceptClients(srv *router.Server, of *member.Member, clients *clientTLS) (failed <-chan error) {
+	most := 0
+	for _, ls := range o.socks.Of {
+		most += len(ls)
+	}
+	errs := make(chan error, most)
+	accept := func(kind, protocol string, serve func(net.Listener) error) {
+		for _, l := range o.socks.Of[kind] {
+			if kind == listen.BeanstalkdTLS || kind == listen.GearmanTLS {
+				l = srv.Secure(l, clients.config(kind))
+			}
 			go func() {
 				var err error
 				if of != nil {
@@ -225,8 +245,10 @@ func (o *opened) acceptClients(srv *router.Server, of *member.Member) (failed <-
 		}
 	}
 	names := srv.Operator().Protocols()
-	accept(beanstalkd, names[0], srv.Serve)
-	accept(gearman, names[1], srv.ServeGearman)
+	accept(listen.Beanstalkd, names[0], srv.Serve)
+	accept(listen.BeanstalkdTLS, names[0], srv.Serve)
+	accept(listen.Gearman, names[1], srv.ServeGearman)
+	accept(listen.GearmanTLS, names[1], srv.ServeGearman)
 	return errs
 }
 
@@ -238,14 +260,22 @@ func journalFailed(err error) error {
 
 // announce logs the addresses and the settings in effect. Sizes are bytes.
 func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *slog.Logger) {
-	if len(socks.Of[listen.Gearman]) > 0 {
+	if len(socks.Of[listen.Gearman])+len(socks.Of[listen.GearmanTLS]) > 0 {
 		gear := srv.Gearman()
-		log.Info("serving Gearman", "listen", listen.Names(socks.Of[listen.Gearman]), "speaks", "gearmand "+config.SpokenGearman,
+		about := []any{"listen", listen.Names(socks.Of[listen.Gearman])}
+		if ls := socks.Of[listen.GearmanTLS]; len(ls) > 0 {
+			about = append(about, "tls-listen", listen.Names(ls))
+		}
+		about = append(about, "speaks", "gearmand "+config.SpokenGearman,
 			"prefix", gear.Prefix, "max-body", gear.MaxBody, "max-unread", gear.MaxUnread, "shutdown", c.Gearman.Shutdown)
+		log.Info("serving Gearman", about...)
 	}
 	var about []any
 	if len(socks.Of[listen.Beanstalkd]) > 0 {
 		about = append(about, "listen", listen.Names(socks.Of[listen.Beanstalkd]), "speaks", "beanstalkd "+config.Spoken)
+	}
+	if ls := socks.Of[listen.BeanstalkdTLS]; len(ls) > 0 {
+		about = append(about, "tls-listen", listen.Names(ls))
 	}
 	about = append(about, "loops", c.Loops, "shards", c.Shards, "max-job-size", c.MaxJobSize)
 	if c.BinlogDir == "" {
@@ -262,15 +292,19 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 // warnOfRisks logs what a new operator may not expect: strangers reach the queue, or a restart loses
 // the jobs. beanstalkd has the same defaults.
 func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
+	clients := slices.Concat(socks.Of[listen.Beanstalkd], socks.Of[listen.Gearman])
+	if !c.TLS.RequiresCertificates() { // else strangers cannot connect to the others
+		clients = slices.Concat(clients, socks.Of[listen.BeanstalkdTLS], socks.Of[listen.GearmanTLS])
+	}
 	var open []net.Listener
-	for _, l := range slices.Concat(socks.Of[listen.Beanstalkd], socks.Of[listen.Gearman]) {
+	for _, l := range clients {
 		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
 			open = append(open, l)
 		}
 	}
 	if len(open) > 0 {
 		log.Warn("every machine that reaches these addresses may put, reserve and delete jobs: clients need no password", "listen", listen.Names(open),
-			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket")
+			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket, or with TLS and --tls-clients require")
 	}
 	if c.BinlogDir == "" {
 		log.Warn("jobs are in memory only and end with the process", "remedy", "give "+c.Spelling("binlog-dir")+" and a directory to keep them")

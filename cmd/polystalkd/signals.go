@@ -114,7 +114,7 @@ func (w *watch) hangUp() {
 		w.log.reopen()
 	}
 	switch {
-	case w.c.File != "" || w.ops.hasFiles():
+	case w.c.File != "" || w.c.TLS.Cert != "" || w.ops.hasFiles():
 		w.reloads.reload() // logs errors
 	case !w.c.Gearmand:
 		// No file is configured. A log rotation script or a closed terminal must not end the

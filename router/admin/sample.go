@@ -175,6 +175,9 @@ func (o *Operator) Journal() (*wire.Journal, error) {
 	return journalValue(s, p), nil
 }
 
+// Handshakes returns the counters of TLS for clients, also on a follower.
+func (o *Operator) Handshakes() *session.Handshakes { return &o.opts.Host.Handshakes }
+
 // Kept returns the state of the journal, also on a follower; nil: there is none, it is being read,
 // or the server stops. It blocks while it reads the free space of the disk. The pressure of a
 // follower is Full or Open, since a follower has no clients that could wait.

@@ -115,7 +115,8 @@ func newWorld(t testing.TB, with setup) *world {
 		Reload: func() (*wire.Reloaded, error) {
 			return &wire.Reloaded{Applied: []wire.Change{{Name: "max-job-size", From: "1", To: "2", Origin: "file x:1"}}, Restart: []wire.Change{}}, nil
 		},
-		Settings: func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
+		CertificateEnds: func() map[string]time.Time { return map[string]time.Time{"http": time.Unix(2e9, 0)} },
+		Settings:        func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
 	}
 	if !with.noTokens {
 		w.tokens = filepath.Join(t.TempDir(), "tokens")

@@ -247,6 +247,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	e.gauge("draining", "1 while the server refuses new jobs.", truth(op.Draining()), nil)
 	e.gauge("start_time_seconds", "Start time of the server, in Unix time.", float64(op.Started().UnixNano())/1e9, nil)
 	e.operators(op)
+	e.tls(op.Handshakes())
+	for use, at := range m.api.opts.CertificateEnds() {
+		e.gauge("tls_certificate_not_after_seconds", "Expiry of the certificate that clients (clients) or operators (http) see, in Unix time.", float64(at.Unix()), label{"use"}, use)
+	}
 	if j, pressure := op.Kept(); j != nil {
 		e.journal(j, pressure)
 	}
@@ -304,6 +308,23 @@ func (e emitter) jobs(v *admin.Sample) {
 	}
 	e.flow("job_wait_seconds", "Time that jobs were ready before they were reserved.", &f.Wait)
 	e.flow("job_run_seconds", "Length of reservations, however they ended.", &f.Run)
+}
+
+// The first and last bucket bounds shown for TLS handshakes: 1 ms to 4 s.
+const (
+	firstHandshake = 4
+	lastHandshake  = 10
+)
+
+// tls emits the TLS handshakes of clients.
+func (e emitter) tls(h *session.Handshakes) {
+	for i := range h.Results {
+		e.counter("tls_handshakes_total", "TLS handshakes of clients, by their end.", float64(h.Results[i].Load()), label{"result"}, session.HandshakeResult(i).String())
+	}
+	e.gauge("tls_pending", "TLS handshakes of clients in progress.", float64(h.Pending.Load()), nil)
+	took := h.Seconds.Read()
+	e.histogram("tls_handshake_seconds", "Time from accepting a client to the end of its TLS handshake, with what it waits.", took.N[:], float64(took.Sum)/1e9,
+		stats.HistogramSeconds, firstHandshake, lastHandshake)
 }
 
 // clients emits the connections of the protocols, and their commands.

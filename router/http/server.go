@@ -224,6 +224,8 @@ type Options struct {
 	// Console returns a file of the console; nil: use the files in the program.
 	Console func(name string) *File
 
+	// CertificateEnds returns when the certificates of TLS expire, by their use.
+	CertificateEnds func() map[string]time.Time
 	// Settings returns the settings in effect, without secrets.
 	Settings func() []wire.Setting
 	// Reload reads the configuration again, and applies all of it or nothing.

@@ -23,6 +23,7 @@ type eventLoop struct {
 
 	adopting any          // context of the connection that is being adopted
 	placed   atomic.Int64 // connections that were given to the loop and are not closed
+	scratch  scratch
 
 	mu      sync.Mutex
 	tasks   []func()    // for work to call; guarded by mu

@@ -16,6 +16,7 @@ type eventLoop struct {
 	poller   int          // its kqueue descriptor
 	adopting any          // stays nil: nothing is adopted
 	placed   atomic.Int64 // open connections
+	scratch  scratch
 }
 
 // newEventLoop returns the eventLoop of el, a gnet.EventLoop.

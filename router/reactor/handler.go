@@ -32,6 +32,9 @@ func (r *Reactor) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	l.opened()
 	k.inCallback = true
 	k.s = l.Open(k.front, k)
+	if k.tls != nil && k.stage == serving {
+		k.decrypt(nil) // the client may have sent commands behind its last message of the handshake
+	}
 	k.inCallback = false
 	return nil, k.action()
 }
@@ -67,7 +70,11 @@ func (r *Reactor) OnTraffic(c gnet.Conn) gnet.Action {
 	l := k.loop
 	l.Enter()
 	k.inCallback = true
-	l.Input(k.s, b)
+	if k.tls != nil {
+		k.decrypt(b)
+	} else {
+		l.Input(k.s, b)
+	}
 	k.inCallback = false
 	action := k.action()
 	now := l.Batch().Now

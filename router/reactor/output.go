@@ -35,23 +35,42 @@ func (k *socket) write(p []byte, stable bool, most int) {
 		return
 	}
 	for len(p) > 0 && most > 0 {
-		n, ok := k.send(p)
+		n, full, ok := k.transmit(p)
 		if !ok {
 			return
 		}
-		if n == 0 {
-			break
-		}
 		p = p[n:]
 		most -= n
+		if full {
+			break
+		}
 	}
 	if len(p) > 0 {
-		k.loop.Count(session.CountBehind, 1)
-		k.reactor.behind.Add(1)
-		k.unsent = &session.SendQueue{Account: k.reactor.host.Account}
-		k.unsent.Add(p, stable)
-		k.await(false)
+		if k.unsent == nil {
+			k.fallBehind()
+		}
+		if k.unsent != nil { // the notifier may have failed
+			k.unsent.Add(p, stable)
+		}
 	}
+}
+
+// fallBehind makes a queue for output that the socket does not take, and waits until it does.
+func (k *socket) fallBehind() {
+	k.loop.Count(session.CountBehind, 1)
+	k.reactor.behind.Add(1)
+	k.unsent = &session.SendQueue{Account: k.reactor.host.Account}
+	k.await(false)
+}
+
+// transmit sends bytes of p, and returns their number. full means that the socket takes no more now.
+// It returns false if the socket is broken.
+func (k *socket) transmit(p []byte) (n int, full, ok bool) {
+	if k.tls != nil {
+		return k.encrypt(p)
+	}
+	n, ok = k.send(p)
+	return n, n < len(p), ok
 }
 
 // send writes the bytes of p that the socket takes. It returns false if the socket is broken.
@@ -97,21 +116,43 @@ func (k *socket) ready(s *session.Session) {
 
 // sendUnsent sends unsent output.
 func (k *socket) sendUnsent() {
+	if k.rest() > 0 {
+		if !k.sendRecords() {
+			return
+		}
+		if k.rest() > 0 {
+			k.await(false)
+			return
+		}
+	}
 	var room [sendParts][]byte
 	for most := writeMax; most > 0; {
 		for _, p := range k.unsent.Peek(room[:0], most) {
-			n, ok := k.send(p)
-			if !ok {
-				return
-			}
-			most -= n
-			k.loop.Spend(session.WriteUnits + n/session.UnitBytes)
-			if k.unsent.Sent(n); n < len(p) {
-				k.await(false)
-				return
+			for len(p) > 0 {
+				n, full, ok := k.transmit(p)
+				if !ok {
+					return
+				}
+				most -= n
+				k.loop.Spend(session.WriteUnits + n/session.UnitBytes)
+				k.unsent.Sent(n)
+				if p = p[n:]; full {
+					k.await(false)
+					return
+				}
 			}
 		}
 		if k.unsent.Bytes() == 0 {
+			if k.isClosed() {
+				k.sayClosed()
+			}
+			if k.isBroken() {
+				return
+			}
+			if k.rest() > 0 {
+				k.await(false)
+				return
+			}
 			k.dropUnsent()
 			if k.isClosed() && k.c == nil {
 				k.finish()
@@ -124,6 +165,7 @@ func (k *socket) sendUnsent() {
 
 // dropUnsent drops unsent output.
 func (k *socket) dropUnsent() {
+	k.dropRest()
 	if k.unsent != nil {
 		k.unsent.Drop()
 		k.unsent = nil
@@ -139,5 +181,5 @@ func (k *socket) Unsent() int {
 	if k.unsent == nil {
 		return 0
 	}
-	return k.unsent.Bytes()
+	return k.unsent.Bytes() + k.rest()
 }

@@ -30,6 +30,8 @@ type Options struct {
 	// OtherDescriptors is how many descriptors the process needs for other purposes, such as
 	// its journal.
 	OtherDescriptors int
+	// TLS reserves descriptors for handshakes; see Secure.
+	TLS bool
 }
 
 // A Reactor runs the event loops of a server, and accepts its connections. Any goroutine
@@ -51,6 +53,8 @@ type Reactor struct {
 	seats    seats
 	behind   atomic.Int64 // connections with output that their sockets did not take
 	notifier *notifier
+
+	handshakes *handshakes // of clients with TLS
 
 	// afterFunc is time.AfterFunc, except in tests.
 	afterFunc func(time.Duration, func()) *time.Timer
@@ -75,7 +79,11 @@ func New(o Options) *Reactor {
 		listeners: make(map[net.Listener]served),
 		refused:   refused{fronts: make(map[session.Front]struct{})},
 	}
-	r.setLimit(o.limitOf(descriptors()))
+	r.handshakes = newHandshakes(o.Host, o.Loops, descriptors())
+	if o.TLS {
+		r.opts.OtherDescriptors += r.handshakes.most
+	}
+	r.setLimit(r.opts.limitOf(descriptors()))
 	return r
 }
 
@@ -135,8 +143,8 @@ const (
 	complaintLost    = "could not serve a new connection"
 )
 
-// Serve accepts connections from l, a *net.TCPListener or *net.UnixListener, until Shutdown or
-// Refuse; f makes their sessions. The reactor owns l. Several listeners may be served at once.
+// Serve accepts connections from l, a *net.TCPListener, *net.UnixListener or the result of Secure,
+// until Shutdown or Refuse; f makes their sessions. The reactor owns l. Several listeners may be served at once.
 // Serve returns when l is closed; after Shutdown or Refuse it returns nil.
 //
 // Connections above Options.MaxConnections or SetMaxConnections are closed at once. Without such
@@ -152,6 +160,9 @@ func (r *Reactor) Serve(l net.Listener, f session.Front) error {
 	r.accepting.Add(1)
 	r.mu.Unlock()
 	defer r.accepting.Done()
+	if l, ok := l.(*secureListener); ok {
+		return r.acceptAll(l, f, r.admitSecure)
+	}
 	return r.listen(l, f)
 }
 
@@ -203,11 +214,15 @@ var (
 	errFull       = errors.New("the connection limit is reached")
 )
 
-// Take serves a connection that was accepted elsewhere, a *net.TCPConn or *net.UnixConn. The
-// reactor owns c, even after an error. f makes its session. client is the client's address, or
+// Take serves a connection that was accepted elsewhere, a *net.TCPConn, a *net.UnixConn, or one of
+// a listener of Secure after its handshake. The reactor owns c, even after an error. f makes its session. client is the client's address, or
 // nil if the system knows it. A connection above the limit is closed, because it cannot wait in
 // a backlog.
 func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
+	k := &socket{reactor: r, front: f, client: client}
+	if s, ok := c.(*secure); ok {
+		k.tls, c = s, s.detach()
+	}
 	defer c.Close()
 	from := client
 	if from == nil {
@@ -227,7 +242,7 @@ func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 		r.reject(from)
 		return errFull
 	}
-	err := r.enroll(c, &socket{reactor: r, front: f, client: client})
+	err := r.enroll(c, k)
 	if err != nil {
 		r.lost()
 		r.host.Complain(complaintLost, "conn", session.Remote{Addr: from}, "err", err)
@@ -245,6 +260,7 @@ func (r *Reactor) lost() {
 // ends, and stops the event loops and closes every connection. The Reactor cannot be used
 // afterwards.
 func (r *Reactor) Shutdown(ctx context.Context) error {
+	r.handshakes.stop()
 	r.Refuse(nil)
 	r.AwaitServe()
 	if r.client == nil {

@@ -25,6 +25,7 @@ type socket struct {
 	c       gnet.Conn        // nil after detach: fd is ours then
 	fd      int              // -1: closed
 	client  net.Addr         // the client's address, if the system does not know it; else nil
+	tls     *secure          // nil: plaintext
 
 	stage stage
 	// inCallback is set during a callback of gnet for this connection. gnet closes it after
@@ -126,6 +127,9 @@ func (k *socket) closeTo(to stage) {
 		k.move(over)
 	default:
 		return
+	}
+	if k.unsent == nil && !k.isBroken() {
+		k.sayClosed()
 	}
 	if k.unsent != nil || k.stage == parting {
 		k.linger = k.reactor.afterFunc(lingerMax, func() {

@@ -42,6 +42,8 @@ type Host struct {
 	// Draining means that new jobs are refused.
 	Draining atomic.Bool
 
+	Handshakes Handshakes // of clients with TLS
+
 	connectionMemory atomic.Int64 // the operator's bound, in bytes; see BoundConnections
 	bodies           bodyPlaces
 	kinds            int // of commands, of all fronts

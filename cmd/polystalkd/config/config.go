@@ -55,6 +55,7 @@ type Config struct {
 
 	Gearman  gearmanConfig
 	HTTP     httpConfig
+	TLS      tlsConfig
 	Cluster  clusterConfig
 	Gearmand bool // started in place of gearmand
 	process
@@ -146,6 +147,7 @@ func (c *Config) Validate() error {
 	c.parseAddresses()
 	c.validateGearman()
 	c.validateHTTP()
+	c.validateTLS()
 	c.validateCluster()
 	c.found(c.makeAbsolute())
 	c.fillConnectionMemory()
@@ -213,7 +215,7 @@ const (
 // fillConnectionMemory sets the default, and raises a value that is too small.
 func (c *Config) fillConnectionMemory() {
 	least := max(connectionMemoryMin, bodiesMin*int64(c.MaxJobSize))
-	if len(c.Gearman.Addresses) > 0 {
+	if len(c.Gearman.Addresses)+len(c.TLS.GearmanAddresses) > 0 {
 		least = max(least, bodiesMin*int64(c.Gearman.MaxBody))
 	}
 	switch n := c.ConnectionMemory; {

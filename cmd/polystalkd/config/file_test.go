@@ -381,7 +381,8 @@ func TestLiveKeysAreThoseOfRouterSettings(t *testing.T) {
 			switch s.Name {
 			case "user", "queue-type": // not looked up here; only one is taken
 				continue
-			case "http-tls-cert", "http-tls-key": // neither without the other
+			case "http-tls-cert", "http-tls-key", "tls-cert", "tls-key", "tls-listen", "gearman-tls-listen", "tls-client-ca", "tls-client-crl", "tls-clients",
+				"ssl", "ssl-certificate", "ssl-key", "ssl-ca-file": // none without others
 				continue
 			case "connection-memory":
 				one = "1234567890"

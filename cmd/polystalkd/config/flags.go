@@ -96,6 +96,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 	number(fs, "connection-memory", "", "limit the memory of all connections together to `BYTES`, without jobs: pipelined\ncommands, unfinished bodies, unread replies; 0: a quarter of the machine's memory",
 		&c.ConnectionMemory, 0, math.MaxInt64, giveBytes, "268435456")
 	c.gearmanFlags(fs)
+	c.tlsFlags(fs)
 	c.httpFlags(fs)
 	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log `LEVEL` and above: debug, info, warn or error")

@@ -91,7 +91,6 @@ func (g *gearmandFlags) readFile() error {
 
 // elsewhere maps the prefixes of gearmand's flags for missing features to a remedy.
 var elsewhere = []struct{ begin, remedy string }{
-	{"ssl", "TLS is not supported: leave it out, and use a TLS proxy such as stunnel, with --gearman-shutdown none"},
 	{"http-", "submission by HTTP is not supported: leave it out, and submit with a Gearman client"},
 	{"libmemcached-", storeRemedy},
 	{"libsqlite3-", storeRemedy},
@@ -127,8 +126,8 @@ func (c *Config) makeAbsolute() error {
 	if !c.Daemon {
 		return nil
 	}
-	h, k := &c.HTTP, &c.Cluster
-	paths := []*string{&c.PidFile, &c.BinlogDir, &h.TokensFile, &h.Cert, &h.Key, &k.Cert, &k.Key, &k.CA}
+	h, k, t := &c.HTTP, &c.Cluster, &c.TLS
+	paths := []*string{&c.PidFile, &c.BinlogDir, &h.TokensFile, &h.Cert, &h.Key, &k.Cert, &k.Key, &k.CA, &t.Cert, &t.Key, &t.CA, &t.CRL}
 	if c.LogsToFile() {
 		paths = append(paths, &c.LogFile)
 	}
@@ -210,6 +209,10 @@ func newGearmandFlags(c *Config) *gearmandFlags {
 	fs.StringVarP(&c.PidFile, "pid-file", "P", "", "write the process id to `FILE` (default: nowhere)")
 	fs.BoolVarP(&c.Daemon, "daemon", "d", false, "detach and run in the background, once it serves")
 	g.take(fs, "user", "user", "u")
+	fs.BoolVar(&c.TLS.Gearmand, "ssl", false, "use TLS on all addresses of Gearman")
+	g.take(fs, "tls-cert", "ssl-certificate", "")
+	g.take(fs, "tls-key", "ssl-key", "")
+	g.take(fs, "tls-client-ca", "ssl-ca-file", "")
 	add(fs, "file-descriptors", "f", "allow the process `N` descriptors (default: as many as the user may have)", "number", g.setDescriptors,
 		func() string { return strings.TrimPrefix(strconv.FormatUint(c.Descriptors, 10), "0") })
 	fs.StringVar(&g.configFile, "config-file", gearmandConf, "read more flags from `FILE`")
@@ -364,7 +367,7 @@ Flags of polystalkd:
 %s
 Accepted without effect:
 %s
-Flags of gearmand for TLS, HTTP and databases are refused. The file of options
+Flags of gearmand for HTTP and databases are refused. The file of options
 has flags as on the command line, which has precedence. GEARMAND_PORT is the port
 unless a flag sets it. The files of --config have the long flags as keys, and the
 lowest precedence.

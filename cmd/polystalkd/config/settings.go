@@ -220,6 +220,11 @@ var examples = map[string]any{
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",
 
+	"tls-cert":       "/etc/polystalkd/tls.crt",
+	"tls-key":        "/etc/polystalkd/tls.key",
+	"tls-client-ca":  "/etc/polystalkd/clients-ca.crt",
+	"tls-client-crl": "/etc/polystalkd/clients.crl",
+
 	"cluster-cert": "/etc/polystalkd/cluster.crt",
 	"cluster-key":  "/etc/polystalkd/cluster.key",
 	"cluster-ca":   "/etc/polystalkd/cluster-ca.crt",

@@ -30,6 +30,9 @@ const (
 	Gearman    = "gearman"
 	HTTP       = "http"
 	Cluster    = "cluster" // for other servers of the cluster; at most one listener
+
+	BeanstalkdTLS = "beanstalkd-tls"
+	GearmanTLS    = "gearman-tls"
 )
 
 // Sockets are the listeners to serve, and the files of unix sockets to remove.
@@ -57,7 +60,10 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 	for _, p := range []struct {
 		protocol  string
 		addresses []config.Address
-	}{{Beanstalkd, c.Addresses}, {Gearman, c.Gearman.Addresses}, {Cluster, c.ClusterAddresses()}, {HTTP, c.HTTP.Addresses}} {
+	}{
+		{Beanstalkd, c.Addresses}, {Gearman, c.Gearman.Addresses}, {BeanstalkdTLS, c.TLS.Addresses}, {GearmanTLS, c.TLS.GearmanAddresses},
+		{Cluster, c.ClusterAddresses()}, {HTTP, c.HTTP.Addresses},
+	} {
 		if len(s.Of[p.protocol]) > 0 {
 			continue
 		}
@@ -74,7 +80,7 @@ func All(c *config.Config, owners []int, log *slog.Logger) (_ *Sockets, err erro
 // reach if neither tokens nor anonymous access are configured.
 func (s *Sockets) open(c *config.Config, protocol string, a config.Address, opened opened, owners []int) error {
 	lc := &tcpConfig
-	if protocol == Gearman {
+	if protocol == Gearman || protocol == GearmanTLS {
 		lc = gearmanTCP(c)
 	}
 	var ls []net.Listener
@@ -96,7 +102,7 @@ func (s *Sockets) open(c *config.Config, protocol string, a config.Address, open
 	}
 	s.Of[protocol] = append(s.Of[protocol], ls...)
 	switch protocol {
-	case Gearman:
+	case Gearman, GearmanTLS:
 		return setBacklog(c, ls)
 	case HTTP:
 		for _, l := range ls { // a name may resolve to any address
@@ -121,6 +127,13 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 		f.Close()
 		switch {
 		case protocol == HTTP, protocol == Cluster && c.Cluster.Listen != "":
+		case protocol == BeanstalkdTLS, protocol == GearmanTLS, protocol != Beanstalkd && c.TLS.Gearmand:
+			if protocol != BeanstalkdTLS {
+				protocol = GearmanTLS
+			}
+			if c.TLS.Cert == "" {
+				return fault.New(fault.Usage, "FileDescriptorName=%s: clients cannot be served with TLS: give %s and %s", protocol, c.Spelling("tls-cert"), c.Spelling("tls-key"))
+			}
 		case protocol == Gearman, protocol != Beanstalkd && c.Gearmand:
 			protocol = Gearman
 		default:
@@ -136,9 +149,13 @@ func (s *Sockets) inherit(c *config.Config, log *slog.Logger) error {
 	if n := len(s.Of[Cluster]); n > 1 {
 		return fault.New(fault.System, "variable LISTEN_FDS: there are %d sockets for other servers of the cluster: leave one in the socket unit", n)
 	}
-	flags := map[string][]string{Beanstalkd: {"listen"}, Gearman: {"gearman-listen"}, HTTP: {"http"}}
+	flags := map[string][]string{Beanstalkd: {"listen"}, Gearman: {"gearman-listen"}, HTTP: {"http"}, BeanstalkdTLS: {"tls-listen"}, GearmanTLS: {"gearman-tls-listen"}}
 	own := Beanstalkd
-	if c.Gearmand {
+	switch {
+	case c.TLS.Gearmand:
+		own = GearmanTLS
+		flags[own] = append(flags[own], "gearman-listen")
+	case c.Gearmand:
 		own = Gearman
 	}
 	flags[own] = append(flags[own], "port", "backlog", "keepalive-idle", "keepalive-interval", "keepalive-count")
@@ -176,7 +193,7 @@ func Check(c *config.Config) error {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveWait)
 	defer cancel()
 	var all fault.Faults
-	for _, a := range slices.Concat(c.Addresses, c.Gearman.Addresses, c.HTTP.Addresses, c.ClusterAddresses()) {
+	for _, a := range slices.Concat(c.Addresses, c.Gearman.Addresses, c.TLS.Addresses, c.TLS.GearmanAddresses, c.HTTP.Addresses, c.ClusterAddresses()) {
 		if a.Path != "" {
 			continue
 		}

@@ -53,7 +53,7 @@ func Named(t testing.TB, name string) *Authority {
 	a.key = a.newKey()
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: Tomorrow(), KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: Tomorrow(), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &a.key.PublicKey, a.key)
 	if err == nil {
@@ -95,6 +95,32 @@ func (a *Authority) Renew(cert, key string, r Request) {
 		a.t.Fatal(err)
 	}
 	a.write(key, "EC PRIVATE KEY", der)
+}
+
+// Revoke writes a list of revoked certificates, named by their PEM files, which is valid until then.
+// It returns the list's file.
+func (a *Authority) Revoke(until time.Time, certs ...string) string {
+	a.t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-48 * time.Hour), NextUpdate: until}
+	for _, name := range certs {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		block, _ := pem.Decode(text)
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: list.ThisUpdate})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	file := filepath.Join(a.t.TempDir(), "crl.pem")
+	a.write(file, "X509 CRL", der)
+	return file
 }
 
 func (a *Authority) newKey() *ecdsa.PrivateKey {

@@ -155,6 +155,9 @@ var errLeaderless = errors.New("no server leads")
 // serve serves one client until it is gone.
 func (f *Forwarder) serve(c conn, protocol string) {
 	f.accepted.Add(1)
+	if !f.secure(c) {
+		return
+	}
 	r, err := f.find(c, protocol)
 	switch {
 	case err != nil:
@@ -168,6 +171,21 @@ func (f *Forwarder) serve(c conn, protocol string) {
 		delete(f.routes, r)
 		f.mu.Unlock()
 	}
+}
+
+// secure performs the handshake of a client with TLS, which ends at this server. It closes c if that
+// fails, and returns false; the listener has logged the reason.
+func (f *Forwarder) secure(c conn) bool {
+	h, ok := c.(interface{ Handshake() error })
+	if !ok {
+		return true
+	}
+	defer context.AfterFunc(f.ctx, func() { c.Close() })()
+	if h.Handshake() == nil {
+		return true
+	}
+	c.Close()
+	return false
 }
 
 // find waits for a leader that takes the client. Without a route or an error, this server took it.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A listener is a *net.TCPListener or *net.UnixListener.
+// A listener is a *net.TCPListener, a *net.UnixListener, or one of clients with TLS.
 type listener interface {
 	net.Listener
 	SetDeadline(time.Time) error
@@ -17,7 +17,8 @@ type listener interface {
 // acceptPause is the pause before a failed Accept is retried.
 const acceptPause = 100 * time.Millisecond
 
-// Serve forwards the clients of l, a *net.TCPListener or *net.UnixListener, until Release. Then it
+// Serve forwards the clients of l, a *net.TCPListener or *net.UnixListener, until Release. A client
+// with TLS has a method Handshake. Then it
 // returns nil, and the caller owns l again, open, with its backlog. An error is about l.
 func (f *Forwarder) Serve(l net.Listener, protocol string) error {
 	in, ok := l.(listener)

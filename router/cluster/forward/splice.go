@@ -15,7 +15,7 @@ import (
 	"polystalk/router/cluster/transport"
 )
 
-// A conn is a *net.TCPConn, a *net.UnixConn, or a *transport.Stream.
+// A conn is a *net.TCPConn, a *net.UnixConn, one with TLS, or a *transport.Stream.
 type conn interface {
 	net.Conn
 	CloseWrite() error
@@ -62,6 +62,8 @@ func abort(c conn) {
 	case *net.TCPConn:
 		c.SetLinger(0)
 		c.Close()
+	case interface{ NetConn() net.Conn }: // TLS: without close_notify
+		c.NetConn().Close()
 	default:
 		c.Close()
 	}

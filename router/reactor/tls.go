@@ -1,0 +1,258 @@
+package reactor
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"polystalk/router/access"
+	"polystalk/router/session"
+)
+
+// TLS: package net carries the handshake (handshake.go). Then the event loop of the connection
+// feeds package tls, which no goroutine waits for:
+//
+//	OnTraffic(records) ─► link.in  ─► tls.Conn.Read  ─► one Input(plaintext)
+//	Write(plaintext)   ─► tls.Conn.Write ─► link.out ─► send, records of one step together
+//
+// Output that the socket does not take waits as plaintext in the SendQueue, because bodies are
+// shared there. Only the rest of one step waits as records, in link.out. A socket with such a rest
+// always has a SendQueue, perhaps an empty one.
+//
+// Input at the end of the records is no error to package tls if link returns a temporary
+// net.Error: it keeps an incomplete record, and the next Read continues. TestContractOfTLS shows
+// that the version of Go in use keeps this contract.
+
+const (
+	// stepMax is how many bytes of plaintext are encrypted for one send.
+	stepMax = 64 << 10
+	// restMax bounds the records that a client does not read. A step with its overhead fits. Only
+	// requests for new keys, which package tls answers at once, can add more.
+	restMax = 2 * stepMax
+	// plainMax is the size of the buffer for decrypted input: a read of gnet, with the beginning
+	// of its first record.
+	plainMax = 96 << 10
+)
+
+// A secure is a connection with TLS. It is a net.Conn until a loop adopts it.
+type secure struct {
+	*tls.Conn
+	link      link
+	certified *access.Credential // what the client's certificate proves; nil: nothing
+	closed    bool               // close_notify was sent, or could not be
+}
+
+// A link is the net.Conn below a tls.Conn.
+type link struct {
+	nc        net.Conn   // nil: a loop feeds the link
+	handshake *handshake // with nc, perhaps over
+
+	in, out []byte // records that package tls has not read, and that the socket has not taken
+	kept    int    // capacity of out that the account counts; 0: out is the loop's buffer
+}
+
+// scratch has a loop's buffers for TLS.
+type scratch struct{ plain, records []byte }
+
+// errNoInput ends a Read of package tls in the event loop.
+var errNoInput net.Error = noInput{}
+
+type noInput struct{}
+
+func (noInput) Error() string   { return "no more input yet" }
+func (noInput) Timeout() bool   { return false }
+func (noInput) Temporary() bool { return true }
+
+// Read implements net.Conn. It returns errNoInput only without bytes: package tls must not lose any.
+func (l *link) Read(p []byte) (int, error) {
+	switch {
+	case l.nc != nil && l.handshake.isOpen():
+		return l.handshake.read(p)
+	case l.nc != nil:
+		return l.nc.Read(p)
+	case len(l.in) == 0:
+		return 0, errNoInput
+	}
+	n := copy(p, l.in)
+	l.in = l.in[n:]
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (l *link) Write(p []byte) (int, error) {
+	if l.nc != nil {
+		if l.handshake.isOpen() {
+			l.handshake.release()
+		}
+		return l.nc.Write(p)
+	}
+	l.out = append(l.out, p...)
+	return len(p), nil
+}
+
+// Close implements net.Conn.
+func (l *link) Close() error {
+	if l.handshake.isOpen() {
+		l.handshake.end()
+	}
+	return l.nc.Close()
+}
+
+// LocalAddr and RemoteAddr implement net.Conn.
+func (l *link) LocalAddr() net.Addr  { return l.nc.LocalAddr() }
+func (l *link) RemoteAddr() net.Addr { return l.nc.RemoteAddr() }
+
+// SetDeadline, SetReadDeadline and SetWriteDeadline implement net.Conn. Package tls sets a deadline
+// for close_notify; a loop never blocks.
+func (l *link) SetDeadline(t time.Time) error {
+	return errors.Join(l.SetReadDeadline(t), l.SetWriteDeadline(t))
+}
+
+func (l *link) SetReadDeadline(t time.Time) error {
+	if l.nc == nil {
+		return nil
+	}
+	return l.nc.SetReadDeadline(t)
+}
+
+func (l *link) SetWriteDeadline(t time.Time) error {
+	if l.nc == nil {
+		return nil
+	}
+	return l.nc.SetWriteDeadline(t)
+}
+
+// TLS reports whether the client uses TLS, and what its certificate proves; nil: nothing.
+func (k *socket) TLS() (used bool, certified *access.Credential) {
+	if k.tls == nil {
+		return false, nil
+	}
+	return true, k.tls.certified
+}
+
+// decrypt gives the session the plaintext of b, the received records. It is called in a callback.
+func (k *socket) decrypt(b []byte) {
+	t, l := k.tls, k.loop
+	if l.scratch.plain == nil {
+		l.scratch.plain = make([]byte, plainMax)
+	}
+	plain, n := l.scratch.plain, 0
+	t.link.in = b
+	k.openRecords()
+	err := error(nil)
+	for err == nil {
+		if n == len(plain) { // only bytes behind the handshake can fill it
+			l.Input(k.s, plain)
+			n = 0
+			k.openRecords()
+		}
+		var m int
+		m, err = t.Read(plain[n:])
+		n += m
+	}
+	t.link.in = nil
+	if !k.sendRecords() { // alerts, and answers to requests for new keys
+		return
+	}
+	if n > 0 {
+		l.Input(k.s, plain[:n])
+	} else {
+		l.Event(k.s, func(s *session.Session) { s.Spend(session.InputUnits) })
+	}
+	switch {
+	case err == errNoInput && len(t.link.out) <= restMax:
+	case err == io.EOF:
+		l.Event(k.s, (*session.Session).HalfClose)
+	default: // the records cannot be trusted, or the client does not read
+		k.fail()
+	}
+}
+
+// openRecords makes package tls write to the loop's buffer, unless the socket has a rest.
+func (k *socket) openRecords() {
+	if t := &k.tls.link; len(t.out) == 0 {
+		t.out = k.loop.scratch.records[:0]
+	}
+}
+
+// sendRecords sends the records in link.out. It keeps the rest if the socket is full, and returns
+// false if it is broken.
+func (k *socket) sendRecords() bool {
+	t, account := &k.tls.link, k.reactor.host.Account
+	sent := 0
+	for sent < len(t.out) {
+		n, ok := k.send(t.out[sent:])
+		if !ok {
+			return false
+		}
+		if n == 0 {
+			break
+		}
+		sent += n
+	}
+	was := t.kept
+	switch rest := t.out[sent:]; {
+	case len(rest) > 0 && (sent > 0 || was == 0):
+		t.out = slices.Clone(rest)
+		fallthrough
+	case len(rest) > 0:
+		t.kept = cap(t.out)
+	case was > 0:
+		t.out, t.kept = nil, 0
+	default:
+		if cap(t.out) > cap(k.loop.scratch.records) {
+			k.loop.scratch.records = t.out[:0]
+		}
+		t.out = nil
+	}
+	if t.kept != was {
+		account.Add(t.kept - was)
+	}
+	if t.kept > 0 && k.unsent == nil {
+		k.fallBehind()
+	}
+	return true
+}
+
+// encrypt sends a step of p, and returns its size. full means that the socket has a rest.
+func (k *socket) encrypt(p []byte) (n int, full, ok bool) {
+	p = p[:min(len(p), stepMax)]
+	k.openRecords()
+	if _, err := k.tls.Write(p); err != nil { // package tls has sent an alert
+		k.fail()
+		return 0, false, false
+	}
+	ok = k.sendRecords()
+	return len(p), k.rest() > 0, ok
+}
+
+// rest returns the number of unsent bytes in records.
+func (k *socket) rest() int {
+	if k.tls == nil || k.tls.link.kept == 0 {
+		return 0
+	}
+	return len(k.tls.link.out)
+}
+
+// dropRest drops unsent records.
+func (k *socket) dropRest() {
+	if k.tls != nil {
+		t := &k.tls.link
+		k.reactor.host.Account.Add(-t.kept)
+		t.out, t.kept = nil, 0
+	}
+}
+
+// sayClosed sends close_notify behind the last reply, once.
+func (k *socket) sayClosed() {
+	if k.tls == nil || k.tls.closed {
+		return
+	}
+	k.tls.closed = true
+	k.openRecords()
+	k.tls.CloseWrite() // an error means that an alert was sent before
+	k.sendRecords()
+}

@@ -23,6 +23,7 @@ const (
 	GetPID
 	Shutdown
 	ShutdownGraceful
+	Auth     // not of gearmand: it presents a token
 	NumVerbs // how many Verbs there are, for arrays indexed by Verb
 )
 
@@ -42,6 +43,7 @@ var verbWords = [NumVerbs]string{
 	GetPID:           "getpid",
 	Shutdown:         "shutdown",
 	ShutdownGraceful: "shutdown graceful",
+	Auth:             "auth",
 }
 
 // String returns the command of the protocol, or "unknown".
@@ -136,6 +138,12 @@ func (m *Message) command(words [][]byte) (Verb, *Fault) {
 		return m.cancel(words)
 	case foldEqual(word, "shutdown"):
 		return shutdown(words)
+	case foldEqual(word, verbWords[Auth]):
+		m.setArg(nil)
+		if len(words) == 2 {
+			m.setArg(words[1])
+		}
+		return Auth, nil
 	}
 	return Unknown, ErrUnknownCommand
 }

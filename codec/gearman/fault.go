@@ -30,6 +30,10 @@ const (
 	ErrorSchedule         = "INVALID_ARGUMENT\x00Schedule out of range"
 	// ErrorDraining answers a submission: the server accepts no new jobs.
 	ErrorDraining = "QUEUE_ERROR\x00Draining: the server accepts no new jobs"
+	// ErrorNotPermitted answers what the access file does not allow.
+	ErrorNotPermitted = "NOT_PERMITTED\x00This identity may not do that with the function"
+	// ErrorUnauthorized answers the option auth.
+	ErrorUnauthorized = "UNAUTHORIZED\x00The token is not one of the server's"
 )
 
 // NoJobError returns the body of the ERROR that answers a report of type t about a job

@@ -42,6 +42,7 @@ const (
 //	                 CreateFunction
 //	                 DropFunction    Args[0] the function
 //	                 CancelJob       Args[0] the handle
+//	                 Auth            Args[0] a token, which Parse does not check
 //	                 all others      no Args
 //
 // After a Fault only Type, Size and Word mean something.

@@ -188,6 +188,15 @@ func untilNUL(b []byte) []byte {
 }
 
 // IsExceptions reports whether option, the argument of an OPTION_REQ, is "exceptions", the only
-// option. Letter case and a NUL after it do not matter; the OPTION_RES repeats the argument as it
+// option of gearmand. Letter case and a NUL after it do not matter; the OPTION_RES repeats the argument as it
 // was sent. Observed.
 func IsExceptions(option []byte) bool { return foldEqual(untilNUL(option), "exceptions") }
+
+// AuthOption returns the token of the option "auth TOKEN". A NUL after it does not matter. The
+// OPTION_RES has only the word OptionAuth.
+func AuthOption(option []byte) (token []byte, ok bool) {
+	return bytes.CutPrefix(untilNUL(option), []byte(OptionAuth+" "))
+}
+
+// OptionAuth is the name of the option that presents a token. gearmand does not have it.
+const OptionAuth = "auth"

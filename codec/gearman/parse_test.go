@@ -289,6 +289,26 @@ func TestIsExceptions(t *testing.T) {
 	}
 }
 
+func TestAuthOption(t *testing.T) {
+	for option, want := range map[string]string{"auth x": "x", "auth x\x00y": "x", "auth  x": " x", "auth ": "", "auth": "-", "AUTH x": "-", "": "-", "auth\x00 x": "-", " auth x": "-"} {
+		token, ok := AuthOption([]byte(option))
+		if ok != (want != "-") || ok && string(token) != want {
+			t.Errorf("AuthOption(%q) = %q, %v", option, token, ok)
+		}
+	}
+}
+
+// TestAuthLineHasOneToken: another number of words is a token that no server has.
+func TestAuthLineHasOneToken(t *testing.T) {
+	for line, want := range map[string]string{"auth x": "x", "AUTH  x\r": "x", "auth": "", "auth ": "", "auth x y": "", "auth x\x00y": "x", "auth \"x\"": `"x"`} {
+		var m Message
+		n, fault := Parse(&m, []byte(line+"\nrest"), 0)
+		if n != len(line)+1 || fault != nil || m.Verb != Auth || m.N != 1 || string(m.Args[0]) != want {
+			t.Errorf("Parse(%q) = %d, %v, %v, %q", line, n, fault, m.Verb, m.Args[:m.N])
+		}
+	}
+}
+
 func TestHandles(t *testing.T) {
 	if MaxPrefix != 42 {
 		t.Errorf("MaxPrefix is %d", MaxPrefix)

@@ -189,6 +189,9 @@ const (
 	MsgFunctionNotFound = "ERR function not found\r\n" // to drop function
 	// MsgFunctionBusy refuses to drop a function with workers or jobs.
 	MsgFunctionBusy = "ERR there are still connected workers or executing clients\r\n"
+	// MsgNotPermitted and MsgUnauthorized are ErrorNotPermitted and ErrorUnauthorized for a line.
+	MsgNotPermitted = "ERR NOT_PERMITTED This+identity+may+not+do+that\r\n"
+	MsgUnauthorized = "ERR UNAUTHORIZED The+token+is+not+one+of+the+server's\r\n"
 )
 
 const crlf = "\r\n"

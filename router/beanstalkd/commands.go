@@ -138,7 +138,7 @@ func (c *conn) changed(r *core.Reply) {
 
 // runAdmitted repeats an operation that waited for room in the log, if there is room.
 func (c *conn) runAdmitted() {
-	switch c.Readmit() {
+	switch c.Readmit(true) {
 	case session.Run:
 		c.visitAgain()
 	case session.Wait:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"polystalk/codec/gearman"
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -26,7 +27,10 @@ func (c *conn) admin() {
 		c.Op().CreateFunction(m.Args[0])
 		c.runOn(c.places().OfTube(m.Args[0]), (*conn).done)
 	case gearman.DropFunction:
-		name := []byte(c.places().Tubes().FindFolded(string(m.Args[0])))
+		name := m.Args[0]
+		if c.Credential() == nil { // otherwise the reply could depend on a function that is hidden
+			name = []byte(c.places().Tubes().FindFolded(string(name)))
+		}
 		c.Op().DropFunction(name)
 		c.runOn(c.places().OfTube(name), (*conn).dropped)
 	case gearman.CancelJob:
@@ -39,6 +43,12 @@ func (c *conn) admin() {
 		c.SetOut(gearman.AppendOK(c.Out(), strconv.Itoa(os.Getpid())))
 	case gearman.Shutdown, gearman.ShutdownGraceful:
 		c.shutDown()
+	case gearman.Auth:
+		if c.Credential() == nil {
+			c.sayFault(gearman.ErrUnknownCommand)
+			return
+		}
+		c.auth(m.Args[0])
 	}
 }
 
@@ -72,6 +82,7 @@ func (c *conn) cancel(handle []byte) {
 }
 
 func (c *conn) cancelled(r *core.Reply) {
+	c.denyHidden()
 	if r.Status == core.StatusNotFound {
 		c.refuseLine(gearman.MsgUnknownJob, unknownJob)
 		return
@@ -100,11 +111,14 @@ func (c *conn) getStatus() {
 		c.sayStatus(gearman.JobStatus{})
 		return
 	}
-	c.Op().JobStatus(id)
+	c.Op().JobStatus(c.handles.Client(shard), id)
 	c.runOn(shard, (*conn).statusTold)
 }
 
-func (c *conn) statusTold(r *core.Reply) { c.sayStatus(c.jobStatus(r)) }
+func (c *conn) statusTold(r *core.Reply) {
+	c.denyHidden()
+	c.sayStatus(c.jobStatus(r))
+}
 
 func (c *conn) sayStatus(s gearman.JobStatus) {
 	c.SetOut(gearman.AppendStatus(c.Out(), c.m.Args[0], s))
@@ -138,7 +152,7 @@ func (c *conn) getStatusUnique() {
 
 // askUnique visits a shard, from the beginning.
 func (c *conn) askUnique(shard int) {
-	c.Op().UniqueStatus(c.m.Args[0])
+	c.Op().UniqueStatus(c.handles.Client(shard), c.m.Args[0])
 	c.Spend(uniqueCost)
 	c.runOn(shard, (*conn).uniqueTold)
 }
@@ -163,6 +177,10 @@ const addressesCost = 256
 
 // mayShutDown reports whether the client may shut the server down.
 func (c *conn) mayShutDown() bool {
+	if c.Credential().Level() < access.AdminLevel {
+		c.Deny(access.Manage, nil)
+		return false
+	}
 	switch c.front.cfg.Load().Shutdown {
 	case ShutdownAny:
 		return true

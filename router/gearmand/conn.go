@@ -18,13 +18,14 @@ type conn struct {
 	then  func(*conn, *core.Reply)
 	next  func(*conn)
 
-	m    gearman.Message // the current command
-	args []byte          // copy of its arguments, if they must outlive the input
-	skip int             // bytes behind it that must be skipped
-	op   core.FunctionOp // the Gearman part of its operation
-	walk ops.Walk        // of commands that visit all shards
-	uniq uniqueStatus    // result so far of GET_STATUS_UNIQUE
-	list *workersList    // progress of the reply to workers; nil: there is none
+	m      gearman.Message // the current command
+	args   []byte          // copy of its arguments, if they must outlive the input
+	skip   int             // bytes behind it that must be skipped
+	op     core.FunctionOp // the Gearman part of its operation
+	walk   ops.Walk        // of commands that visit all shards
+	uniq   uniqueStatus    // result so far of GET_STATUS_UNIQUE
+	list   *workersList    // progress of the reply to workers; nil: there is none
+	hidden string          // the tube of a job that was hidden from the command
 
 	mail    core.Mail
 	early   earlyMail // received during a submission or a list

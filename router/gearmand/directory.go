@@ -117,7 +117,12 @@ type workersList struct {
 	e       *entry
 	begun   bool // the line of e was begun
 	before  int  // number of the last function of e that was written
+	shown   bool // the head of e's line was written
 	started bool
+
+	visible func(function string) bool // nil: all are
+	own     *entry                     // of the asking connection
+	all     bool                       // connections are listed without a visible function too
 }
 
 // part appends the next part of the reply, and reports whether there is more. Sessions that own a
@@ -128,6 +133,10 @@ func (d *directory) part(dst []byte, w *workersList) (out []byte, more bool) {
 	if !w.started {
 		w.started, w.e = true, d.newest
 	}
+	most := partNames
+	if w.visible != nil {
+		most /= 8
+	}
 	for n := 0; w.e != nil; {
 		e := w.e
 		if !w.begun {
@@ -135,23 +144,38 @@ func (d *directory) part(dst []byte, w *workersList) (out []byte, more bool) {
 				w.e = e.older
 				continue
 			}
-			dst = gearman.AppendWorkersHead(dst, e.number, e.address, e.id)
-			w.begun, w.before = true, e.named+1
+			w.begun, w.before, w.shown = true, e.named+1, false
+			if w.all || e == w.own {
+				dst = w.head(dst)
+			}
 		}
 		for i := e.below(w.before) - 1; i >= 0; i-- {
-			if n++; n > partNames {
+			if n++; n > most {
 				return dst, true
 			}
 			f := e.functions[i]
-			if w.before = f.number; !f.left {
-				dst = gearman.AppendWorkersFunction(dst, f.name)
+			w.before = f.number
+			if f.left || w.visible != nil && !w.visible(f.name) {
+				continue
 			}
+			if !w.shown {
+				dst = w.head(dst)
+			}
+			dst = gearman.AppendWorkersFunction(dst, f.name)
 		}
-		dst = append(dst, gearman.MsgWorkersEnd...)
+		if w.shown {
+			dst = append(dst, gearman.MsgWorkersEnd...)
+		}
 		w.e, w.begun = e.older, false
-		if n++; n > partNames {
+		if n++; n > most {
 			return dst, true
 		}
 	}
 	return append(dst, gearman.MsgEnd...), false
+}
+
+// head appends the beginning of a connection's line.
+func (w *workersList) head(dst []byte) []byte {
+	w.shown = true
+	return gearman.AppendWorkersHead(dst, w.e.number, w.e.address, w.e.id)
 }

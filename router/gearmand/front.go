@@ -70,6 +70,9 @@ func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
 	c.Init(l, nc, c)
 	c.mail.Msg.Home, c.mail.Msg.Owner = l, &c.Session
 	c.op.Mail = &c.mail
+	if f.host.Access != nil {
+		c.op.Visible = c.isVisible
+	}
 	c.entry = f.directory.add(nc)
 	return &c.Session
 }
@@ -78,7 +81,7 @@ func (f *Front) Open(l *session.Loop, nc session.Conn) *session.Session {
 // and faults for which the server closes the connection without a reply.
 var failures = []string{
 	"argument_too_large", "data_too_large", "invalid_argument", "invalid_command", "invalid_magic", "invalid_packet",
-	"job_not_found", "queue_error", "unknown_option",
+	"job_not_found", "not_permitted", "queue_error", "unauthorized", "unknown_option",
 	functionBusy, functionNotFound, "invalid_arguments", "unknown_command", "unknown_error", unknownJob, "unknown_show_arguments",
 	"bad_magic", "line_too_long", "no_such_packet_type", "too_many_words",
 }

@@ -41,7 +41,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 		c.front.host.Complain("closing a connection: its client speaks HTTP or TLS", "conn", &c.Session)
 		return len(b), true
 	case n == 0:
-		return 0, false
+		return c.incomplete(b)
 	}
 	c.input = (*conn).command
 	return c.command(b)
@@ -55,11 +55,14 @@ func (c *conn) command(b []byte) (n int, more bool) {
 	m := &c.m
 	n, fault := gearman.Parse(m, b, c.front.cfg.Load().MaxBody)
 	if n == 0 {
-		return 0, false
+		return c.incomplete(b)
 	}
 	if fault != nil {
 		c.Spend(1)
 		c.faulty(fault)
+		return n, true
+	}
+	if c.Credential() != nil && !c.authorize() {
 		return n, true
 	}
 	switch v, why := c.Admit(c.need()); v {
@@ -100,6 +103,10 @@ func (c *conn) counted() {
 
 // faulty replies to an invalid message.
 func (c *conn) faulty(fault *gearman.Fault) {
+	if c.Unproven() {
+		c.refuseUnproven()
+		return
+	}
 	c.sayFault(fault)
 	if fault.Close {
 		c.Refuse()
@@ -176,6 +183,10 @@ func (c *conn) collectData(b []byte) (n int, more bool) {
 		c.fail(gearman.ErrorQueue)
 		c.input = (*conn).command
 		c.skipNext(left)
+	case c.BodyLeft() == 0 && !c.maySubmit(): // since a reload
+		c.EndBody()
+		c.fail(gearman.ErrorNotPermitted)
+		c.input = (*conn).command
 	case c.BodyLeft() == 0:
 		c.input = (*conn).command
 		small, large, _ := c.Collected()
@@ -234,8 +245,12 @@ func (c *conn) echo(body []byte, large core.Large) {
 	c.EndBody()
 }
 
-// setOption switches an option on; the only one is exceptions.
+// setOption switches the option exceptions on, or takes a token.
 func (c *conn) setOption(name []byte) {
+	if token, ok := gearman.AuthOption(name); ok && c.Credential() != nil {
+		c.auth(token)
+		return
+	}
 	if !gearman.IsExceptions(name) {
 		c.fail(gearman.ErrorUnknownOption)
 		return

@@ -2,6 +2,7 @@ package gearmand
 
 import (
 	"polystalk/codec/gearman"
+	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/router/session"
 	"polystalk/shard/core"
@@ -95,7 +96,7 @@ func (c *conn) jobsListed(r *core.Reply) {
 // workers replies to the command of that name.
 func (c *conn) workers() {
 	c.early.waits = allWaits
-	c.list = new(workersList)
+	c.list = &workersList{visible: c.op.Visible, own: c.entry, all: c.Credential().Level() >= access.ReadLevel}
 	c.sayWorkers()
 }
 

@@ -88,18 +88,24 @@ func (c *conn) created(id core.JobID) {
 	c.patient.waits = true
 }
 
-// submitAgain repeats a submission that waited for room, or refuses it.
+// submitAgain repeats a submission that waited for room in the log, or refuses it.
 func (c *conn) submitAgain() {
-	switch c.Readmit() {
+	may := c.maySubmit() // a reload may have ended that
+	switch c.Readmit(may) {
 	case session.Run:
 		c.Visit(c.Visited())
 	case session.Wait:
 		c.next = (*conn).submitAgain
 	case session.Refuse:
-		if !c.Broken() {
+		switch {
+		case c.Broken():
+			return
+		case may:
 			c.fail(gearman.ErrorQueue)
-			c.mailMayGo()
+		default:
+			c.fail(gearman.ErrorNotPermitted)
 		}
+		c.mailMayGo()
 	}
 }
 

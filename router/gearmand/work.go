@@ -2,6 +2,7 @@ package gearmand
 
 import (
 	"polystalk/codec/gearman"
+	"polystalk/router/access"
 	"polystalk/router/session"
 	"polystalk/shard/core"
 )
@@ -33,6 +34,9 @@ func (c *conn) registered(r *core.Reply) {
 	c.handles.In(c.Visited()).Watching++
 	a.number = c.front.directory.addFunction(c.entry, a.Name())
 	c.abilities.add(a)
+	if c.Credential().Verbs([]byte(a.Name()))&access.Work == 0 { // since a reload
+		c.Abort()
+	}
 }
 
 // unregister removes the ability at a position.

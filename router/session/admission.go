@@ -197,11 +197,11 @@ func (s *Session) Unadmitted(r *core.Reply) bool {
 }
 
 // Readmit decides about an operation that was Unadmitted. Run: visit the same shard again.
-// Wait: it was deferred again. Refuse: it was dropped with its body, and the protocol must
-// reply, unless the session is Broken.
-func (s *Session) Readmit() verdict {
+// Wait: it was deferred again. Refuse: it was dropped with its body, because there is no room or
+// it is not permitted any more; the protocol must reply, unless the session is Broken.
+func (s *Session) Readmit(permitted bool) verdict {
 	p := commit.Full
-	if s.end != broken {
+	if s.end != broken && permitted {
 		p = s.claimRoom(s.room.joining)
 	}
 	if p == commit.Wait {

@@ -188,7 +188,10 @@ func (c *Core) applyFunction(op *Op, r *Reply) {
 			c.closeTube(t) // if only its limits kept it
 		}
 	case opJobStatus:
-		_, j, _ := c.find(op.ID)
+		i, j, _ := c.find(op.ID)
+		if j != nil && !c.sees(op, i, j) {
+			j = nil
+		}
 		c.status(j, op, r)
 	case opUniqueStatus:
 		c.uniqueStatus(op, r)

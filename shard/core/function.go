@@ -261,13 +261,13 @@ func (c *Core) drop(name []byte) Status {
 // functions lists the functions, and the tubes with jobs. A visit looks at a bounded number of
 // tubes.
 func (c *Core) functions(x *FunctionOp, r *Reply) {
-	for n := 0; x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
-		if n == boundedMax {
+	for n, most := 0, x.visitMost(boundedMax); x.Cursor < uint64(len(c.tubes)); x.Cursor++ {
+		if n == most {
 			r.Status = StatusMore
 			return
 		}
 		n++
-		if t := c.tubes[x.Cursor]; t != nil && (t.function != nil || t.jobs > 0) {
+		if t := c.tubes[x.Cursor]; t != nil && (t.function != nil || t.jobs > 0) && (x.Visible == nil || x.Visible(t.name)) {
 			x.Functions = append(x.Functions, functionStatus{
 				Name: t.name, Waiting: t.waiting(), Running: uint64(t.reserved), Workers: uint64(t.watching),
 			})

@@ -47,6 +47,10 @@ type FunctionOp struct {
 	Jobs      []submittedJob   // appended to
 	Cursor    uint64           // progress of an operation in several visits
 
+	// Visible hides jobs and functions from JobStatus, UniqueStatus, CancelJob and both lists, as if
+	// they did not exist. It is given the name of the tube. Nil: nothing is hidden.
+	Visible func(tube string) bool
+
 	unique, reducer       [uniqueMax]byte
 	uniqueLen, reducerLen uint8
 }
@@ -146,16 +150,16 @@ func (o *Op) ReportStatus(c ClientID, id JobID, numerator, denominator uint32, b
 	o.Function.Numerator, o.Function.Denominator = numerator, denominator
 }
 
-// JobStatus asks for a job's progress. Reply: ID, Function: Running, Numerator, Denominator,
-// Clients.
-func (o *Op) JobStatus(id JobID) { o.onJob(opJobStatus, 0, id) }
+// JobStatus asks for a job's progress. A job that c follows is not hidden. Reply: ID, Function:
+// Running, Numerator, Denominator, Clients.
+func (o *Op) JobStatus(c ClientID, id JobID) { o.onJob(opJobStatus, c, id) }
 
 // UniqueStatus is JobStatus for the newest job with that unique id, of any function. A visit
 // looks at a bounded number of jobs, for any number of functions: after StatusMore the caller
 // repeats the operation, and must not change Function.Cursor. The reply of a visit is about
 // the jobs of that visit; Reply.ID is zero if it found none.
-func (o *Op) UniqueStatus(unique []byte) {
-	o.set(opUniqueStatus, 0, nil, nil, nil)
+func (o *Op) UniqueStatus(c ClientID, unique []byte) {
+	o.set(opUniqueStatus, c, nil, nil, nil)
 	o.Function.setUnique(unique)
 	o.Function.ByBody, o.Function.Cursor = false, 0
 }

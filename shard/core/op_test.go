@@ -121,8 +121,8 @@ var makers = map[opKind]func(o, op *Op){
 			o.Report(op.Client, op.ID, op.Function.Relay, op.Body, op.Large)
 		}
 	},
-	opJobStatus:     func(o, op *Op) { o.JobStatus(op.ID) },
-	opUniqueStatus:  func(o, op *Op) { o.UniqueStatus(op.Function.Unique()) },
+	opJobStatus:     func(o, op *Op) { o.JobStatus(op.Client, op.ID) },
+	opUniqueStatus:  func(o, op *Op) { o.UniqueStatus(op.Client, op.Function.Unique()) },
 	opCancelJob:     func(o, op *Op) { o.CancelJob(op.ID) },
 	opListFunctions: func(o, op *Op) { o.ListFunctions() },
 	opListJobs:      func(o, op *Op) { o.ListJobs() },

@@ -198,7 +198,7 @@ func (c *Core) conclude(j *Job) {
 func (c *Core) cancel(op *Op, r *Reply) {
 	i, j, t := c.find(op.ID)
 	switch {
-	case i == 0, isTaken(j), j.State == Reserved && (!j.isSubmitted() || c.submissionOf(j).is(cancelled)):
+	case i == 0, isTaken(j), !c.sees(op, i, j), j.State == Reserved && (!j.isSubmitted() || c.submissionOf(j).is(cancelled)):
 		r.Status = StatusNotFound
 		return
 	case j.isSubmitted():
@@ -219,6 +219,25 @@ func (c *Core) cancelRunning(t *tube, j *Job) {
 	x := c.submissionOf(j)
 	x.Flags |= cancelled
 	x.Flags &^= Background
+}
+
+// sees reports whether a job is not hidden from op; see FunctionOp.Visible.
+func (c *Core) sees(op *Op, i uint32, j *Job) bool {
+	f := op.Function
+	if f.Visible == nil {
+		return true
+	}
+	follows := op.Client != 0 && j.isSubmitted() && c.submissions.followerOf(c.clientAt(op.Client), i, c.submissionOf(j)) != nil
+	return follows || f.Visible(c.tubes[j.Tube].name)
+}
+
+// visitMost is how many jobs or tubes a visit of a list looks at, if most are not hidden. To hide
+// one takes up to a microsecond.
+func (f *FunctionOp) visitMost(most int) int {
+	if f.Visible != nil {
+		return most / 8
+	}
+	return most
 }
 
 // status fills r and op.Function with the progress of j, which may be nil.
@@ -254,7 +273,7 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 			if g.is(byBody) || !bytes.Equal(c.submissions.uniqueOf(g), x.Unique()) {
 				return false
 			}
-			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isFlushed(j) {
+			if j := c.jobs.At(g.Job); (newest == nil || j.ID > newest.ID) && !c.isFlushed(j) && c.sees(op, g.Job, j) {
 				newest = j
 			}
 			return false // there may be others
@@ -266,20 +285,21 @@ func (c *Core) uniqueStatus(op *Op, r *Reply) {
 	}
 }
 
-// listMax is how many jobs a visit lists, and then the rest of the last bucket.
+// listMax is how many jobs a visit looks at, and then the rest of the last bucket.
 const listMax = 512
 
 // listJobs appends the jobs of the next buckets of the table of ids. A job may be listed
 // twice if the table grows between two visits, and missed if it shrinks.
 func (c *Core) listJobs(x *FunctionOp, r *Reply) {
-	for ; x.Cursor < uint64(c.ids.Size); x.Cursor++ {
-		if len(x.Jobs) >= listMax {
+	for looked, most := 0, x.visitMost(listMax); x.Cursor < uint64(c.ids.Size); x.Cursor++ {
+		if looked >= most {
 			r.Status = StatusMore
 			return
 		}
 		for i := *c.ids.head(x.Cursor); i != 0; {
 			j := c.jobs.At(i)
-			if i = j.Hash; c.isFlushed(j) {
+			looked++
+			if i = j.Hash; c.isFlushed(j) || x.Visible != nil && !x.Visible(c.tubes[j.Tube].name) {
 				continue
 			}
 			s := submittedJob{ID: j.ID, Background: true}

@@ -183,7 +183,6 @@ func (c *conn) openTubes() bool {
 		} else {
 			c.runOn(c.watched.Watch(c.Host().Map, &c.handles, defaultName, c.Op()), func(c *conn, r *core.Reply) {
 				c.watchDefault(r)
-				c.nominal = false
 				c.refresh()
 			})
 		}

@@ -228,15 +228,14 @@ func (c *conn) joined(r *core.Reply) {
 }
 
 // watchDefault adds the default tube to the watch list. It closes the connection, and returns false,
-// if the shard is out of memory.
+// if the shard is out of memory or the right is lost.
 func (c *conn) watchDefault(r *core.Reply) bool {
 	if r.Status != core.StatusOK {
 		c.Host().Complain("closing a connection: no memory for its watch list", "conn", &c.Session)
 		c.Abort()
 		return false
 	}
-	c.watched.Add(r.Face, c.handles.In(c.Visited()))
-	return true
+	return c.addWatched(r.Face)
 }
 
 // Close implements session.Protocol.

@@ -64,13 +64,21 @@ func (c *conn) watchedNow(r *core.Reply) {
 		c.fail(outOfMemory)
 		return
 	}
-	c.watched.Add(r.Face, c.handles.In(c.Visited()))
-	if c.Credential().Verbs([]byte(r.Face.Name()))&access.Work == 0 { // since a reload
-		c.Kill()
-		return
+	if c.addWatched(r.Face) {
+		c.published(r)
 	}
-	c.nominal = c.nominal && r.Face.Name() != DefaultTube
-	c.published(r)
+}
+
+// addWatched adds a tube to the watch list. It kills the session, and returns false, if the client
+// has lost the right since its command.
+func (c *conn) addWatched(f *core.Face) bool {
+	c.watched.Add(f, c.handles.In(c.Visited()))
+	c.nominal = c.nominal && f.Name() != DefaultTube
+	if c.Credential().Verbs([]byte(f.Name()))&access.Work == 0 {
+		c.Kill()
+		return false
+	}
+	return true
 }
 
 // published makes the other tubes of the watch list publish their keys, if that is necessary.
@@ -95,6 +103,9 @@ func (c *conn) ignore() {
 		c.sayWatching()
 	default:
 		shard := c.watched.Remove(c.Host().Map, &c.handles, i, c.Op())
+		if c.nominal {
+			c.refresh() // it may be the last tube but the nominal one
+		}
 		c.runOn(shard, func(c *conn, _ *core.Reply) { c.sayWatching() })
 	}
 }

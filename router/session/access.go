@@ -237,8 +237,12 @@ func (s *Session) reauthorize() bool {
 	switch {
 	case s.life >= closing:
 		return true
-	case s.unproven:
-		s.identify() // the file may have an identity for it now
+	case s.unproven || s.activity.last == 0 && s.access.By() != access.ByToken: // it has had no command yet
+		was := s.unproven
+		s.identify()
+		if !was {
+			s.loop.expect(s)
+		}
 	case s.access.Identity() == nil:
 		return false
 	}

@@ -243,10 +243,16 @@ func TestReloadClosesOnlySessionsThatLostARight(t *testing.T) {
 	if n := w.reload(both("x", "[identity.lo]\nwork = [\"x\"]\nnetworks = [\"127.0.0.1\"]\n")); n != 0 || w.front.opened[2].Credential().Name() != "lo" || w.front.opened[2].Unproven() {
 		t.Errorf("%d closed; the client is %q", n, w.front.opened[2].Credential().Name())
 	}
-	if n := w.reload(both("x", "")); n != len(conns[""]) {
+	// And a client that has had no command may authenticate when its identity is gone.
+	if n := w.reload(both("x", "")); n != 0 || !w.front.opened[2].Unproven() || w.l.registry.unproven.len() != 2000+len(conns[""]) {
+		t.Errorf("%d closed; unproven: %v", n, w.front.opened[2].Unproven())
+	}
+	expect("", false)
+	w.front.opened[2].activity.last = 1
+	w.front.opened[2].unproven = false
+	if n := w.reload(both("x", "")); n != 1 || !conns[""][0].closed {
 		t.Errorf("%d sessions without an identity were closed", n)
 	}
-	expect("", true)
 }
 
 func TestUnprovenClientsAreClosedInTime(t *testing.T) {

@@ -45,6 +45,7 @@ type chaos struct {
 	bodies   map[string]uint64     // every body sent, with its job's id if known
 	alike    map[string]bool       // jobs that may have copies
 	given    func(id uint64) error // if not nil, also checks each reservation
+	access   *accessJudge          // nil: there is no access file
 }
 
 // A chaosConn is a client that records its commands.
@@ -53,6 +54,7 @@ type chaosConn struct {
 	asked []question
 	told  map[uint64]bool // ids that were reserved for it
 	quit  bool
+	holder
 }
 
 // newChaos makes a world with chaosConns.
@@ -127,6 +129,9 @@ func (c *chaos) step() error {
 		if len(c.live) < 6 {
 			cn := &chaosConn{k: c.w.Open(), told: map[uint64]bool{}}
 			c.live = append(c.live, cn)
+			if c.access != nil {
+				c.access.open(cn)
+			}
 			for i := 10; i < len(c.names); i++ {
 				// Long lists change from scanning to an index.
 				q := question{line: "watch " + c.names[i]}
@@ -182,6 +187,9 @@ func (c *chaos) ask() {
 		if flood {
 			q = c.flooding(i)
 		}
+		if c.access != nil {
+			c.access.asks(cn, &q)
+		}
 		cn.asked = append(cn.asked, q)
 		if q.line == "quit" {
 			cn.quit = true
@@ -208,7 +216,7 @@ func (c *chaos) flooding(i int) question {
 	case i < 2500:
 		c.puts++
 		body := fmt.Sprintf("job-%d ", c.puts)
-		return question{fmt.Sprintf("put 5 9 2 %d", len(body)), body}
+		return question{line: fmt.Sprintf("put 5 9 2 %d", len(body)), body: body}
 	case i == 2500:
 		return question{line: "kick 3000"}
 	case i < 4600:
@@ -282,6 +290,11 @@ var replies = map[string]string{
 
 func (c *chaos) judge(cn *chaosConn, q question, words []string, body string) error {
 	asked := strings.Fields(q.line)
+	if c.access != nil {
+		if denied, err := c.access.judge(cn, q, asked, words, body); denied || err != nil {
+			return err
+		}
+	}
 	if c.tight && words[0] == "OUT_OF_MEMORY" {
 		c.seen["no room"]++
 		return nil
@@ -376,6 +389,12 @@ func (c *chaos) settle() error {
 		}
 		switch {
 		case cn.k.broken:
+			c.dead = append(c.dead, cn)
+			continue
+		case cn.k.Ended && c.access != nil && (len(cn.asked) > 0 || !cn.quit && !cn.k.shut):
+			if err := c.access.closed(cn); err != nil {
+				return err
+			}
 			c.dead = append(c.dead, cn)
 			continue
 		case cn.k.Ended:

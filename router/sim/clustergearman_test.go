@@ -35,7 +35,7 @@ func (k *clusterChaos) submit() error {
 	}
 	k.bodies[body] = 0
 	g.asked = append(g.asked, body)
-	g.doubts.asked = append(g.doubts.asked, question{"put", body})
+	g.doubts.asked = append(g.doubts.asked, question{line: "put", body: body})
 	g.k.Send(packet(gearman.SubmitJobBG, "background", "", body))
 	return k.hearGear()
 }

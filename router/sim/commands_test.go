@@ -13,8 +13,12 @@ type generator struct {
 	puts  int
 }
 
-// A question is a command that a client sends; body is the job of a put.
-type question struct{ line, body string }
+// A question is a command that a client sends; body is the job of a put. The rest is for accessChaos.
+type question struct {
+	line, body string
+	used       string // the tube that the client uses
+	since      int    // the access file when it was sent
+}
 
 func (q *question) bytes() []byte {
 	if strings.HasPrefix(q.line, "put") {
@@ -85,5 +89,5 @@ func (g *generator) put(pri, delay string) question {
 	case 3, 4:
 		body += "\r\ndelete 1\r\n"
 	}
-	return question{fmt.Sprintf("put %s %s %s %d", pri, delay, g.pick("0", "1", "2", "3", "10", "60"), len(body)), body}
+	return question{line: fmt.Sprintf("put %s %s %s %d", pri, delay, g.pick("0", "1", "2", "3", "10", "60"), len(body)), body: body}
 }

@@ -371,6 +371,7 @@ func empty(w *world) error {
 		return err
 	}
 	ids := slices.Sorted(maps.Keys(w.jobs()))
+	w.D.Server.Host().Access = nil // the next client may delete them
 	k := w.Open()
 	for _, id := range ids {
 		k.Send(fmt.Appendf(nil, "delete %d\r\n", id))

@@ -44,7 +44,7 @@ var budgets = []budget{
 	{"router/ops", 1650},
 	{"router/reactor", 2505},
 	{"router/restore", 480},
-	{"router/session", 3480},
+	{"router/session", 3490},
 	{"router/routertest", 620},
 	{"router/sim", 700},
 	{"router/trend", 824},

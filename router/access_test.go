@@ -42,14 +42,15 @@ func newAccessFixture(t testing.TB, shards int, rights ...string) *accessFixture
 
 func (f *accessFixture) write(t testing.TB, rights []string) {
 	t.Helper()
-	text := "plaintext-tokens = true\n"
+	var text strings.Builder
+	text.WriteString("plaintext-tokens = true\n")
 	for i := 0; i < len(rights); i += 2 {
-		text += fmt.Sprintf("[identity.%s]\n%s\n", rights[i], rights[i+1])
+		fmt.Fprintf(&text, "[identity.%s]\n%s\n", rights[i], rights[i+1])
 		if rights[i] != "default" {
-			text += fmt.Sprintf("tokens = [\"sha256:%x\"]\n", access.DigestOf(tokenOf(rights[i])))
+			fmt.Fprintf(&text, "tokens = [\"sha256:%x\"]\n", access.DigestOf(tokenOf(rights[i])))
 		}
 	}
-	if err := os.WriteFile(f.path, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(f.path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -175,8 +176,8 @@ func TestFirstCommandWaitsForItsTubes(t *testing.T) {
 	f.check()
 }
 
-// TestRightsOfAReloadApplyToOpenSessions: a client whose used tube was only a name may put there
-// after a reload, and a nominal watch of the default tube becomes a real one.
+// TestRightsOfAReloadApplyToOpenSessions: after a reload a client may put into a used tube that was
+// only a name, and a nominal watch of the default tube becomes a real one.
 func TestRightsOfAReloadApplyToOpenSessions(t *testing.T) {
 	f := newAccessFixture(t, 4, "a", `put = ["x"]`, "b", `look = ["x"]`)
 	a, b := f.as("a"), f.as("b")

@@ -49,7 +49,7 @@ A value may be attached to a short option (-p11300) or follow it (-p 11300); a l
 		}
 	}
 	for _, v := range [][2]string{
-		{"CREDENTIALS_DIRECTORY", "the directory of the service manager's credentials http-tokens, http-tls-cert, tls-cert and so on; they are used if no option names these files"},
+		{"CREDENTIALS_DIRECTORY", "the directory of the service manager's credentials access-file, http-tls-cert, tls-cert and so on; they are used if no option names these files"},
 		{"LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID", "sockets that the service manager has opened. Sockets named beanstalkd, gearman and http have these protocols; others have the protocol of the command line."},
 		{"NOTIFY_SOCKET, WATCHDOG_USEC", "how the server tells the service manager that it is ready, reloads, stops and is alive"},
 		{"GOMAXPROCS", "how many threads run at once; by default the server decides"},

@@ -131,7 +131,7 @@ func (p *commandLine) warn(c *config.Config, stderr io.Writer) {
 // checkFiles returns the faults of the account and of the files and directories that c names.
 func checkFiles(c *config.Config) (all fault.Faults) {
 	for _, check := range []func(*config.Config) error{
-		func(c *config.Config) error { _, err := findAccount(c); return err }, checkHTTP, checkCluster,
+		func(c *config.Config) error { _, err := findAccount(c); return err }, checkAccess, checkHTTP, checkCluster,
 		func(c *config.Config) error { _, err := openClientTLS(c, slog.New(slog.DiscardHandler)); return err }, checkJournalDir,
 	} {
 		all = append(all, fault.All(check(c))...)

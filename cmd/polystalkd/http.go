@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -25,16 +26,15 @@ const httpStopWait = 300 * time.Millisecond
 // operators serves operators by HTTP. The zero value serves none.
 type operators struct {
 	server *web.API
-	tokens *access.Tokens // nil: no tokens
 	pair   *certificate   // nil: no TLS
 	of     *member.Member // nil: no cluster
 	log    *logger
 }
 
 // serveHTTP serves operators on the listeners until close, and through the cluster if of is not
-// nil. It serves also while the journal is read. A reload reads tokens and certificates again.
+// nil. It serves also while the journal is read. A reload reads certificates again. ids may be nil.
 // Errors are faults.
-func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients *clientTLS, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
+func serveHTTP(c *config.Config, srv *router.Server, ids *access.Identities, of *member.Member, clients *clientTLS, ls []net.Listener, reloads *reloader, log *logger) (*operators, error) {
 	o := &operators{of: of, log: log}
 	if of != nil {
 		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() {}, of.Reload() })
@@ -46,9 +46,6 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients 
 		if of == nil {
 			return o, nil
 		}
-	}
-	if err := o.openTokens(c); err != nil {
-		return nil, err
 	}
 	var err error
 	if o.pair, err = openCertificate(c.HTTP.Cert, c.HTTP.Key, c.Origin("http-tls-cert")); err != nil {
@@ -62,7 +59,7 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients 
 	options := web.Options{
 		Operator: srv.Operator(), Log: log.Logger, Level: log.Level,
 		Version: program.Version, Speaks: "beanstalkd " + config.Spoken + ", gearmand " + config.SpokenGearman,
-		Tokens: o.tokens, Rules: rules(c),
+		Access: ids, Rules: rules(c),
 		HistoryTubes: c.HTTP.HistoryTubes, Peers: peers(c), Console: files,
 		MetricsTubes: c.HTTP.MetricsTubes, MetricsMatch: c.HTTP.MetricsMatch,
 		Settings: reloads.settings, CertificateEnds: func() map[string]time.Time { return certificateEnds(o.pair, clients) },
@@ -75,11 +72,8 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients 
 		return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-origin"), err)
 	}
 	for _, l := range ls {
-		anonymous, err := c.HTTP.AnonymousOn(l.Addr())
-		if err != nil {
-			return nil, fault.New(fault.Usage, "%s: %v", c.Origin("http-anonymous"), err)
-		}
-		log.Info("serving HTTP", "listen", listen.Names([]net.Listener{l})[0], "scheme", c.HTTP.Scheme(), "tokens", o.tokens != nil, "anonymous", anonymous.String())
+		anonymous := c.AnonymousOn(l.Addr())
+		log.Info("serving HTTP", "listen", listen.Names([]net.Listener{l})[0], "scheme", c.HTTP.Scheme(), "access", cmp.Or(c.AccessFile, "none"), "anonymous", cmp.Or(anonymous, "by the access file"))
 		if o.pair != nil {
 			l = tls.NewListener(l, o.pair.config())
 		}
@@ -97,26 +91,9 @@ func serveHTTP(c *config.Config, srv *router.Server, of *member.Member, clients 
 	return o, nil
 }
 
-// openTokens reads the file of tokens if c names one.
-func (o *operators) openTokens(c *config.Config) (err error) {
-	if c.HTTP.TokensFile == "" {
-		return nil
-	}
-	if o.tokens, err = access.OpenTokens(c.HTTP.TokensFile); err != nil {
-		return fault.New(fault.Usage, "%s: %v", c.Origin("http-tokens-file"), err)
-	}
-	if o.log != nil && o.tokens.Exposed() {
-		o.log.Warn("everybody on this machine may read the file of tokens: chmod o-r", "file", c.HTTP.TokensFile)
-	}
-	return nil
-}
-
 // checkHTTP reads the files that HTTP needs. It does so even if c has no HTTP address, because
 // the service manager may pass sockets.
 func checkHTTP(c *config.Config) error {
-	if err := new(operators).openTokens(c); err != nil {
-		return err
-	}
 	if _, err := consoleFiles(c); err != nil {
 		return err
 	}
@@ -145,8 +122,8 @@ func peers(c *config.Config) (list []wire.Peer) {
 	return list
 }
 
-// prepare is a reloadable. It reads the files of tokens and of TLS again if the server had any at
-// its start.
+// prepare is a reloadable. It reads the files of TLS again if the server had any at its
+// start.
 func (o *operators) prepare(next *config.Config) (apply func(), err error) {
 	var all fault.Faults
 	var changes []func()
@@ -155,10 +132,6 @@ func (o *operators) prepare(next *config.Config) (apply func(), err error) {
 			all = append(all, fault.New(fault.Usage, format+": %v", append(args, err)...))
 		}
 		changes = append(changes, change)
-	}
-	if o.tokens != nil {
-		put, err := o.tokens.Prepare()
-		add(put, err, "the tokens are unchanged")
 	}
 	if o.pair != nil {
 		use, err := o.pair.prepare()
@@ -175,10 +148,7 @@ func (o *operators) prepare(next *config.Config) (apply func(), err error) {
 			change()
 		}
 		o.server.SetHistory(next.HTTP.HistoryTubes)
-		if o.tokens != nil { // the reloader logs settings only
-			o.log.Info("the tokens were read again", "tokens", o.tokens.Len())
-		}
-		if o.pair != nil {
+		if o.pair != nil { // the reloader logs settings only
 			o.log.Info("the certificate was read again", "until", o.pair.until())
 		}
 	}, all.Err()
@@ -192,7 +162,7 @@ func rules(c *config.Config) web.Rules {
 
 // hasFiles reports whether there are files to read again.
 func (o *operators) hasFiles() bool {
-	return o.tokens != nil || o.pair != nil || o.of != nil && o.of.HasFiles()
+	return o.pair != nil || o.of != nil && o.of.HasFiles()
 }
 
 // stop refuses new operations, and waits for the operations in progress.

@@ -19,6 +19,7 @@ type reloader struct {
 
 	mu      sync.Mutex
 	running []config.Setting // settings in effect
+	closed  int              // connections that the last change of the access file has closed
 }
 
 // A reloadable is a part of the server that checks a valid configuration. It returns a function
@@ -65,9 +66,11 @@ func (r *reloader) reload() (*wire.Reloaded, error) {
 	}
 	var did *wire.Reloaded
 	r.running, did = config.Changes(r.running, next)
+	r.closed = 0
 	for _, f := range apply {
 		f()
 	}
+	did.Closed = r.closed
 	r.tell(next, did)
 	return did, nil
 }

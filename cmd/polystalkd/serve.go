@@ -137,6 +137,11 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		rc.OtherDescriptors += member.Descriptors(c)
 		rc.Cluster = of
 	}
+	ids, err := openAccess(c)
+	if err != nil {
+		return err
+	}
+	rc.Access = ids
 	srv, err := router.New(rc)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
@@ -145,7 +150,11 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if clients != nil {
 		reloads.parts = append(reloads.parts, clients.prepare)
 	}
-	ops, err := serveHTTP(c, srv, of, clients, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress
+	if ids != nil {
+		reloads.parts = append(reloads.parts, reloads.readAccess(ids, srv))
+		warnOfExposure(ids, c, log)
+	}
+	ops, err := serveHTTP(c, srv, ids, of, clients, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress
 	if err != nil {
 		return err
 	}
@@ -283,6 +292,9 @@ func announce(c *config.Config, srv *router.Server, socks *listen.Sockets, log *
 	} else {
 		about = append(about, "journal", c.BinlogDir, "fsync", fsync(c), "segment-size", max(c.BinlogSize, wal.SegmentMin))
 	}
+	if c.AccessFile != "" {
+		about = append(about, "access", c.AccessFile)
+	}
 	connections, from := srv.ConnectionLimit()
 	about = append(about, "max-connections", connections, "max-connections-from", from, "version", program.Version, "pid", os.Getpid())
 	log.Info("serving", about...)
@@ -302,7 +314,7 @@ func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
 			open = append(open, l)
 		}
 	}
-	if len(open) > 0 {
+	if len(open) > 0 && c.AccessFile == "" {
 		log.Warn("every machine that reaches these addresses may put, reserve and delete jobs: clients need no password", "listen", listen.Names(open),
 			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket, or with TLS and --tls-clients require")
 	}

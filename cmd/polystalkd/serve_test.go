@@ -42,6 +42,10 @@ func TestRisksAreLogged(t *testing.T) {
 		if n := strings.Count(b.String(), "level=WARN"); n != len(c.want) {
 			t.Errorf("%d warnings, want %q: %s", n, c.want, &b)
 		}
+		warnOfRisks(&config.Config{BinlogDir: "/d", AccessFile: "/a"}, socks, slog.New(slog.NewTextHandler(&b, nil))) // nothing is open to everybody
+		if n := strings.Count(b.String(), "level=WARN"); n != len(c.want) {
+			t.Errorf("%d warnings with an access file: %s", n, &b)
+		}
 		for _, want := range c.want {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("no warning %q: %s", want, &b)

@@ -104,8 +104,8 @@ func (w *watch) handle(sig os.Signal) (end bool) {
 	return false
 }
 
-// hangUp handles SIGHUP: it opens the log file again, and reads configuration files and tokens
-// again. It always notifies the service manager, since some use SIGHUP for a reload and wait for
+// hangUp handles SIGHUP: it opens the log file again, and reads configuration files and the
+// access file again. It always notifies the service manager, since some use SIGHUP for a reload and wait for
 // its end.
 func (w *watch) hangUp() {
 	notify(daemon.SdNotifyReloading+"\n"+daemon.SdNotifyMonotonicUsec(), w.log.Logger)
@@ -114,7 +114,7 @@ func (w *watch) hangUp() {
 		w.log.reopen()
 	}
 	switch {
-	case w.c.File != "" || w.c.TLS.Cert != "" || w.ops.hasFiles():
+	case w.c.File != "" || w.c.AccessFile != "" || w.c.TLS.Cert != "" || w.ops.hasFiles():
 		w.reloads.reload() // logs errors
 	case !w.c.Gearmand:
 		// No file is configured. A log rotation script or a closed terminal must not end the

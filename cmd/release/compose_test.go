@@ -49,7 +49,7 @@ func newContainer(t *testing.T, name string) *container {
 	c := &container{dir: t.TempDir()}
 	must(t, os.MkdirAll(c.dir+mounted[0], 0o700))
 	cert, key := certificate(t, name)
-	writeFile(t, c.dir, "/etc/polystalkd/http/tokens", "ops admin sha256:"+strings.Repeat("ab", 32)+"\n")
+	writeFile(t, c.dir, "/etc/polystalkd/access/access.toml", "[identity.ops]\ntokens = [\"sha256:"+strings.Repeat("ab", 32)+"\"]\nrole = \"admin\"\n")
 	for _, f := range []string{"/etc/polystalkd/cluster/tls", "/certs/" + name} {
 		writeFile(t, c.dir, f+".crt", cert)
 		writeFile(t, c.dir, f+".key", key)

@@ -49,11 +49,11 @@ var (
 		"The path or the query holds something that the server cannot read, such as an id that is not a number or an unknown parameter. Or the body is not one JSON object: it ends early, has a member twice, begins with a byte order mark, or is not UTF-8. Use body_base64 for a job body that is not UTF-8.",
 		"correct the named parameter or member")
 	NoToken = kind("no-token", 401, "A token is needed",
-		"The request has no token, or an unknown one. Tokens are listed in the file of --http-tokens-file; a token that was removed there is invalid.",
+		"The request has no token, or an unknown one. The file of --access-file has the digests of the tokens; a token that was removed there is invalid.",
 		"send a header Authorization: Bearer TOKEN")
-	ReadOnly = kind("read-only", 403, "The role does not allow this",
-		"Each token has a role: read, operate or admin. Each role includes the roles before it.",
-		"use a token with the named role")
+	NotPermitted = kind("not-permitted", 403, "The client may not do this",
+		"The client's identity does not have the named verb on the named tube, or the named level of the server. The file of --access-file gives them; without it, --http-anonymous does. A tube that the identity may not look at is not found.",
+		"use a token of an identity that has it")
 	CrossOrigin = kind("cross-origin", 403, "The request comes from another site",
 		"The browser reports that a page of another origin has sent the request. Such a page could use the permissions of its visitor.",
 		"open the console of this server, or allow the other origin with --http-origin")

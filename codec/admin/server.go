@@ -88,6 +88,7 @@ type Config struct {
 type Reloaded struct {
 	Applied []Change `json:"applied"` // applied now
 	Restart []Change `json:"restart"` // need a restart
+	Closed  int      `json:"closed"`  // connections that have lost a right in the access file
 }
 
 // A Change is a setting with a new value.
@@ -110,10 +111,54 @@ type Drain struct {
 
 // A Session is the session of a browser.
 type Session struct {
-	Name string `json:"name"` // of the token
-	Role string `json:"role"`
+	Name   string `json:"name"`   // of the identity
+	Role   string `json:"role"`   // none, read, operate, admin, or custom: single rights
+	Method string `json:"method"` // how the client proved it
+	Server string `json:"server"` // none, read or admin
 
-	Bodies string `json:"bodies"` // none, preview or full
+	Bodies    string   `json:"bodies"`     // none, preview or full
+	Verbs     []string `json:"verbs"`      // on some tube
+	EveryTube []string `json:"every_tube"` // on every tube
+}
+
+// Identities are the identities of the access file.
+type Identities struct {
+	Identities []Identity `json:"identities"`
+	Digest     string     `json:"digest"` // of all rules: equal on servers with the same rules
+}
+
+// An Identity is one identity of the access file.
+type Identity struct {
+	Name        string         `json:"name"`
+	Role        string         `json:"role"`
+	Server      string         `json:"server"`
+	Rules       []string       `json:"rules"`       // as in "put mail-* (line 7)"
+	Credentials map[string]int `json:"credentials"` // their number, by method
+	Tube        *Explained     `json:"tube,omitempty"`
+}
+
+// An Explained has the verbs of an identity on a tube.
+type Explained struct {
+	Name    string            `json:"name"`
+	Path    string            `json:"path"`
+	Verbs   []string          `json:"verbs"`
+	Because map[string]string `json:"because"` // the rule that gives or excludes each verb
+}
+
+// Denials lists the newest refusals.
+type Denials struct {
+	Denials []Denial `json:"denials"`
+}
+
+// A Denial is a group of refusals within a minute.
+type Denial struct {
+	Identity string    `json:"identity"` // empty: none
+	Verb     string    `json:"verb"`     // empty: a level of the server
+	Tube     string    `json:"tube"`     // empty: no tube in particular
+	Count    uint64    `json:"count"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Peer     string    `json:"peer"` // the client that was refused last
 }
 
 // A Login begins a session.
@@ -153,7 +198,7 @@ type Audit struct {
 type Entry struct {
 	Number    uint64    `json:"number,string"`
 	Time      time.Time `json:"time"`
-	Name      string    `json:"name"` // of the token; empty: the request had no token
+	Name      string    `json:"name"` // of the identity; empty: there is none
 	Role      string    `json:"role"`
 	Client    string    `json:"client"` // its address
 	Action    string    `json:"action"` // method and route

@@ -233,19 +233,59 @@ func (c *Credential) Sees(usual Bodies) Bodies {
 		return None
 	case r.bodies != nil && (c.by != ByServer || *r.bodies == None):
 		return *r.bodies
-	case c.has(Work | Manage):
+	case c.Some()&(Work|Manage) != 0:
 		return usual
 	}
 	return None
 }
 
-// has reports whether some pattern gives one of the verbs.
-func (c *Credential) has(v Verbs) bool {
-	r := c.current()
-	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return !one.exclude && one.verbs&v != 0 })
+// Some returns the verbs that some pattern gives.
+func (c *Credential) Some() (v Verbs) {
+	if c == nil {
+		return Every
+	}
+	if r := c.current(); r != nil {
+		for i := range r.list {
+			if !r.list[i].exclude {
+				v |= r.list[i].verbs
+			}
+		}
+	}
+	return v.complete()
+}
+
+// Everywhere reports whether the client has the verbs on every tube: the pattern * gives them,
+// and no other pattern takes them away.
+func (c *Credential) Everywhere(v Verbs) bool {
+	if c == nil {
+		return true
+	}
+	var with, without Verbs
+	if r := c.current(); r != nil {
+		for i := range r.list {
+			switch one := &r.list[i]; {
+			case one.exclude:
+				without |= one.verbs
+			case slices.Equal(one.tokens, []int16{anyBytes}):
+				with |= one.verbs
+			}
+		}
+	}
+	return (with&^without).complete()&^without&v == v
+}
+
+// Role returns the role that the file or the listener gives; "custom": single rights; "none": no
+// rights.
+func (c *Credential) Role() string {
+	switch r := c.current(); {
+	case r == nil:
+		return "none"
+	case r.role == "":
+		return "custom"
+	default:
+		return r.role
+	}
 }
 
 // IsEmpty reports whether the client may do nothing at all: it must prove an identity first.
-func (c *Credential) IsEmpty() bool {
-	return c != nil && !c.has(Every) && c.Level() == NoLevel
-}
+func (c *Credential) IsEmpty() bool { return c.Some() == 0 && c.Level() == NoLevel }

@@ -17,40 +17,41 @@ const (
 // Sessions are the sessions of browsers, which send an id instead of the token. They are only in
 // memory, so a restart ends them. All methods may be called concurrently.
 type Sessions struct {
-	tokens *Tokens
+	identities *Identities
 
 	mu   sync.Mutex
 	open map[digest]*session // by the digest of the id, so that the time of a look-up reveals nothing
 }
 
 type session struct {
-	token digest // of the token that began the session
-	used  time.Time
+	by   *Credential // of the token that began the session
+	used time.Time
 }
 
 // NewSessions returns an empty set of sessions for the holders of tokens.
-func NewSessions(t *Tokens) *Sessions { return &Sessions{tokens: t, open: make(map[digest]*session)} }
+func NewSessions(t *Identities) *Sessions {
+	return &Sessions{identities: t, open: make(map[digest]*session)}
+}
 
 // Begin begins a session for the holder of a token. If the token has sessionsMax sessions, the
-// session that was idle for longest ends. It returns false for an unknown token.
-func (s *Sessions) Begin(token string, now time.Time) (id string, g Grant, ok bool) {
-	d := DigestOf(token)
-	if g, ok = s.tokens.find(d); !ok {
-		return "", g, false
+// session that was idle for longest ends. It returns a nil credential for an unknown token.
+func (s *Sessions) Begin(token string, now time.Time) (id string, c *Credential) {
+	if c = s.identities.Token(token); c == nil {
+		return "", nil
 	}
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	id = base64.RawURLEncoding.EncodeToString(b[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.makeRoom(d, now)
-	s.open[DigestOf(id)] = &session{token: d, used: now}
-	return id, g, true
+	s.makeRoom(c, now)
+	s.open[DigestOf(id)] = &session{by: c, used: now}
+	return id, c
 }
 
 // makeRoom makes room for another session of a token. It also ends all sessions that were idle
 // for too long. The caller must hold mu.
-func (s *Sessions) makeRoom(token digest, now time.Time) {
+func (s *Sessions) makeRoom(by *Credential, now time.Time) {
 	held := 0
 	var oldest digest
 	var used time.Time
@@ -58,7 +59,7 @@ func (s *Sessions) makeRoom(token digest, now time.Time) {
 		switch {
 		case now.Sub(v.used) > SessionIdle:
 			delete(s.open, d)
-		case v.token == token:
+		case v.by == by:
 			if held++; held == 1 || v.used.Before(used) {
 				oldest, used = d, v.used
 			}
@@ -69,23 +70,22 @@ func (s *Sessions) makeRoom(token digest, now time.Time) {
 	}
 }
 
-// Find returns the grant of a session, as the current tokens define it. The removal of a token
+// Find returns the credential of a session; nil: there is no such session. The removal of a token
 // ends its sessions.
-func (s *Sessions) Find(id string, now time.Time) (Grant, bool) {
+func (s *Sessions) Find(id string, now time.Time) *Credential {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := DigestOf(id)
 	v := s.open[d]
 	if v == nil {
-		return Grant{}, false
+		return nil
 	}
-	g, ok := s.tokens.find(v.token)
-	if !ok || now.Sub(v.used) > SessionIdle {
+	if v.by.Identity() == nil || now.Sub(v.used) > SessionIdle {
 		delete(s.open, d)
-		return Grant{}, false
+		return nil
 	}
 	v.used = now
-	return g, true
+	return v.by
 }
 
 // End ends a session, if there is one.

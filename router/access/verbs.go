@@ -140,9 +140,13 @@ func allowed(rules []rule, name []byte) Verbs {
 			}
 		}
 	}
-	v := with &^ without
+	return (with &^ without).complete() &^ without
+}
+
+// complete adds the verbs that others imply.
+func (v Verbs) complete() Verbs {
 	if v&Work != 0 {
 		v |= Look
 	}
-	return v &^ without
+	return v
 }

@@ -41,8 +41,11 @@ const (
 
 // A JobQuery selects jobs and their order.
 type JobQuery struct {
-	Tube      string
-	AllTubes  bool // only with Scan
+	Tube     string
+	AllTubes bool // only with Scan
+	// Only reports whether the jobs of a tube are shown, and counted as examined; nil: of every
+	// tube.
+	Only      func(tube string) bool
 	Order     Order
 	State     core.State // for all orders except Scan, which uses Filter.States
 	Filter    core.Filter
@@ -191,7 +194,7 @@ func (b *browse) run(ctx context.Context, from *Place) error {
 		var found bool
 		more, found = b.visit()
 		if !found && from == nil {
-			return noTube(b.q.Tube)
+			return NoTube(b.q.Tube)
 		}
 		b.take()
 	}
@@ -241,11 +244,19 @@ func (o *Operator) scan(c *direct.Caller, q *JobQuery, shard *int, x *core.Opera
 // not owned any more.
 func (b *browse) take() {
 	x := b.x
-	b.part.Looked += x.Looked
+	if b.q.Only == nil {
+		b.part.Looked += x.Looked
+	}
 	b.part.Rows = slices.Grow(b.part.Rows, len(x.Jobs))
 	for i := range x.Jobs {
 		row := JobRow{JobRow: x.Jobs[i]}
 		x.Jobs[i].Large = nil // so that the collector can free it
+		if b.q.Only != nil {
+			if !b.q.Only(row.Tube) {
+				continue
+			}
+			b.part.Looked++
+		}
 		switch {
 		case row.Large == nil:
 			row.Body = bytes.Clone(x.Bodies[row.BodyAt : row.BodyAt+row.BodySize])
@@ -337,7 +348,7 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 		} else {
 			t, ok := tubeStats(c, b.Jobs.Tube)
 			if !ok && b.AsOf == 0 {
-				return noTube(b.Jobs.Tube)
+				return NoTube(b.Jobs.Tube)
 			}
 			there = t.Ready + t.Delayed + t.Reserved + t.Buried
 		}

@@ -263,7 +263,7 @@ func (o *Operator) TransferJob(ctx context.Context, id core.JobID, t Transfer) (
 	}
 	shard, ok := o.opts.Host.Map.OfJob(id)
 	if !ok {
-		return 0, noJob(id)
+		return 0, NoJob(id)
 	}
 	s := &Step{Shard: shard, Rows: []core.JobRow{row.JobRow}}
 	if copied, err = t.do(ctx, o, s); err != nil {

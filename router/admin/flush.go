@@ -30,7 +30,7 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n core.Flushed, err err
 		err = o.read(ctx, func(c *direct.Caller) error {
 			c.Op().CountFlush(tube, f.States, &x)
 			if c.DoTube(f.Tube).Status != core.StatusOK {
-				return noTube(f.Tube)
+				return NoTube(f.Tube)
 			}
 			return nil
 		})
@@ -48,7 +48,7 @@ func (o *Operator) Flush(ctx context.Context, f *Flush) (n core.Flushed, err err
 	case err != nil:
 		return n, err
 	case s == core.StatusNotFound:
-		return n, o.settled(ctx, 0, noTube(f.Tube))
+		return n, o.settled(ctx, 0, NoTube(f.Tube))
 	case s == core.StatusChanged:
 		return o.flushBySteps(ctx, f)
 	}

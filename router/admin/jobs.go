@@ -78,8 +78,8 @@ func checkSize(body []byte, most uint32) error {
 	return wire.TooLarge.With("body", fmt.Sprintf("the body has %d bytes, and the limit is %d", len(body), most), wire.TooLarge.Remedy)
 }
 
-// noJob returns the problem of a request for a job that does not exist.
-func noJob(id core.JobID) error {
+// NoJob returns the problem of a request for a job that does not exist.
+func NoJob(id core.JobID) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no job %d", id))
 }
 
@@ -111,7 +111,7 @@ func (o *Operator) job(ctx context.Context, id core.JobID, body uint32) (row Job
 		c.Op().AskJob(id, &x)
 		r := c.DoJob(id)
 		if commit = r.Commit; r.Status != core.StatusOK {
-			return noJob(id)
+			return NoJob(id)
 		}
 		row, version = JobRow{JobRow: x.Jobs[0], Body: x.Bodies}, x.Version
 		large, row.Large = row.Large, nil
@@ -213,5 +213,5 @@ func (o *Operator) refused(c *direct.Caller, id core.JobID, s core.Status) error
 			return wire.JobMoved.Problem(fmt.Sprintf("job %d is %v", id, stats.State))
 		}
 	}
-	return noJob(id)
+	return NoJob(id)
 }

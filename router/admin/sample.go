@@ -405,7 +405,7 @@ func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error
 			t.Flow, ok = flowOf(c, new(core.OperatorOp), name)
 		}
 		if !ok {
-			return noTube(name)
+			return NoTube(name)
 		}
 		return nil
 	})

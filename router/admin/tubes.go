@@ -12,8 +12,8 @@ import (
 	"polystalk/shard/stats"
 )
 
-// noTube returns the problem of a request for a tube that does not exist.
-func noTube(name string) error {
+// NoTube returns the problem of a request for a tube that does not exist.
+func NoTube(name string) error {
 	return wire.NotFound.Problem(fmt.Sprintf("there is no tube \"%s\"", wire.ShownName(name))) // %q would escape it twice
 }
 
@@ -40,7 +40,7 @@ func (o *Operator) Pause(ctx context.Context, name string, seconds uint32) (err 
 		c.Op().Pause([]byte(name), seconds)
 		r := c.DoTube(name)
 		if r.Status != core.StatusOK {
-			return 0, noTube(name)
+			return 0, NoTube(name)
 		}
 		return r.Commit, nil
 	})
@@ -53,7 +53,7 @@ func (o *Operator) Kick(ctx context.Context, name string, count uint32) (kicked 
 	broken := false
 	err = o.change(ctx, 0, func(c *direct.Caller) (commit uint64, err error) {
 		if _, ok := tubeStats(c, name); !ok { // Use would create the tube
-			return 0, noTube(name)
+			return 0, NoTube(name)
 		}
 		c.Op().Use([]byte(name), 0)
 		used := c.DoTube(name).Tube

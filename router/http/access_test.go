@@ -15,41 +15,51 @@ import (
 // pathOf returns a path that a route serves.
 func pathOf(rt route) string {
 	_, path, _ := strings.Cut(rt.pattern, " ")
-	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{$}", "", "{file...}", "app.mjs").Replace(path)
+	return strings.NewReplacer("{tube}", "default", "{id}", "1", "{slug}", "no-token", "{name}", "nobody", "{$}", "", "{file...}", "app.mjs").Replace(path)
 }
 
-// TestEveryRouteRefuses a request by the same rules: of Host, token, role, origin and parameters.
+// suffices reports whether the rights of a role are enough for a route.
+func suffices(role string, n need) bool {
+	by := access.Preset(role, "")
+	return !n.some || !by.IsEmpty() && by.Level() >= n.level && by.Some()&n.verb == n.verb
+}
+
+// TestEveryRouteRefuses a request by the same rules: of Host, token, rights, origin and parameters.
 func TestEveryRouteRefuses(t *testing.T) {
 	public := map[string]bool{
 		"GET /livez": true, "GET /healthz": true, "GET /readyz": true, "GET /leader": true, "GET /problems/{slug}": true,
 		"GET /{$}": true, "GET /console/{file...}": true, // the console itself contains no data
 		"GET /api/v1/session": true, "POST /api/v1/session": true, "DELETE /api/v1/session": true,
 	}
-	tokens := map[access.Role]string{access.Nobody: "", access.Read: readToken, access.Operate: operateToken, access.Admin: adminToken}
-	w, anonymous := newWorld(t, setup{}), newWorld(t, setup{anonymous: access.Operate})
+	tokens := map[string]string{"none": "", "read": readToken, "operate": operateToken, "admin": adminToken}
+	w, anonymous := newWorld(t, setup{}), newWorld(t, setup{anonymous: "operate"})
 	for i, rt := range testRoutes {
 		path := pathOf(rt)
 		r, err := http.NewRequest(rt.method(), w.url+path, nil)
 		noErr(t, err)
 		_, pattern := w.web.mux.Handler(r)
 		expect(t, pattern == rt.pattern, "%s is served by %q", rt.pattern, pattern)
-		expect(t, (rt.need == access.Nobody) == public[rt.pattern], "%s needs the role %v", rt.pattern, rt.need)
-		expect(t, !rt.changes() || rt.need != access.Read && rt.flags&large == 0, "%s changes something: a reader may not, and its answer must not be held", rt.pattern)
+		expect(t, rt.need.some != public[rt.pattern], "%s needs %v", rt.pattern, rt.need)
+		expect(t, !rt.changes() || (public[rt.pattern] || !suffices("read", rt.need)) && rt.flags&large == 0, "%s changes something: a reader may not, and its answer must not be held", rt.pattern)
 		if testing.Short() && i%4 != 0 {
 			continue
 		}
 		for role, token := range tokens {
 			a := w.do(rt.method(), path, ask{token: token})
+			need := rt.need
+			if strings.HasSuffix(rt.pattern, "/identities/{name}") && role != "none" {
+				need = adminServer // of another one
+			}
 			switch {
-			case role >= rt.need:
-				bodies := role == access.Read && strings.HasSuffix(rt.pattern, "/body")
+			case suffices(role, need):
+				bodies := role == "read" && strings.HasSuffix(rt.pattern, "/body")
 				expect(t, (a.status != 401 || public[rt.pattern]) && (a.status == 403) == bodies, "%s with the role %v: %d %s", rt.pattern, role, a.status, a.body)
-			case role == access.Nobody:
+			case role == "none":
 				a.wants(t, 401, "no-token")
 				expect(t, a.header.Get("WWW-Authenticate") != "", "%s: no WWW-Authenticate", rt.pattern)
 			default:
-				p := a.wants(t, 403, "read-only").problem(t)
-				expect(t, strings.Contains(p.Remedy, rt.need.String()), "%s with the role %v: %s", rt.pattern, role, a.body)
+				p := a.wants(t, 403, "not-permitted").problem(t)
+				expect(t, strings.Contains(p.Detail, need.String()), "%s with the role %v: %s", rt.pattern, role, a.body)
 			}
 		}
 		if rt.flags&probe != 0 {
@@ -78,7 +88,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 }
 
 func TestForeignHostIsRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	for _, host := range []string{"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "queue.example.evil", "evil.example:11380", "2130706433", "0x7f.1"} {
 		for _, path := range []string{"/problems/no-token", "/nothing"} {
 			w.do("GET", path, ask{host: host}).wants(t, 421, "wrong-host").has(t, "--http-host", host)
@@ -136,22 +146,22 @@ func TestSessionStandsForItsToken(t *testing.T) {
 }
 
 // TestBodiesAreShownAsFarAsTheServerSays to operators and administrators, on each path where a
-// body could be read or guessed. Readers never see bodies; tokens with +bodies always do.
+// body could be read or guessed. Readers never see bodies; identities with bodies = "full" always do.
 func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 	for usual, ways := range map[access.Bodies]struct{ preview, full int }{access.None: {403, 403}, access.Preview: {200, 403}, access.Full: {200, 200}} {
-		w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.Rules.Bodies = usual }})
+		w := newWorld(t, setup{anonymous: "operate", options: func(o *Options) { o.Rules.Bodies = usual }})
 		w.put("mail", 1)
 		for token, want := range map[string]struct{ preview, full int }{
-			readToken: {403, 403}, bodiesToken: {200, 200}, operateToken: ways, adminToken: ways, "": ways,
+			readToken: {403, 403}, bodiesToken: {200, 200}, operateToken: ways, adminToken: {200, 200}, "": ways,
 		} {
 			see := func(path string, status int) {
 				t.Helper()
 				slug := ""
 				if status == 403 {
-					slug = "read-only"
+					slug = "not-permitted"
 				}
 				a := w.do("GET", path, ask{token: token}).wants(t, status, slug)
-				expect(t, status != 403 || !strings.Contains(a.body, `"body":"x"`) && strings.Contains(a.problem(t).Remedy, "+bodies"), "%v, %q: %s", usual, token, a.body)
+				expect(t, status != 403 || !strings.Contains(a.body, `"body":"x"`) && strings.Contains(a.problem(t).Remedy, `bodies = "full"`), "%v, %q: %s", usual, token, a.body)
 			}
 			for _, path := range []string{"/api/v1/jobs/1", "/api/v1/tubes/mail/jobs", "/api/v1/jobs"} {
 				see(path, 200)
@@ -161,13 +171,13 @@ func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 			}
 			see("/api/v1/jobs/1/body", want.full)
 			see("/api/v1/jobs?contains=x", want.full)
-			if token == readToken || token == bodiesToken {
+			if token != operateToken && token != "" {
 				continue
 			}
 			count := ask{token: token, json: true, body: `{"action":"delete","dry_run":true,"select":{"all_tubes":true,"contains":"x"}}`}
 			slug := ""
 			if want.full == 403 {
-				slug = "read-only"
+				slug = "not-permitted"
 			}
 			w.do("POST", "/api/v1/operations", count).wants(t, want.full, slug)
 		}
@@ -177,7 +187,7 @@ func TestBodiesAreShownAsFarAsTheServerSays(t *testing.T) {
 // TestRemedies: a problem about a member, type, role, name or token says what to do, in plain words:
 // without names of Go types and prefixes of libraries.
 func TestRemedies(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	const jobs = "/api/v1/tubes/mail/jobs"
 	post := func(body string) ask { return ask{json: true, body: body} }
 	for _, tt := range []struct {
@@ -216,7 +226,7 @@ func TestRemedies(t *testing.T) {
 		{"GET", "/api/v1/connections/abc", ask{}, 400, "id", `"abc" is not the id of a connection`, ""},
 		{"GET", "/api/v1/operations/abc", ask{}, 400, "id", `"abc" is not the id of an operation`, ""},
 		{"GET", "/api/v1/nothing", ask{}, 404, "", "no such path", "openapi.json"},
-		{"PUT", "/api/v1/drain", ask{}, 403, "", "a request without a token", "--http-tokens-file"},
+		{"PUT", "/api/v1/drain", ask{}, 403, "", "a request without a token", "--access-file"},
 		{"GET", "/api/v1/server", ask{token: "stranger-0123456789"}, 401, "", "unknown", "SHA-256"},
 	} {
 		p := w.do(tt.method, tt.path, tt.ask).wants(t, tt.status, "").problem(t)
@@ -229,7 +239,7 @@ func TestRemedies(t *testing.T) {
 
 // TestBadRequestsAreRefused with the name of the wrong field, and change nothing.
 func TestBadRequestsAreRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 100, options: withHistory(1)})
+	w := newWorld(t, setup{anonymous: "operate", maxJob: 100, options: withHistory(1)})
 	w.put("mail", 1)
 	const (
 		tubes, mail, job = "/api/v1/tubes", "/api/v1/tubes/mail", "/api/v1/jobs/1"
@@ -275,7 +285,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	bad("GET", history, 400, "step", "?step=0", "?step=4", "?step=25", "?step=61", "?step=90", "?step=-5", "?step=x", "?step=31622460", "?from=0&step=60",
 		"?step=5&from="+fmt.Sprint(time.Now().Unix()-100_000))
 	bad("GET", history, 404, "tube", "?tube=nothing")
-	none := newWorld(t, setup{anonymous: access.Read})
+	none := newWorld(t, setup{anonymous: "read"})
 	none.do("GET", history, ask{}).wants(t, 404, "not-found").has(t, "--http-history-tubes")
 
 	bad("GET", mail+"/jobs", 400, "order", "?order=best")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // auditMax and refusedMax are the largest numbers of changes and of other entries of a role.
@@ -87,12 +86,12 @@ func (a *auditLog) newest(n int, before uint64) []wire.Entry {
 func (a *API) record(c *call, status int, affected uint64, detail string) {
 	path := c.R.URL.EscapedPath()
 	e := wire.Entry{
-		Time: time.Now().UTC(), Name: c.Grant.Name, Role: c.Grant.Role.String(), Client: c.client,
+		Time: time.Now().UTC(), Name: c.By.Name(), Role: c.By.Role(), Client: c.client,
 		Action: c.rt.pattern, Path: path[:min(len(path), pathMax)], RequestID: c.ID,
 		Status: status, Affected: affected, Detail: detail,
 	}
 	done := status < 300 || affected > 0
-	a.audit.add(e, done && c.rt.need > access.Nobody || c.uncertain)
+	a.audit.add(e, done && c.rt.need.some || c.uncertain)
 	if done {
 		a.opts.Log.Info("operator change", "action", e.Action, "path", e.Path, "name", e.Name, "role", e.Role,
 			"client", e.Client, "affected", e.Affected, "detail", e.Detail, "request", e.RequestID)

@@ -20,12 +20,14 @@ import (
 
 // A Door configures how the clients of a listener are treated.
 type Door struct {
-	Anonymous access.Role // the role of a request without a token
+	// Anonymous is the role of a request without a token; see access.Preset. If it is empty, the
+	// access file gives an identity to the request.
+	Anonymous string
 	// Last: a follower does not forward requests to the leader, since another server has
 	// forwarded them already.
 	Last bool
 	// Callers: only servers of the cluster connect here. They are trusted to name the client of
-	// each request and its role. It implies Last.
+	// each request; without an access file also its role. It implies Last.
 	Callers bool
 }
 
@@ -47,18 +49,20 @@ func (c *fromServer) NetConn() net.Conn { return c.Conn }
 // for other clients it has no effect.
 const callerHeader = "Polystalk-Caller"
 
-// A caller is a client that another server has checked.
+// A caller is a client that another server has identified.
 type caller struct {
-	grant  access.Grant
-	sees   access.Bodies
-	client string // address
-	id     string // of the request, on both servers
+	name   string // of the identity
+	method access.Method
+	role   string        // without an access file
+	sees   access.Bodies // without an access file
+	client string        // address
+	id     string        // of the request, on both servers
 }
 
 // text returns the caller as a value of callerHeader.
 func (c *caller) text() string {
 	return url.Values{
-		"name": {c.grant.Name}, "role": {c.grant.Role.String()}, "all-bodies": {strconv.FormatBool(c.grant.Bodies)},
+		"name": {c.name}, "method": {c.method.String()}, "role": {c.role},
 		"sees": {c.sees.String()}, "client": {c.client}, "request": {c.id},
 	}.Encode()
 }
@@ -85,32 +89,38 @@ func readCaller(texts []string) (*caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{client: v.Get("client"), id: v.Get("request")}
-	c.grant.Name = v.Get("name")
-	var errs [4]error
-	c.grant.Role, errs[0] = access.ParseRole(v.Get("role"))
-	c.sees, errs[1] = access.ParseBodies(v.Get("sees"))
-	c.grant.Bodies, errs[2] = strconv.ParseBool(v.Get("all-bodies"))
-	if c.id == "" {
-		errs[3] = errors.New("the request has no id")
+	c := &caller{name: v.Get("name"), role: v.Get("role"), client: v.Get("client"), id: v.Get("request")}
+	var known bool
+	if c.method, known = access.ParseMethod(v.Get("method")); !known {
+		return nil, fmt.Errorf("the method %q is unknown", v.Get("method"))
 	}
-	return c, errors.Join(errs[:]...)
+	if c.sees, err = access.ParseBodies(v.Get("sees")); err == nil && c.id == "" {
+		err = errors.New("the request has no id")
+	}
+	return c, err
 }
 
-// identify finds the client's grant: by its token, its session, its user, or the listener's Door.
+// identify finds the client's credential: its token, its session, its user, its network, or the
+// default. Without an access file it is the role of the user or of the listener.
 func (a *API) identify(c *call) error {
-	if c.caller != nil {
-		c.Grant = c.caller.grant
+	ids, door := a.opts.Access, doorOf(c.R)
+	switch {
+	case c.caller != nil && ids != nil:
+		c.By = ids.Named(c.caller.name, c.caller.method)
+		return nil
+	case c.caller != nil:
+		c.By = access.Preset(c.caller.role, c.caller.name)
 		return nil
 	}
 	if header := c.R.Header.Values("Authorization"); len(header) > 0 {
+		c.By = access.Preset("none", "")
 		scheme, token, _ := strings.Cut(header[0], " ")
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
 			return wire.NoToken.Problem("the header Authorization is not of the form Bearer TOKEN")
 		}
-		if a.opts.Tokens != nil {
-			if g, ok := a.opts.Tokens.Find(token); ok {
-				c.Grant = g
+		if ids != nil {
+			if by := ids.Token(token); by != nil {
+				c.By = by
 				return nil
 			}
 		}
@@ -118,21 +128,32 @@ func (a *API) identify(c *call) error {
 	}
 	if a.sessions != nil {
 		if cookie, err := c.R.Cookie(a.cookie); err == nil {
-			if g, ok := a.sessions.Find(cookie.Value, time.Now()); ok {
-				c.Grant = g
+			if c.By = a.sessions.Find(cookie.Value, time.Now()); c.By != nil {
 				return nil
 			}
 		}
 	}
-	if uid, ok := localUser(c.R); ok && (uid == 0 || uid == uint32(os.Geteuid())) {
-		c.Grant = access.Grant{Name: userPrefix + strconv.FormatUint(uint64(uid), 10), Role: access.Admin}
+	uid, local := localUser(c.R)
+	if ids == nil || door.Anonymous != "" {
+		c.By = access.Preset(door.Anonymous, "")
+		if local && (uid == 0 || uid == uint32(os.Geteuid())) {
+			c.By = access.Preset("admin", userPrefix+strconv.FormatUint(uint64(uid), 10))
+		}
 		return nil
 	}
-	c.Grant.Role = doorOf(c.R).Anonymous
+	c.By = nil
+	if local {
+		c.By = ids.User(uid)
+	} else if addr, err := netip.ParseAddr(c.client); err == nil {
+		c.By = ids.Network(addr)
+	}
+	if c.By == nil {
+		c.By = ids.Default()
+	}
 	return nil
 }
 
-// userPrefix begins the name of a grant that the client's user has, and no token.
+// userPrefix begins the name of a client that has the rights of its user: there is no access file.
 const userPrefix = "uid "
 
 // localUser returns the user of the process at the other end of a unix socket. A proxy there has
@@ -152,27 +173,15 @@ func localUser(r *http.Request) (uid uint32, ok bool) {
 }
 
 func unknownToken() error {
-	return wire.NoToken.With("", "the token is unknown", "put the token's SHA-256 into the file of --http-tokens-file, and send the server SIGHUP")
-}
-
-// roleTooLow returns the problem of a client without the role that a route needs.
-func roleTooLow(rt *route, g access.Grant) error {
-	if g.Name == "" && g.Role == access.Nobody {
-		return wire.NoToken.Problem(fmt.Sprintf("this needs the role %v, but the request has no token", rt.need))
-	}
-	holder, remedy := fmt.Sprintf("the token %q", g.Name), fmt.Sprintf("use a token with the role %v", rt.need)
-	if g.Name == "" {
-		holder, remedy = "a request without a token", remedy+": a line of the file of --http-tokens-file"
-	}
-	return wire.ReadOnly.With("", fmt.Sprintf("this needs the role %v, but %s has the role %v", rt.need, holder, g.Role), remedy)
+	return wire.NoToken.With("", "the token is unknown", "put the token's SHA-256 into the file of --access-file, and send the server SIGHUP")
 }
 
 // sees returns how much of job bodies the client may see.
 func (a *API) sees(c *call) access.Bodies {
-	if c.caller != nil {
+	if c.caller != nil && a.opts.Access == nil {
 		return c.caller.sees
 	}
-	return c.Grant.Sees(a.rules.Load().Bodies)
+	return c.By.Sees(a.rules.Load().Bodies)
 }
 
 // newCookieName makes the name of the session cookie. Each process has another name, because
@@ -182,21 +191,15 @@ func newCookieName() string { return "polystalk-session-" + newID() }
 // login begins a session, so that a browser need not store the token.
 func (a *API) login(c *call, in *wire.Login) error {
 	if a.sessions == nil {
-		return wire.NotFound.With("", "the server has no tokens, so it has no sessions", "set --http-tokens-file")
+		return wire.NotFound.With("", "the server has no tokens, so it has no sessions", "start the server with --access-file")
 	}
-	id, g, ok := a.sessions.Begin(in.Token, time.Now())
-	if !ok {
+	id, by := a.sessions.Begin(in.Token, time.Now())
+	if by == nil {
 		return unknownToken()
 	}
 	http.SetCookie(c.W, a.newCookie(c, id, int(access.SessionIdle/time.Second)))
-	c.Grant = g
+	c.By = by
 	return a.whoami(c)
-}
-
-// whoami describes the client's grant.
-func (a *API) whoami(c *call) error {
-	g := c.Grant
-	return c.answer(http.StatusOK, wire.Session{Name: g.Name, Role: g.Role.String(), Bodies: g.Sees(a.rules.Load().Bodies).String()})
 }
 
 // logout ends the session of the request, if there is one.

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"polystalk/router/access"
 	"polystalk/router/admin"
 )
 
@@ -27,7 +26,7 @@ func (w *world) tubesOf(n int) {
 // their list, and all of them as text. Frequent requests share a sample. cpu-ms is the CPU time of
 // the whole process with its garbage collector. It fails if a mean misses its goal.
 func BenchmarkPages(b *testing.B) {
-	w := newWorld(b, setup{anonymous: access.Operate})
+	w := newWorld(b, setup{anonymous: "operate"})
 	w.tubesOf(50_000)
 	w.used(50_000)
 	for _, page := range []struct {

@@ -21,21 +21,20 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
-	"polystalk/shard/core"
 )
 
 // A call is one request of an identified client.
 type call struct {
 	W        http.ResponseWriter
 	R        *http.Request
-	Ctx      context.Context // ends with the server, after operationWithin, and for a read with the client
-	ID       string          // of the request
-	Grant    access.Grant    // what the client may do
-	Sees     access.Bodies   // how much of job bodies the client may see
-	Query    query           // checked against the route's parameters
-	Body     []byte          // of a route with the flag takesBody
-	Affected uint64          // number of jobs or other things that the handler changed, for the audit
-	Detail   string          // what the handler did, for the audit; the path is there already
+	Ctx      context.Context    // ends with the server, after operationWithin, and for a read with the client
+	ID       string             // of the request
+	By       *access.Credential // what the client may do; never nil
+	Sees     access.Bodies      // how much of job bodies the client may see
+	Query    query              // checked against the route's parameters
+	Body     []byte             // of a route with the flag takesBody
+	Affected uint64             // number of jobs or other things that the handler changed, for the audit
+	Detail   string             // what the handler did, for the audit; the path is there already
 
 	rt     *route
 	caller *caller // the client as another server describes it; nil: the client sent R itself
@@ -211,17 +210,6 @@ func withBody[T any](handler func(c *call, in *T) error) func(c *call) error {
 	}
 }
 
-// withJob adapts a handler that takes the id of the job in the path.
-func withJob(handler func(c *call, id core.JobID) error) func(c *call) error {
-	return func(c *call) error {
-		id, err := idOf(c, "a job", "give a whole number from 1 on")
-		if err != nil {
-			return err
-		}
-		return handler(c, core.JobID(id))
-	}
-}
-
 // nameTube replaces the tube - of a path by the parameter tube. Browsers and proxies resolve
 // the segments . and .. of a path, and http.ServeMux ends the path at the segment %2F.
 func nameTube(c *call) {
@@ -239,8 +227,13 @@ func nameTube(c *call) {
 	c.R.URL.RawQuery = q.Encode()
 }
 
-// tubeOf returns the name of the tube in the path, byte for byte.
-func tubeOf(c *call) string { return c.R.PathValue("tube") }
+// tubeOf returns the name of the tube in the path, byte for byte, before and after nameTube.
+func tubeOf(c *call) string {
+	if tubes := c.R.URL.Query()["tube"]; c.R.PathValue("tube") == "-" && len(tubes) == 1 {
+		return tubes[0]
+	}
+	return c.R.PathValue("tube")
+}
 
 // idOf returns the id in the path. of is what the id belongs to, such as "a job", for problems.
 func idOf(c *call, of, remedy string) (uint64, error) {
@@ -289,7 +282,7 @@ const (
 	jsonMax = 1 << 20
 	// unsizedMax is the largest body without a length that is read without a slot, in bytes.
 	unsizedMax = 64 << 10
-	// loginMax is the largest body of a request that needs no role, in bytes: it has a token.
+	// loginMax is the largest body on a route for everybody, in bytes: it has a token.
 	loginMax = 4 << 10
 	// leftWithin is the timeout for the rest of a body that is not read.
 	leftWithin = 500 * time.Millisecond
@@ -302,14 +295,14 @@ func (a *API) bodyMax() int64 {
 
 // leaveBody lets the server close the connection after the answer; readBody undoes this once it
 // has read the whole body. Without it, net/http would wait for the rest of an unread body before
-// it answers, and clients without a role could hold connections.
+// it answers, and clients without rights could hold connections.
 func leaveBody(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftWithin)) // a test's writer has none
 }
 
 // readBody reads the body of a request. A large body takes a slot, which bounds the memory of
-// all bodies. The caller must call leave, also after an error. On a route that needs no role,
+// all bodies. The caller must call leave, also after an error. On a route for everybody,
 // the body must be small and arrive soon, because anybody may send it.
 func (a *API) readBody(c *call) (leave func(), err error) {
 	leave = func() {}
@@ -317,7 +310,7 @@ func (a *API) readBody(c *call) (leave func(), err error) {
 		return leave, wire.NotJSON.With("Content-Encoding", fmt.Sprintf("the body is encoded as %q", e), "send it without an encoding")
 	}
 	most, within := a.bodyMax(), bodyWithin
-	if c.rt.need == access.Nobody {
+	if !c.rt.need.some {
 		most, within = loginMax, headerWithin
 	}
 	if c.R.ContentLength > most {

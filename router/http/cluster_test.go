@@ -11,7 +11,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 	"polystalk/shard/stats"
 	"polystalk/shard/wal"
 )
@@ -112,12 +111,12 @@ func (k *fakeCluster) Transfer(_ context.Context, node string) error { return k.
 // TestClusterByHTTP: the status of the cluster, and its changes with their audit. A server without a
 // cluster leads.
 func TestClusterByHTTP(t *testing.T) {
-	alone := newWorld(t, setup{anonymous: access.Operate})
+	alone := newWorld(t, setup{anonymous: "operate"})
 	alone.do("GET", "/leader", ask{}).wants(t, 200, "")
 	alone.do("GET", "/api/v1/cluster", ask{}).wants(t, 404, "not-found").has(t, "--cluster-listen")
 	expect(t, !strings.Contains(alone.do("GET", "/metrics", ask{}).body, "polystalk_cluster"), "there are metrics of a cluster")
 	k := newFakeCluster()
-	w := newWorld(t, setup{anonymous: access.Operate, cluster: k})
+	w := newWorld(t, setup{anonymous: "operate", cluster: k})
 	got := get[wire.Cluster](w, "/api/v1/cluster")
 	expect(t, got.ID == k.status.ID && *got.Leader == "n1" && len(got.Members) == 3 && *got.Members[1].LagEntries == 10 && got.Members[2].Trouble != "", "%+v", got)
 	asked := k.asked
@@ -134,7 +133,7 @@ func TestClusterByHTTP(t *testing.T) {
 	w.do("GET", "/metrics", ask{}).has(t, "\npolystalk_cluster_commit_seconds_sum 1\n", `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`)
 	w.do("GET", "/metrics", ask{}).has(t, "\npolystalk_cluster_certificate_not_after_seconds 2e+09\n")
 
-	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "read-only")
+	w.do("DELETE", "/api/v1/cluster/members/n3", ask{}).wants(t, 403, "not-permitted")
 	admin := ask{token: adminToken}
 	w.do("DELETE", "/api/v1/cluster/members/n3", admin).wants(t, 200, "").read(t, &got)
 	w.do("POST", "/api/v1/cluster/members/n3/promote", admin).wants(t, 200, "")
@@ -158,7 +157,7 @@ func TestClusterByHTTP(t *testing.T) {
 func TestFollowerByHTTP(t *testing.T) {
 	k := newFakeCluster()
 	k.set("follower", nil)
-	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: t.TempDir(), unstarted: true})
+	w := newWorld(t, setup{anonymous: "operate", cluster: k, dir: t.TempDir(), unstarted: true})
 	_, err := w.srv.Follow()
 	noErr(t, err)
 	defer w.srv.Shutdown(context.Background())
@@ -195,7 +194,7 @@ func TestFollowerTellsOfItsDisk(t *testing.T) {
 	k.set("follower", &leader)
 	dir := t.TempDir()
 	disk := &fillingDisk{Disk: wal.Dir(dir), fills: true}
-	w := newWorld(t, setup{anonymous: access.Operate, cluster: k, dir: dir, disk: disk, unstarted: true})
+	w := newWorld(t, setup{anonymous: "operate", cluster: k, dir: dir, disk: disk, unstarted: true})
 	_, err := w.srv.Follow()
 	noErr(t, err)
 	defer w.srv.Shutdown(context.Background())

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 const connectionsPath = "/api/v1/connections"
@@ -44,7 +43,7 @@ func request(kind uint32, data string) string {
 }
 
 func TestConnectionsByHTTP(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	w.put("mail", 3)
 	if all := w.told(""); len(all) != 0 {
 		t.Errorf("%+v", all)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/router/trend"
 	"polystalk/shard/core"
@@ -144,14 +146,14 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 		var t topic
 		switch {
 		case word == wire.EventServer:
-			t = a.serverTopic()
+			t, err = a.serverTopic(c)
 		case word == wire.EventJournal:
-			t = journalTopic()
+			t, err = a.journalTopic(c)
 		case word == wire.EventTubes:
-			t, err = a.tubesTopic(q)
+			t, err = a.tubesTopic(c)
 			tubes = true
 		case kind == wire.EventTube && named:
-			t, err = a.tubeTopic(of)
+			t, err = a.tubeTopic(c, of)
 			tubes = true
 		case kind == wire.EventOperation && named:
 			t, err = a.operationTopic(c, of)
@@ -171,40 +173,57 @@ func (a *API) topicsOf(c *call) (list []topic, tubes bool, err error) {
 	return list, tubes, nil
 }
 
+// errShrunk ends a stream with a topic that the client may not see any more.
+var errShrunk = errors.New("the client has lost a right")
+
+// ofServer makes a topic that needs the level read of the server.
+func (a *API) ofServer(c *call, t topic) (topic, error) {
+	if c.By.Level() < access.ReadLevel {
+		return nil, a.refuse(c, 0, "", readServer.String())
+	}
+	return func(ctx context.Context, u *update) (more bool, err error) {
+		if c.By.Level() < access.ReadLevel {
+			return false, errShrunk
+		}
+		return t(ctx, u)
+	}, nil
+}
+
 // serverTopic shows the server in each new sample.
-func (a *API) serverTopic() topic {
+func (a *API) serverTopic(c *call) (topic, error) {
 	var last *admin.Sample
-	return func(_ context.Context, u *update) (more bool, err error) {
+	return a.ofServer(c, func(_ context.Context, u *update) (more bool, err error) {
 		if u.Server == last {
 			return false, nil
 		}
 		last = u.Server
 		return false, u.event(wire.EventServer, a.serverValue(u.Server))
-	}
+	})
 }
 
 // journalTopic shows the journal when it has changed.
-func journalTopic() topic {
+func (a *API) journalTopic(c *call) (topic, error) {
 	var last *wire.Journal
-	return func(_ context.Context, u *update) (more bool, err error) {
+	return a.ofServer(c, func(_ context.Context, u *update) (more bool, err error) {
 		v := admin.JournalOf(u.Server)
 		if last != nil && *last == *v {
 			return false, nil
 		}
 		last = v
 		return false, u.event(wire.EventJournal, v)
-	}
+	})
 }
 
 // tubesTopic shows the changes in a list of tubes.
-func (a *API) tubesTopic(q *query) (topic, error) {
+func (a *API) tubesTopic(c *call) (topic, error) {
+	q := &c.Query
 	l, err := tubeListOf(q)
 	if err != nil {
 		return nil, err
 	}
 	look := a.watch.Look(trend.View{
-		Key:   fmt.Sprintf("%q %s %d", q.Get("match"), l.by, l.limit),
-		Match: l.match, Compare: l.order.compare, Limit: l.limit,
+		Key:   fmt.Sprintf("%s %q %s %d", c.By.Name(), q.Get("match"), l.by, l.limit), // each identity sees other tubes
+		Match: func(n string) bool { return l.match(n) && c.sees(n) }, Compare: l.order.compare, Limit: l.limit,
 	})
 	return func(ctx context.Context, u *update) (more bool, err error) {
 		change, ok := look.Next(u.Tubes)
@@ -240,14 +259,14 @@ func (a *API) tubeValues(ctx context.Context, v *admin.TubeSample, rows []int) (
 
 // tubeTopic shows the changes of one tube, which may come and go. The name is as in paths: a comma
 // in it would begin the next topic.
-func (a *API) tubeTopic(path string) (topic, error) {
+func (a *API) tubeTopic(c *call, path string) (topic, error) {
 	name, err := url.PathUnescape(path)
 	if err != nil || name == "" {
 		return nil, wire.BadRequest.With("topics", fmt.Sprintf("%q is not the name of a tube", path), "give the name as in a path, percent-encoded, and then percent-encode the parameter")
 	}
 	look := a.watch.Look(trend.View{
-		Key: "=" + name, Limit: 1,
-		Match:   func(n string) bool { return n == name },
+		Key: c.By.Name() + "=" + name, Limit: 1,
+		Match:   func(n string) bool { return n == name && c.sees(n) },
 		Compare: func(a, b *core.TubeRow) int { return cmp.Compare(a.ID, b.ID) },
 	})
 	return func(ctx context.Context, u *update) (more bool, err error) {
@@ -274,11 +293,14 @@ func (a *API) operationTopic(c *call, id string) (topic, error) {
 		return nil, wire.BadRequest.With("topics", fmt.Sprintf("%q is not the id of an operation", id), "give a whole number from 1 on")
 	}
 	op := a.operations.Find(n)
-	if op == nil {
+	if op == nil || !c.seesOperation(op) {
 		return nil, wire.NotFound.With("topics", fmt.Sprintf("there is no operation %d, or it is too old", n), "GET /api/v1/operations lists them")
 	}
 	var last []byte
 	return func(_ context.Context, u *update) (more bool, err error) {
+		if !c.seesOperation(op) {
+			return false, errShrunk
+		}
 		b, err := json.Marshal(a.operationValue(op, c))
 		if err != nil || bytes.Equal(b, last) {
 			return false, err

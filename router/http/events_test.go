@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // A reading is a client of the event stream.
@@ -134,7 +132,7 @@ func (w *world) open(n int) {
 func TestTopicsAreFollowed(t *testing.T) {
 	long(t)
 	t.Parallel()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	w.put("mail-a", 1)
 	w.put("mail-b", 1)
 	w.put("other", 1)
@@ -172,7 +170,7 @@ func TestTopicsAreFollowed(t *testing.T) {
 
 // TestTheSixtyFifthIsRefused, but served once another stream has ended.
 func TestTheSixtyFifthIsRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	var all []*reading
 	for range streamsMax {
 		all = append(all, w.stream("topics=server"))
@@ -201,9 +199,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 	for _, r := range []*reading{gone, stays, session} {
 		r.next()
 	}
-	lines := strings.SplitAfter(tokenLines(), "\n")
-	noErr(t, os.WriteFile(w.tokens, []byte(strings.Join(lines[1:], "")), 0o600))
-	noErr(t, w.web.opts.Tokens.Reload())
+	w.reload(accessText("reader"))
 	for _, r := range []*reading{gone, session} {
 		r.ends()
 	}
@@ -215,7 +211,7 @@ func TestATokenThatIsGoneEndsItsStreams(t *testing.T) {
 // the end the server closes their streams, so that other clients can open streams.
 func TestClientsThatReadNothing(t *testing.T) {
 	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.tubesOf(2000)
 	reader := w.stream("topics=server")
 	reader.next()
@@ -260,8 +256,8 @@ func TestClientsThatReadNothing(t *testing.T) {
 // streaming starts a server with a stream at /test. Its timeouts of requests are so short that a
 // stream soon outlives them.
 func streaming(t *testing.T, handler func(c *call) error) *world {
-	return newWorld(t, setup{anonymous: access.Read, prepare: func(a *API) {
-		a.handle([]route{{pattern: "GET /test", need: access.Read, flags: streams, handler: handler}})
+	return newWorld(t, setup{anonymous: "read", prepare: func(a *API) {
+		a.handle([]route{{pattern: "GET /test", need: readServer, flags: streams, handler: handler}})
 		a.http.ReadTimeout, a.http.WriteTimeout, a.http.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
 	}})
 }

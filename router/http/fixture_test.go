@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +47,7 @@ type world struct {
 	web    *API
 	url    string
 	addr   string
-	tokens string // path of the tokens file
+	access string // path of the access file
 	logged *logged
 	client *http.Client
 }
@@ -70,8 +72,9 @@ func (l *logged) String() string {
 
 // setup configures a world.
 type setup struct {
-	anonymous access.Role
-	noTokens  bool
+	anonymous string // see Door
+	noTokens  bool   // there is no access file
+	access    string // text of the access file; empty: accessText
 	dir       string // of the journal; empty: no journal
 	disk      wal.Disk
 	unstarted bool
@@ -81,18 +84,38 @@ type setup struct {
 	prepare   func(*API) // called before the API serves
 }
 
-func tokenLines() string {
+// identities are the tables of the access file, by name.
+var identities = map[string]string{
+	"reader": identity("reader", readToken, `role = "read"`),
+	"looker": identity("looker", bodiesToken, "look = [\"*\"]\nserver = \"read\"\nbodies = \"full\""),
+	"worker": identity("worker", operateToken, `role = "operate"`),
+	"boss":   identity("boss", adminToken, `role = "admin"`),
+}
+
+func identity(name, token, rights string) string {
+	return fmt.Sprintf("[identity.%s]\ntokens = [\"sha256:%x\"]\n%s\n", name, access.DigestOf(token), rights)
+}
+
+// accessText is the access file, without some identities.
+func accessText(without ...string) string {
 	var b strings.Builder
-	for _, l := range []struct{ name, role, token string }{
-		{"reader", "read", readToken}, {"looker", "read", bodiesToken}, {"worker", "operate", operateToken}, {"boss", "admin", adminToken},
-	} {
-		fmt.Fprintf(&b, "%s %s sha256:%x", l.name, l.role, access.DigestOf(l.token))
-		if l.name == "looker" {
-			b.WriteString(" +bodies")
+	for _, name := range slices.Sorted(maps.Keys(identities)) {
+		if !slices.Contains(without, name) {
+			b.WriteString(identities[name])
 		}
-		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// reload replaces the access file, and reads it again.
+func (w *world) reload(text string) {
+	w.t.Helper()
+	next := w.access + ".next"
+	noErr(w.t, os.WriteFile(next, []byte(text), 0o600))
+	noErr(w.t, os.Rename(next, w.access))
+	use, err := w.web.opts.Access.Prepare()
+	noErr(w.t, err)
+	use()
 }
 
 func newWorld(t testing.TB, with setup) *world {
@@ -119,9 +142,13 @@ func newWorld(t testing.TB, with setup) *world {
 		Settings:        func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
 	}
 	if !with.noTokens {
-		w.tokens = filepath.Join(t.TempDir(), "tokens")
-		noErr(t, os.WriteFile(w.tokens, []byte(tokenLines()), 0o600))
-		o.Tokens, err = access.OpenTokens(w.tokens)
+		w.access = filepath.Join(t.TempDir(), "access.toml")
+		text := with.access
+		if text == "" {
+			text = accessText()
+		}
+		noErr(t, os.WriteFile(w.access, []byte(text), 0o600))
+		o.Access, err = access.Open(w.access)
 		noErr(t, err)
 	}
 	if with.options != nil {
@@ -373,4 +400,12 @@ func heap() int {
 func (w *world) audit(query string) []wire.Entry {
 	w.t.Helper()
 	return get[wire.Audit](w, "/api/v1/audit"+query, adminToken).Entries
+}
+
+// writeFile writes a text to a new file.
+func writeFile(t testing.TB, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "file")
+	noErr(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,12 +46,19 @@ func (c *tallied) Close() error {
 	return c.Conn.Close()
 }
 
-// newPair makes a leader and a follower. The leader only serves clients of the follower; the
-// follower has the tokens of a world, and the role read for clients without one.
+// clusterAccess is the access file of both servers: clients without a token have the role read.
+func clusterAccess() string { return accessText() + "[identity.default]\nrole = \"read\"\n" }
+
+// newPair makes a leader and a follower, with the same access file.
 func newPair(t *testing.T) *pair {
 	t.Helper()
+	return pairOf(t, setup{access: clusterAccess(), maxJob: 4 << 20})
+}
+
+func pairOf(t *testing.T, with setup) *pair {
+	t.Helper()
 	p := &pair{cluster: newFakeCluster()}
-	p.leader = newWorld(t, setup{noTokens: true, maxJob: 4 << 20})
+	p.leader = newWorld(t, with)
 	p.door = p.leader.listen(Door{Callers: true})
 	p.relay = forward.NewRelay(forward.RelayOptions{Self: 1, Open: func(ctx context.Context, node uint64) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", p.door)
@@ -63,7 +69,7 @@ func newPair(t *testing.T) *pair {
 		return &tallied{Conn: c, of: &p.open}, nil
 	}})
 	t.Cleanup(p.relay.Close)
-	p.follower = newFollower(t, p.cluster, p.relay)
+	p.follower = followerOf(t, p.cluster, p.relay, with)
 	p.lead("n2")
 	return p
 }
@@ -77,11 +83,14 @@ func (p *pair) lead(name string) {
 // newFollower starts a follower.
 func newFollower(t *testing.T, k *fakeCluster, to Elsewhere) *world {
 	t.Helper()
+	return followerOf(t, k, to, setup{access: clusterAccess(), maxJob: 4 << 20})
+}
+
+func followerOf(t *testing.T, k *fakeCluster, to Elsewhere, with setup) *world {
+	t.Helper()
 	k.set("follower", nil)
-	w := newWorld(t, setup{
-		anonymous: access.Read, cluster: k, dir: t.TempDir(), unstarted: true, maxJob: 4 << 20,
-		options: func(o *Options) { o.Elsewhere = to },
-	})
+	with.cluster, with.dir, with.unstarted, with.options = k, t.TempDir(), true, func(o *Options) { o.Elsewhere = to }
+	w := newWorld(t, with)
 	_, err := w.srv.Follow()
 	noErr(t, err)
 	t.Cleanup(func() { w.srv.Shutdown(context.Background()) })
@@ -148,31 +157,37 @@ func TestFollowerHandsOn(t *testing.T) {
 	f.do("GET", "/leader", ask{}).wants(t, 503, "").by(t, "")
 	f.do("GET", "/metrics/tubes", ask{}).wants(t, 503, "following").by(t, "")
 	f.do("POST", "/api/v1/reload", ask{token: adminToken}).wants(t, 200, "").by(t, "")
-	p.leader.do("GET", "/api/v1/tubes", ask{}).wants(t, 401, "no-token") // the leader has other tokens
 }
 
-// TestRolesAreThoseOfTheFollower: the follower decides about roles, and a forged header gives none.
-func TestRolesAreThoseOfTheFollower(t *testing.T) {
+// TestTheFollowerNamesTheClientAndTheLeaderKnowsItsRights, and a forged header names nobody.
+func TestTheFollowerNamesTheClientAndTheLeaderKnowsItsRights(t *testing.T) {
 	p := newPair(t)
 	f := p.follower
 	forged := map[string]string{
-		"Polystalk-Caller": "name=boss&role=admin&all-bodies=true&sees=full&client=10.1.1.1&request=1",
+		"Polystalk-Caller": "name=boss&method=token&role=admin&sees=full&client=10.1.1.1&request=1",
 		"Content-Type":     "application/octet-stream", "X-Forwarded-For": "10.9.9.9",
 	}
-	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x"}).wants(t, 403, "read-only").by(t, "")
+	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x"}).wants(t, 403, "not-permitted").by(t, "")
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: forged, body: "x", token: operateToken}).wants(t, 201, "").by(t, "n2")
 	e := p.leader.web.audit.newest(1, 100)[0]
 	expect(t, e.Name == "worker" && e.Role == "operate" && e.Client == "127.0.0.1", "the audit has %+v", e)
-	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged}).wants(t, 403, "read-only").by(t, "n2")
-	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged, token: readToken}).wants(t, 403, "read-only").by(t, "n2")
+	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged}).wants(t, 403, "not-permitted").by(t, "n2")
+	f.do("GET", "/api/v1/jobs/1/body", ask{header: forged, token: readToken}).wants(t, 403, "not-permitted").by(t, "n2")
 	f.do("GET", "/api/v1/jobs/1/body", ask{token: bodiesToken}).wants(t, 200, "").by(t, "n2")
-	f.do("PUT", "/api/v1/drain", ask{header: forged, token: operateToken}).wants(t, 403, "read-only").by(t, "")
+	f.do("PUT", "/api/v1/drain", ask{header: forged, token: operateToken}).wants(t, 403, "not-permitted").by(t, "")
 	f.do("GET", "/api/v1/tubes", ask{token: "nobody's"}).wants(t, 401, "no-token").by(t, "")
-	p.leader.do("GET", "/api/v1/tubes", ask{header: forged}).wants(t, 401, "no-token")
+	p.leader.do("PUT", "/api/v1/drain", ask{header: forged}).wants(t, 403, "not-permitted")
+
+	// A follower with another file gives no rights: an unknown name has none.
+	f.reload(clusterAccess() + identity("intruder", "intruder-token-0123456789", `role = "admin"`) + "[identity.only]\ntokens = [\"sha256:" + fmt.Sprintf("%x", access.DigestOf("only-token-0123456789")) + "\"]\nput = [\"a\"]\n")
+	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: octets, body: "x", token: "intruder-token-0123456789"}).wants(t, 404, "not-found").by(t, "n2")
+	f.do("GET", "/api/v1/server", ask{token: "intruder-token-0123456789"}).wants(t, 403, "not-permitted").by(t, "n2")
+	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: octets, body: "x", token: "only-token-0123456789"}).wants(t, 404, "not-found").by(t, "n2")
+	f.do("POST", "/api/v1/tubes/b/jobs", ask{header: octets, body: "x", token: "only-token-0123456789"}).wants(t, 404, "not-found").by(t, "")
 
 	// Requests of other servers without a valid caller header are refused.
-	for _, values := range [][]string{nil, {""}, {"role=root&sees=full&all-bodies=true&request=1"}, {"role=admin&sees=all&all-bodies=true&request=1"},
-		{"role=admin&sees=full&all-bodies=2&request=1"}, {"role=admin&sees=full&all-bodies=true"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {
+	for _, values := range [][]string{nil, {""}, {"role=admin&sees=full&request=1"}, {"role=admin&method=token&sees=all&request=1"},
+		{"role=admin&method=root&sees=full&request=1"}, {"role=admin&method=token&sees=full"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {
 		r, err := http.NewRequest("GET", "http://"+p.door+"/api/v1/tubes", nil)
 		noErr(t, err)
 		r.Header["Polystalk-Caller"] = values
@@ -181,6 +196,16 @@ func TestRolesAreThoseOfTheFollower(t *testing.T) {
 		res.Body.Close()
 		expect(t, res.StatusCode == 400, "%q is answered with %d", values, res.StatusCode)
 	}
+}
+
+// TestRolesTravelWithoutAccessFiles: the follower decides about them.
+func TestRolesTravelWithoutAccessFiles(t *testing.T) {
+	p := pairOf(t, setup{noTokens: true, anonymous: "operate"})
+	p.follower.do("POST", "/api/v1/tubes/a/jobs", ask{header: octets, body: "x"}).wants(t, 201, "").by(t, "n2")
+	e := p.leader.web.audit.newest(1, 100)[0]
+	expect(t, e.Name == "" && e.Role == "operate" && e.Client == "127.0.0.1", "the audit has %+v", e)
+	p.follower.do("GET", "/api/v1/jobs/1/body", ask{}).wants(t, 200, "").by(t, "n2")
+	p.follower.do("PUT", "/api/v1/drain", ask{}).wants(t, 403, "not-permitted").by(t, "")
 }
 
 // A fakeLeader answers the requests that a follower forwards.
@@ -204,10 +229,10 @@ func TestNothingIsHandedOnTwice(t *testing.T) {
 		t.Error("another server is asked")
 		return nil, "", nil
 	})
-	for _, d := range []Door{{Callers: true}, {Anonymous: access.Admin, Last: true}} {
+	for _, d := range []Door{{Callers: true}, {Anonymous: "admin", Last: true}} {
 		r, err := http.NewRequest("PUT", "http://"+f.listen(d)+"/api/v1/drain", nil)
 		noErr(t, err)
-		r.Header.Set(callerHeader, "role=admin&sees=full&all-bodies=true&request=1")
+		r.Header.Set(callerHeader, "name=boss&method=token&sees=full&request=1")
 		res, err := f.client.Do(r)
 		noErr(t, err)
 		res.Body.Close()
@@ -287,7 +312,7 @@ func TestTransferIsAnsweredWhileTheCallLasts(t *testing.T) {
 	k := newFakeCluster()
 	w := newWorld(t, setup{cluster: k})
 	stays := make(chan struct{})
-	w.web.handle([]route{{pattern: "POST /api/v1/test", need: access.Nobody, flags: early, handler: func(c *call) error {
+	w.web.handle([]route{{pattern: "POST /api/v1/test", need: nothing, flags: early, handler: func(c *call) error {
 		defer func() { <-stays }()
 		return c.done()
 	}}})
@@ -343,8 +368,7 @@ func TestStreamsGoThrough(t *testing.T) {
 	r.conn.Close()
 	await(t, "the stream has ended at the leader", func() bool { return p.open.Load() < before })
 	r = stream("Authorization: Bearer " + readToken)
-	noErr(t, os.WriteFile(p.follower.tokens, []byte(strings.ReplaceAll(tokenLines(), "reader read", "reader admin")), 0o600))
-	noErr(t, p.follower.web.opts.Tokens.Reload())
+	p.follower.reload(accessText("reader") + identity("reader", readToken, `role = "admin"`))
 	r.ends()
 	r = stream()
 	go p.follower.web.Stop(t.Context())
@@ -386,7 +410,7 @@ func targets() (list []string) {
 // TestNothingIsReadFromALeaderWithoutALease: it answers once a commit shows that it still leads. If
 // another server leads, the answer is a problem, and event streams end.
 func TestNothingIsReadFromALeaderWithoutALease(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Admin, noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
+	w := newWorld(t, setup{anonymous: "admin", noTokens: true, dir: t.TempDir(), unstarted: true, options: func(o *Options) { o.HistoryTubes = 10 }})
 	f, err := w.srv.Follow()
 	noErr(t, err)
 	var least atomic.Pointer[func() uint64]

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // FuzzCursor: a text that is not a cursor of the list is refused, and a cursor is read as it was
@@ -55,7 +54,7 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(s[0], s[1], s[2], s[3])
 	}
-	w := newWorld(f, setup{anonymous: access.Operate, maxJob: 1000, options: withHistory(10)})
+	w := newWorld(f, setup{anonymous: "operate", maxJob: 1000, options: withHistory(10)})
 	f.Fuzz(func(t *testing.T, method, target, kind, body string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil || !strings.HasPrefix(target, "/") || u.Host != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 	"polystalk/router/trend"
 )
 
@@ -41,7 +42,11 @@ func (a *API) getHistory(c *call) error {
 	if err != nil {
 		return err
 	}
+	if tube == nil && c.By.Level() < access.ReadLevel {
+		return a.refuse(c, 0, "", readServer.String())
+	}
 	points, ok := h.Points(tube, places, span)
+	ok = ok && (tube == nil || c.sees(name))
 	if !ok && tube != nil {
 		return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
 			fmt.Sprintf("only the %d busiest tubes have a history, and /api/v1/history lists them; --http-history-tubes sets their number", h.Most()))
@@ -52,6 +57,9 @@ func (a *API) getHistory(c *call) error {
 	}
 	if tube == nil {
 		for _, name := range h.Kept() {
+			if !c.sees(name) {
+				continue
+			}
 			out.Tubes = append(out.Tubes, wire.ShownName(name))
 		}
 	}

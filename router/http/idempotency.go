@@ -9,7 +9,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 const (
@@ -118,10 +117,10 @@ func (k *keyStore) keep(a *keptAnswer, now time.Time, set func()) {
 	close(a.done)
 }
 
-// keysOf returns the keys of a POST that needs a role; other requests have none. Each login is
-// another session, and clients without a role must not take memory.
+// keysOf returns the keys of a POST that needs a right; other requests have none. Each login is
+// another session, and clients without rights must not take memory.
 func keysOf(c *call) []string {
-	if c.rt.method() != http.MethodPost || c.rt.need == access.Nobody {
+	if c.rt.method() != http.MethodPost || !c.rt.need.some {
 		return nil
 	}
 	return c.R.Header.Values("Idempotency-Key")
@@ -143,7 +142,7 @@ func (a *API) once(c *call) error {
 	var request [sha256.Size]byte
 	h.Sum(request[:0])
 	for {
-		kept, first, wait := a.keys.begin(keyOf{c.Grant.Name, keys[0]}, request, time.Now())
+		kept, first, wait := a.keys.begin(keyOf{c.By.Name(), keys[0]}, request, time.Now())
 		switch {
 		case kept == nil:
 			c.W.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))

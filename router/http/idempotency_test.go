@@ -11,7 +11,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // answer begins and answers n requests of a caller, and returns how many were not refused.
@@ -81,8 +80,8 @@ func TestKeysTakeAsMuchMemoryAsIsCounted(t *testing.T) {
 // keyed serves POST /test with a handler. It returns a function that sends a request with a key, if
 // the key is not empty.
 func keyed(t *testing.T, handler func(*call) error) (w *world, send func(key string) *answer) {
-	w = newWorld(t, setup{anonymous: access.Operate, prepare: func(a *API) {
-		a.handle([]route{{pattern: "POST /test", need: access.Operate, flags: takesBody, handler: handler}})
+	w = newWorld(t, setup{anonymous: "operate", prepare: func(a *API) {
+		a.handle([]route{{pattern: "POST /test", need: manage, flags: takesBody, handler: handler}})
 	}})
 	return w, func(key string) *answer {
 		a := ask{body: "x"}

@@ -97,12 +97,12 @@ func maySee(c *call, wanted access.Bodies) error {
 	switch {
 	case c.Sees >= wanted:
 		return nil
-	case c.Grant.Role < access.Operate:
-		return wire.ReadOnly.With("body", "this client may not see job bodies", "use a token with the role operate, or with +bodies in its line")
+	case c.By.Some()&(access.Work|access.Manage) == 0:
+		return wire.NotPermitted.With("body", "this client may not see job bodies", "use a token of an identity with bodies = \"full\", or with the role operate")
 	case c.Sees == access.Preview:
-		return wire.ReadOnly.With("body", "this client may see only previews of job bodies", "ask for body=preview, use a token with +bodies in its line, or start the server with --http-bodies full")
+		return wire.NotPermitted.With("body", "this client may see only previews of job bodies", "ask for body=preview, use a token of an identity with bodies = \"full\", or start the server with --http-bodies full")
 	}
-	return wire.ReadOnly.With("body", "this server does not show job bodies", "use a token with +bodies in its line, or start the server with --http-bodies full")
+	return wire.NotPermitted.With("body", "this server does not show job bodies", "use a token of an identity with bodies = \"full\", or start the server with --http-bodies full")
 }
 
 func (a *API) getJob(c *call, id core.JobID) error {
@@ -241,7 +241,7 @@ func (a *API) bodyTag(body core.Large) string {
 
 // changeJob returns a handler that changes the job in the path, with force also a reserved one.
 func (a *API) changeJob(verb core.Verb) func(c *call) error {
-	return withJob(func(c *call, id core.JobID) error {
+	return a.withJob(func(c *call, id core.JobID) error {
 		force, err := c.Query.isTrue("force"), c.Query.err
 		if err == nil {
 			err = a.op.Act(c.Ctx, id, verb, force)
@@ -272,13 +272,16 @@ func forcible(err error) error {
 
 // transferJob returns a handler that moves or copies the job in the path to the tube in the body.
 func (a *API) transferJob(copies bool) func(c *call) error {
-	return withJob(func(c *call, id core.JobID) error {
+	return a.withJob(func(c *call, id core.JobID) error {
 		var in wire.NewTransfer
 		if err := c.decode(&in); err != nil {
 			return err
 		}
 		if in.To == nil {
 			return noTarget()
+		}
+		if err := a.mayOn(c, access.Put, *in.To); err != nil {
+			return err
 		}
 		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies})
 		if err != nil {

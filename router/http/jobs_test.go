@@ -26,7 +26,7 @@ func (w *world) putOne(a ask, query string) string {
 }
 
 func TestJobsArePutAndShown(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 300_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), maxJob: 300_000})
 	large := strings.Repeat("0123456789", 20_000)
 	for _, tt := range []struct {
 		ask   ask
@@ -68,7 +68,7 @@ func TestJobsArePutAndShown(t *testing.T) {
 // answers: the copy shows what a crash would leave.
 func TestAnsweredChangesAreKept(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir})
 	kept := w.putOne(ask{json: true, body: `{"body":"kept"}`}, "")
 	deleted := w.putOne(ask{json: true, body: `{"body":"deleted"}`}, "")
 	kicked := w.putOne(ask{json: true, body: `{"delay_seconds":1000}`}, "")
@@ -76,7 +76,7 @@ func TestAnsweredChangesAreKept(t *testing.T) {
 	w.do("POST", kicked+"/kick", ask{}).wants(t, 204, "")
 	noErr(t, os.CopyFS(crashed, os.DirFS(dir)))
 
-	w = newWorld(t, setup{anonymous: access.Operate, dir: crashed})
+	w = newWorld(t, setup{anonymous: "operate", dir: crashed})
 	a := w.do("GET", kept+"/body", ask{}).wants(t, 200, "")
 	expect(t, a.body == "kept", "the body is %q", a.body)
 	w.do("GET", deleted, ask{}).wants(t, 404, "not-found")
@@ -84,7 +84,7 @@ func TestAnsweredChangesAreKept(t *testing.T) {
 }
 
 func TestTagsOfJobsChangeWithThem(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	path := w.putOne(ask{json: true, body: `{"delay_seconds":1000,"body":"x"}`}, "")
 	tag := w.do("GET", path, ask{}).header.Get("ETag")
 	time.Sleep(5 * time.Millisecond)
@@ -134,7 +134,7 @@ func TestIdempotencyKeyMakesOneOfMany(t *testing.T) {
 	send(operateToken, strings.Repeat("k", 256), `{}`).wants(t, 400, "bad-request")
 	// A refused request may be tried again.
 	send(operateToken, "again", `{"pri":-1}`).wants(t, 422, "invalid")
-	send(readToken, "r", `{}`).wants(t, 403, "read-only")
+	send(readToken, "r", `{}`).wants(t, 403, "not-permitted")
 	w.srv.Drain()
 	send(operateToken, "d", `{}`).wants(t, 503, "draining")
 	w.do("DELETE", "/api/v1/drain", ask{token: adminToken}).wants(t, 200, "")
@@ -202,7 +202,7 @@ func (w *world) stocked() {
 }
 
 func TestJobsAreListed(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	const mail = "/api/v1/tubes/mail/jobs"
 	for _, tt := range []struct {
@@ -253,7 +253,7 @@ func TestJobsAreListed(t *testing.T) {
 
 func TestListsOfJobsAreRefused(t *testing.T) {
 	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", maxJob: 200_000})
 	w.stocked()
 	const mail = "/api/v1/tubes/mail/jobs"
 	part := get[wire.Jobs](w, mail+"?limit=2&state=ready")
@@ -275,7 +275,7 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 		w.do("GET", mail+"?"+tt.query, ask{}).wants(t, tt.status, tt.slug).field(t, tt.field)
 	}
 	for _, q := range []string{"?contains=x", "?body=preview"} {
-		w.do("GET", mail+q, ask{token: readToken}).wants(t, 403, "read-only")
+		w.do("GET", mail+q, ask{token: readToken}).wants(t, 403, "not-permitted")
 		w.do("GET", mail+q, ask{token: bodiesToken}).wants(t, 200, "")
 	}
 	w.do("GET", mail, ask{token: readToken}).wants(t, 200, "")
@@ -290,7 +290,7 @@ func TestListsOfJobsAreRefused(t *testing.T) {
 // TestFirstJobsWithBodiesAreAsMany as without: the order next has one part only, so bodies must not
 // shorten it.
 func TestFirstJobsWithBodiesAreAsMany(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.fill(150)
 	for _, body := range []string{"none", "preview", "full"} {
 		part := get[wire.Jobs](w, "/api/v1/tubes/mail/jobs?order=next&limit=120&body="+body)
@@ -311,7 +311,7 @@ func TestJobsAreEdited(t *testing.T) {
 	dir := t.TempDir()
 	large := strings.Repeat("0123456789", 15_000)
 	t.Run("edit", func(t *testing.T) {
-		w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+		w := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000})
 		path := w.putOne(ask{json: true, body: `{"pri":9,"ttr_seconds":7,"body":"hello"}`}, "")
 		for _, tt := range []struct {
 			edit string
@@ -335,14 +335,14 @@ func TestJobsAreEdited(t *testing.T) {
 			expect(t, got == tt.want, "%.40s: %+v, want %+v", tt.edit, got, tt.want)
 		}
 	})
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir})
 	j := w.job("/api/v1/jobs/1")
 	expect(t, j.Pri == 3 && j.TTRSeconds == 8 && j.State == "ready" && *j.Text == "hello", "after a restart: %+v", j)
 }
 
 // TestEditsThatAreRefused change nothing.
 func TestEditsThatAreRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: 100})
+	w := newWorld(t, setup{anonymous: "operate", maxJob: 100})
 	path := w.putOne(ask{json: true, body: `{"pri":9,"body":"hello"}`}, "")
 	before := w.do("GET", path, ask{}).header.Get("ETag")
 	for _, tt := range []struct {
@@ -373,7 +373,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 
 // TestWorkersAreOverruledByForceAlone: without force, an edit of a reserved job is refused.
 func TestWorkersAreOverruledByForceAlone(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	say := w.beanstalkd()
 	say("watch mail")
 	pri := ask{json: true, body: `{"pri":1}`}

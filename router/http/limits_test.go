@@ -19,7 +19,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // dial connects and sends nothing.
@@ -183,7 +182,7 @@ func TestOneHeavyRequestAtATime(t *testing.T) {
 	} {
 		t.Run(refused, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, setup{anonymous: access.Read})
+			w := newWorld(t, setup{anonymous: "read"})
 			take := w.web.heavy.take
 			if refused == "/metrics" {
 				take = w.web.scrapes.take
@@ -216,7 +215,7 @@ func TestPanicIsAnswered(t *testing.T) {
 // TestAllTubesTakeAPlaceWhileTheyAreMade, but no slot while a client reads them slowly.
 func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.tubesOf(4000) // about 12 MB of text, which no socket takes at once
 	leave, err := w.web.scrapes.take(t.Context())
 	noErr(t, err)
@@ -238,7 +237,7 @@ func TestAllTubesTakeAPlaceWhileTheyAreMade(t *testing.T) {
 // TestHalfClosedClientHearsWhatItsChangeHasDone: a client that has closed its half of the connection
 // after a request still gets the answer, which waits for the journal.
 func TestHalfClosedClientHearsWhatItsChangeHasDone(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	const body = `{"body":"x"}`
 	for range 20 {
 		conn := w.dial()
@@ -256,7 +255,7 @@ func TestWholeBodiesAreSentInPieces(t *testing.T) {
 		t.Skip("long")
 	}
 	const size = 16 << 20
-	w := newWorld(t, setup{anonymous: access.Operate, maxJob: size})
+	w := newWorld(t, setup{anonymous: "operate", maxJob: size})
 	octets := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(octets)
 	for id, body := range []string{"", "x", strings.Repeat("é日\"<\n", 300_000), string(octets), strings.Repeat("é", 1<<20) + "\xc3", strings.Repeat("x", size)} {
@@ -479,7 +478,7 @@ func TestMissingBodiesAreNotWaitedFor(t *testing.T) {
 
 // TestZippedAnswersNeedAcceptEncoding, and no weight of zero.
 func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	for accepts, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "*": true, "gzip;q=0": false, "gzip; q=0.0": false, "identity": false, "x-gzip-not": false, "gzip;q=x": false} {
 		a := w.do("GET", "/metrics/tubes", ask{header: map[string]string{"Accept-Encoding": accepts}})
 		got := a.header.Get("Content-Encoding") == "gzip"
@@ -489,15 +488,12 @@ func TestZippedAnswersNeedAcceptEncoding(t *testing.T) {
 
 // TestRulesChangeWhileRequestsRun: each request is judged by the old or the new rules and tokens.
 func TestRulesChangeWhileRequestsRun(t *testing.T) {
-	var tokens *access.Tokens
-	w := newWorld(t, setup{options: func(o *Options) { tokens = o.Tokens }})
-	all := tokenLines()
-	change := func(rules Rules, lines string) {
+	w := newWorld(t, setup{})
+	change := func(rules Rules, text string) {
 		apply, err := w.web.Prepare(rules)
 		noErr(t, err)
 		apply()
-		next := w.tokens + ".next"
-		noErr(t, errors.Join(os.WriteFile(next, []byte(lines), 0o600), os.Rename(next, w.tokens), tokens.Reload()))
+		w.reload(text)
 	}
 	var clients sync.WaitGroup
 	for range 3 {
@@ -522,8 +518,8 @@ func TestRulesChangeWhileRequestsRun(t *testing.T) {
 	over := make(chan struct{})
 	go func() { clients.Wait(); close(over) }()
 	for {
-		change(Rules{Hosts: []string{"queue.example"}}, all)
-		change(Rules{Origins: []string{"https://ops.example"}}, all[strings.Index(all, "worker "):]) // without the readers
+		change(Rules{Hosts: []string{"queue.example"}}, accessText())
+		change(Rules{Origins: []string{"https://ops.example"}}, accessText("reader", "looker"))
 		select {
 		case <-over:
 			return

@@ -18,8 +18,6 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"polystalk/router/access"
 )
 
 // scrape reads a page of metrics: values by the text of name and labels.
@@ -50,7 +48,7 @@ func (w *world) put(tube string, n int) {
 }
 
 func TestMetricsShowTheServer(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "read", dir: t.TempDir()})
 	w.put("mail", 3)
 	text := w.do("GET", "/metrics", ask{}).wants(t, 200, "").body
 	got := parseMetrics(t, text)
@@ -110,7 +108,7 @@ func check(t *testing.T, text string) {
 }
 
 func TestMetricsComeAsAsked(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	a := w.do("GET", "/metrics", ask{header: map[string]string{"Accept": "application/openmetrics-text; version=1.0.0"}}).wants(t, 200, "")
 	expect(t, strings.HasSuffix(a.body, "# EOF\n") && strings.HasPrefix(a.header.Get("Content-Type"), "application/openmetrics-text"), "OpenMetrics: %s", a.header.Get("Content-Type"))
 	a = w.do("GET", "/metrics", ask{header: map[string]string{"Accept-Encoding": "gzip"}}).wants(t, 200, "")
@@ -123,7 +121,7 @@ func TestMetricsComeAsAsked(t *testing.T) {
 // TestMetricsShowSomeTubes: first the tubes that match, then the busiest. /metrics/tubes shows all
 // tubes, with the same series.
 func TestMetricsShowSomeTubes(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, options: func(o *Options) { o.MetricsTubes, o.MetricsMatch = 3, []string{"want*"} }})
+	w := newWorld(t, setup{anonymous: "operate", options: func(o *Options) { o.MetricsTubes, o.MetricsMatch = 3, []string{"want*"} }})
 	for i := range 20 {
 		w.put(fmt.Sprintf("t%02d", i), i+1)
 	}
@@ -202,7 +200,7 @@ func families(t *testing.T, text string) map[string]string {
 func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 	long(t)
 	t.Parallel()
-	w := newWorld(t, setup{anonymous: access.Operate, options: withHistory(10)})
+	w := newWorld(t, setup{anonymous: "operate", options: withHistory(10)})
 	if age := w.web.watch.Steady(); age != 6*time.Second {
 		t.Errorf("tubes are as of %v ago", age)
 	}
@@ -225,7 +223,7 @@ func TestScrapersAreShownWhatTheHistoryHasLookedAt(t *testing.T) {
 
 // TestRequestsAreCountedByTheirMethods: each known method has a label, and others share one.
 func TestRequestsAreCountedByTheirMethods(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	want := make(map[string]string)
 	for _, rt := range w.web.allRoutes() {
 		w.web.metrics.served(rt.pattern, rt.method(), 200, 0)
@@ -370,7 +368,7 @@ var (
 func TestMonitoringNamesExist(t *testing.T) {
 	long(t)
 	t.Parallel()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), cluster: newFakeCluster()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), cluster: newFakeCluster()})
 	w.busy()
 	time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 	w.do("GET", "/metrics", ask{})
@@ -413,7 +411,7 @@ func TestExamplesOfTheGuideWork(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	text := readFile(t, guidePages+"http-api.md") + readFile(t, guidePages+"monitoring.md") + readFile(t, guidePages+"security.md")
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), options: withHistory(100)})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), options: withHistory(100)})
 	w.beanstalkd()("use mail") // connection 1
 	ran := 0
 	for _, m := range shell.FindAllStringSubmatch(text, -1) {
@@ -493,11 +491,11 @@ func (w *world) explains(guide, prefix string) {
 
 func TestGuidesExplainEveryMetric(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
-		newWorld(t, setup{anonymous: access.Operate, cluster: newFakeCluster()}).explains(guidePages+"cluster.md", "polystalk_cluster_")
+		newWorld(t, setup{anonymous: "operate", cluster: newFakeCluster()}).explains(guidePages+"cluster.md", "polystalk_cluster_")
 	})
 	t.Run("server", func(t *testing.T) {
 		long(t)
-		w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+		w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 		w.busy()
 		time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 		w.do("GET", "/metrics", ask{})

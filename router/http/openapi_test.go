@@ -13,8 +13,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
-
-	"polystalk/router/access"
 )
 
 // described is the description as a library reads it.
@@ -30,28 +28,28 @@ var described = sync.OnceValues(func() (*openapi3.T, error) {
 func TestDescriptionIsWellFormed(t *testing.T) {
 	_, err := described()
 	noErr(t, err)
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	a := w.do("GET", "/api/v1/openapi.json", ask{}).wants(t, 200, "")
 	expect(t, a.body == string(description), "another one is served")
 	w.do("GET", "/api/v1/openapi.json", ask{header: map[string]string{"If-None-Match": a.header.Get("ETag")}}).wants(t, 304, "")
 }
 
-// TestDescriptionHasEveryRouteAndNoOther, with the role that it needs.
+// TestDescriptionHasEveryRouteAndNoOther, with what it needs.
 func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	doc, err := described()
 	noErr(t, err)
 	left := make(map[string]string)
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
-			left[method+" /api/v1"+path], _ = op.Extensions["x-role"].(string)
+			left[method+" /api/v1"+path], _ = op.Extensions["x-needs"].(string)
 		}
 	}
 	for _, rt := range testRoutes {
 		if !strings.Contains(rt.pattern, " /api/v1/") {
 			continue
 		}
-		role := left[rt.pattern]
-		expect(t, role == rt.need.String(), "%s takes the role %v, and is described with %q", rt.pattern, rt.need, role)
+		needs := left[rt.pattern]
+		expect(t, needs == rt.need.String(), "%s needs %v, and is described with %q", rt.pattern, rt.need, needs)
 		delete(left, rt.pattern)
 	}
 	for pattern := range left {

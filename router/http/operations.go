@@ -43,7 +43,7 @@ func (a *API) newOperation(c *call, in *wire.NewOperation) error {
 
 func (a *API) beginOperation(c *call, in *wire.NewOperation, b admin.Bulk) error {
 	c.Detail = detailOf(in)
-	asked := admin.Asked{Bulk: b, Name: c.Grant.Name, Role: c.Grant.Role.String(), Request: c.ID, As: in, IDs: len(in.Select.IDs), Detail: c.Detail}
+	asked := admin.Asked{Bulk: b, Name: c.By.Name(), Role: c.By.Role(), Request: c.ID, As: in, IDs: len(in.Select.IDs), Detail: c.Detail}
 	in.Select.IDs = nil
 	if text, _ := json.Marshal(in); len(text) > askedMost {
 		return wire.Invalid.With("select", fmt.Sprintf("the request has %d bytes without the ids", len(text)), fmt.Sprintf("give at most %d", askedMost))
@@ -147,9 +147,22 @@ func (a *API) operationValue(op *admin.Operation, c *call) wire.Operation {
 func (a *API) getOperations(c *call) error {
 	out := wire.Operations{Operations: []wire.Operation{}}
 	for _, op := range a.operations.List() {
+		if !c.seesOperation(op) {
+			continue
+		}
 		out.Operations = append(out.Operations, a.operationValue(op, c))
 	}
 	return c.answer(http.StatusOK, out)
+}
+
+// seesOperation reports whether the client may look at the tubes of an operation. It may know the
+// name of a target on which it has another verb.
+func (c *call) seesOperation(op *admin.Operation) bool {
+	jobs := &op.Bulk.Jobs
+	if c.By.Everywhere(access.Look) {
+		return true
+	}
+	return !jobs.AllTubes && c.sees(jobs.Tube) && (op.As.To == nil || c.By.Verbs([]byte(*op.As.To)) != 0)
 }
 
 // operation finds the operation in the path.
@@ -158,7 +171,7 @@ func (a *API) operation(c *call) (*admin.Operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if op := a.operations.Find(id); op != nil {
+	if op := a.operations.Find(id); op != nil && c.seesOperation(op) {
 		return op, nil
 	}
 	return nil, wire.NotFound.Problem(fmt.Sprintf("there is no operation %d, or it is too old", id))
@@ -178,13 +191,9 @@ func (a *API) cancelOperation(c *call) error {
 		return err
 	}
 	c.Detail = op.Detail
-	by := fmt.Sprintf("the token %q", c.Grant.Name)
-	switch {
-	case c.Grant.Name == "":
-		by = "a client without a token"
-	case strings.HasPrefix(c.Grant.Name, userPrefix):
-		by = "the user with " + c.Grant.Name
+	if err := a.mayOnJobs(c, access.Manage, &op.Bulk.Jobs); err != nil {
+		return err
 	}
-	op.Cancel("cancelled by " + by)
+	op.Cancel("cancelled by " + c.who())
 	return c.done()
 }

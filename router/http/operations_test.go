@@ -17,7 +17,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 	"polystalk/shard/wal"
@@ -26,7 +25,7 @@ import (
 // TestOperationsOfARoleAreForgotten, the oldest ended one first; operations of other roles are not.
 // When too many wait, a new one is refused.
 func TestOperationsOfARoleAreForgotten(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.put("mail", 5)
 	l := admin.NewOperations(w.srv.Operator())
 	b := admin.Bulk{Jobs: admin.JobQuery{Tube: "mail"}, AtMost: math.MaxUint64, Action: admin.Verb{Action: core.Action{Verb: core.VerbDelete}}}
@@ -84,7 +83,7 @@ func (d *fillingDisk) Free() int64 {
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	disk := &fillingDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk, maxJob: 1 << 20})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, disk: disk, maxJob: 1 << 20})
 	w.fill(2000)
 	const jobs = "/api/v1/tubes/mail/jobs"
 	huge := `"body":"` + strings.Repeat("y", 900_000) + `"`
@@ -149,7 +148,7 @@ func (w *world) operation(status int, format string, args ...any) (v wire.Operat
 
 // TestOperationsByID: jobs of any tube, also with other conditions, and each job once.
 func TestOperationsByID(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	var many []string
 	for i := range idsMost + 1 {
@@ -195,7 +194,7 @@ func TestOperationsByID(t *testing.T) {
 
 // TestOperationsThatAskAtLengthAreRefused, since the server stores the request.
 func TestOperationsThatAskAtLengthAreRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	for _, long := range []string{
 		`{"tube":"` + strings.Repeat("x", askedMost) + `"}`, `{"all_tubes":true,"states":["ready"` + strings.Repeat(`,"ready"`, askedMost/8) + `]}`,
 	} {
@@ -215,7 +214,7 @@ func TestDryRunForesees(t *testing.T) {
 		`"action":"release"`, `"action":"set","set":{"pri":7}`, `"action":"set","set":{"delay_seconds":70}`, `"action":"set","set":{"ttr_seconds":70},"force":true`,
 		`"action":"delete","limit":10`,
 	} {
-		w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+		w := newWorld(t, setup{anonymous: "operate", maxJob: 200_000})
 		w.stocked()
 		before := w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried")
 		dry := w.operation(200, `{%s,"select":{"all_tubes":true},"dry_run":true}`, action)
@@ -239,8 +238,8 @@ func TestDryRunForesees(t *testing.T) {
 
 // TestMomentsAreRead as they were written, by this process and by the next one.
 func TestMomentsAreRead(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
-	other := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
+	other := newWorld(t, setup{anonymous: "operate"})
 	now := w.srv.Operator().Moment()
 	text := w.web.asOfText(now)
 	if got, err := w.web.readAsOf(text); err != nil || got != now {
@@ -264,7 +263,7 @@ func TestMomentsAreRead(t *testing.T) {
 // single job.
 func TestTimesToRunAreSetInMany(t *testing.T) {
 	dir := t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000, unstarted: true})
 	w.start()
 	w.stocked()
 	for i := range 40 {
@@ -287,21 +286,21 @@ func TestTimesToRunAreSetInMany(t *testing.T) {
 	}
 	check(w.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 	noErr(t, w.srv.Shutdown(context.Background()))
-	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+	again := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000})
 	check(again.list("/api/v1/jobs", "state=ready,delayed,reserved,buried"))
 }
 
 // TestAsOfHoldsAfterARestart: jobs put before as_of are deleted, and later jobs stay.
 func TestAsOfHoldsAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000, unstarted: true})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000, unstarted: true})
 	w.start()
 	w.stocked()
 	v := w.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"dry_run":true}`)
 	late := w.putOne(ask{json: true, body: `{"delay_seconds":900}`}, "")
 	w.do("POST", "/api/v1/jobs/9/kick", ask{}).wants(t, 204, "")
 	noErr(t, w.srv.Shutdown(context.Background()))
-	again := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+	again := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000})
 	v = again.operation(200, `{"action":"delete","select":{"tube":"mail"},"force":true,"as_of":%q,"expect_at_most":13}`, v.AsOf)
 	expect(t, v.Done == 12 && v.Matched == 12, "%+v", v)
 	again.do("GET", late, ask{}).wants(t, 200, "")
@@ -388,7 +387,7 @@ func (f *heldFile) Sync() error {
 func newHeld(t *testing.T, jobs int) (*world, *heldDisk) {
 	dir := t.TempDir()
 	d := &heldDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: d})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, disk: d})
 	t.Cleanup(d.let)
 	w.fill(jobs)
 	return w, d
@@ -502,7 +501,7 @@ func TestCancelEndsSoon(t *testing.T) {
 		return w.until(at, hangs, over)
 	}
 	v := cancel(waiting)
-	expect(t, v.State == "cancelled" && v.Looked == 0 && v.Problem != nil && strings.Contains(v.Problem.Detail, `by the token "worker"`), "the one that waits: %+v, %+v", v, v.Problem)
+	expect(t, v.State == "cancelled" && v.Looked == 0 && v.Problem != nil && strings.Contains(v.Problem.Detail, `by the identity "worker"`), "the one that waits: %+v, %+v", v, v.Problem)
 	v = cancel(running)
 	expect(t, v.State == "cancelled" && v.Done == 0 && v.Unconfirmed >= 4096 && v.Unconfirmed+v.Skipped["unfit"] == v.Matched, "the one that runs: %+v", v)
 	w.do("DELETE", running, ask{}).wants(t, 204, "") // again, without an effect
@@ -566,9 +565,9 @@ func (stumbling) Do(context.Context, *admin.Operator, *admin.Step) error { panic
 
 // TestOperationThatPanicsHasFailed; other operations continue.
 func TestOperationThatPanicsHasFailed(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.fill(3)
-	w.web.handle([]route{{pattern: "POST /stumble", need: access.Operate, handler: func(c *call) error {
+	w.web.handle([]route{{pattern: "POST /stumble", need: manage, handler: func(c *call) error {
 		b := admin.Bulk{Action: stumbling{admin.Verb{Action: core.Action{Verb: core.VerbKick}}}, AtMost: math.MaxUint64}
 		b.Jobs.Tube = "mail"
 		return w.web.beginOperation(c, new(wire.NewOperation), b)

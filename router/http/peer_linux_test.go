@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
-
-	"polystalk/router/access"
 )
 
 // asUser runs f on a thread with an effective user.
@@ -27,7 +25,7 @@ func asUser(uid int, f func()) {
 // TestUsersOfAUnixSocket: root and the server's own user are admin, and the audit names them. Other
 // users, and clients behind a proxy, have the role of requests without a token.
 func TestUsersOfAUnixSocket(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	dir, err := os.MkdirTemp("", "ps") // short enough for a socket
 	noErr(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -36,7 +34,7 @@ func TestUsersOfAUnixSocket(t *testing.T) {
 	l, err := net.Listen("unix", path)
 	noErr(t, err)
 	noErr(t, os.Chmod(path, 0o777))
-	go func() { _ = w.web.Serve(l, Door{Anonymous: access.Read}) }()
+	go func() { _ = w.web.Serve(l, Door{Anonymous: "read"}) }()
 	w.url = "http://localhost"
 	from := func(uid int) {
 		w.client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (c net.Conn, err error) {
@@ -48,14 +46,14 @@ func TestUsersOfAUnixSocket(t *testing.T) {
 	w.do("PUT", "/api/v1/drain", ask{}).wants(t, 200, "")
 	w.do("GET", "/api/v1/audit", ask{}).wants(t, 200, "").has(t, fmt.Sprintf(`"name":"uid %d"`, os.Getuid()))
 	for _, header := range []string{"X-Forwarded-For", "Forwarded"} {
-		w.do("PUT", "/api/v1/drain", ask{header: map[string]string{header: ""}}).wants(t, 403, "read-only")
+		w.do("PUT", "/api/v1/drain", ask{header: map[string]string{header: ""}}).wants(t, 403, "not-permitted")
 	}
-	w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "read-only") // the token counts
+	w.do("PUT", "/api/v1/drain", ask{token: readToken}).wants(t, 403, "not-permitted") // the token counts
 	w.do("PUT", "/api/v1/drain", ask{token: "wrong"}).wants(t, 401, "no-token")
 	if os.Getuid() != 0 {
 		t.Skip("only root can act as another user")
 	}
 	from(65534)
-	w.do("PUT", "/api/v1/drain", ask{}).wants(t, 403, "read-only")
+	w.do("PUT", "/api/v1/drain", ask{}).wants(t, 403, "not-permitted")
 	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
 }

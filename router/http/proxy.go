@@ -80,7 +80,7 @@ func (a *API) proxy(c *call) error {
 	w := newPacedWriter(c.W)
 	leader := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			about := &caller{grant: c.Grant, sees: c.Sees, client: c.client, id: c.ID}
+			about := &caller{name: c.By.Name(), method: c.By.By(), role: c.By.Role(), sees: c.Sees, client: c.client, id: c.ID}
 			p.Out.Host, p.Out.URL.RawQuery = "localhost", p.In.URL.RawQuery
 			p.Out.Header.Set(callerHeader, about.text())
 		},
@@ -142,14 +142,14 @@ func (a *API) proxy(c *call) error {
 func (a *API) guard(ctx context.Context, end func(), c call) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
-	was, saw := c.Grant, c.Sees
+	saw := c.Sees
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !a.mayStill(&c) || c.Grant != was || c.Sees != saw {
+		if !a.mayStill(&c) || c.Sees != saw {
 			end()
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	wire "polystalk/codec/admin"
+	"polystalk/router/access"
 )
 
 // decodeMost is the number of lines that are decoded before other requests get their turn.
@@ -21,6 +22,9 @@ func (a *API) putJobs(c *call) error {
 	}
 	answer := wire.PutLines{Lines: make([]wire.PutLine, len(lines))}
 	jobs, at := decodeLines(lines, answer.Lines)
+	if !c.By.Everywhere(access.Put) {
+		jobs, at = a.permitted(c, jobs, at, answer.Lines)
+	}
 	results, err := a.op.PutMany(c.Ctx, jobs)
 	for k, r := range results {
 		if answer.Lines[at[k]] = r; r.Problem == nil {
@@ -45,6 +49,19 @@ func (a *API) putJobs(c *call) error {
 		answer.Lines, answer.Problem = answer.Lines[:at[len(results)]], p
 	}
 	return c.answer(http.StatusOK, answer)
+}
+
+// permitted returns the jobs that the client may put, and the numbers of their lines. It sets the
+// results of the others.
+func (a *API) permitted(c *call, jobs []wire.LineJob, at []int, results []wire.PutLine) (may []wire.LineJob, lines []int) {
+	for k := range jobs {
+		if err := a.mayOn(c, access.Put, jobs[k].Tube); err != nil {
+			results[at[k]].Problem = err.(*wire.Problem)
+			continue
+		}
+		may, lines = append(may, jobs[k]), append(lines, at[k])
+	}
+	return may, lines
 }
 
 // lines returns the lines of the body, without their ends.

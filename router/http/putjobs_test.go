@@ -13,7 +13,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 	"polystalk/shard/wal"
 )
 
@@ -38,11 +37,11 @@ func (w *world) putLines(lines ...string) (v wire.PutLines, slugs string) {
 }
 
 func TestRequestsForManyJobsAreRefusedAsAWhole(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Read})
+	w := newWorld(t, setup{anonymous: "read"})
 	const path, line = "/api/v1/jobs", `{"tube":"a","body":"x"}`
 	worker := ask{token: operateToken, header: ndjson}
 	with := func(body string) ask { a := worker; a.body = body; return a }
-	w.do("POST", path, ask{header: ndjson, body: line}).wants(t, 403, "read-only")
+	w.do("POST", path, ask{header: ndjson, body: line}).wants(t, 403, "not-permitted")
 	w.do("POST", path, ask{token: operateToken, json: true, body: line}).wants(t, 415, "not-json")
 	w.do("POST", path, with("")).wants(t, 400, "bad-request")
 	w.do("POST", path, with("\n")).wants(t, 400, "bad-request")
@@ -57,7 +56,7 @@ func TestRequestsForManyJobsAreRefusedAsAWhole(t *testing.T) {
 // TestEachLineHasItsResult, and a line that is refused leaves the others.
 func TestEachLineHasItsResult(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000})
 	large := strings.Repeat("y", 150_000)
 	lines := []string{
 		`{"tube":"a","body":"one"}`, "", `{"tube":"a","body":"` + "\xff" + `"}`, `{"tube":"a","body":"\u0000"}`, `{"tube_path":"a%2Fb","tube":"a/b","body_base64":"AP8=","state":"buried","pri":7,"ttr_seconds":0}`,
@@ -77,7 +76,7 @@ func TestEachLineHasItsResult(t *testing.T) {
 	noErr(t, os.CopyFS(crashed, os.DirFS(dir)))
 	entries := w.audit("")
 	expect(t, len(entries) == 1 && entries[0].Affected == 5 && entries[0].Detail == "5 of 11 lines", "%+v", entries)
-	for _, w := range []*world{w, newWorld(t, setup{anonymous: access.Operate, dir: crashed, maxJob: 200_000})} {
+	for _, w := range []*world{w, newWorld(t, setup{anonymous: "operate", dir: crashed, maxJob: 200_000})} {
 		for i, want := range []string{"a ready 0 0 60 3", "a ready 0 0 60 1", "a/b buried 7 0 1 2", "a delayed 0 1001 60 150000", "a ready 0 0 60 4"} {
 			j := get[wire.Job](w, fmt.Sprintf("/api/v1/jobs/%d", i+1))
 			got := fmt.Sprint(j.Tube, " ", j.State, " ", j.Pri, " ", j.DelaySeconds, " ", j.TTRSeconds, " ", j.Size)
@@ -89,7 +88,7 @@ func TestEachLineHasItsResult(t *testing.T) {
 
 // TestManyJobsWithAKeyArePutOnce, also if a line was refused.
 func TestManyJobsWithAKeyArePutOnce(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	header := maps.Clone(ndjson)
 	header["Idempotency-Key"] = "k"
 	a := ask{header: header, body: `{"tube":"a","body":"1"}` + "\nx\n"}
@@ -100,7 +99,7 @@ func TestManyJobsWithAKeyArePutOnce(t *testing.T) {
 
 // TestManyJobsHaveTheOrderOfTheirLines, in as many tubes as lines, and in one.
 func TestManyJobsHaveTheOrderOfTheirLines(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	var lines []string
 	for i := range wire.LinesMax {
 		tube := fmt.Sprint("t", i)
@@ -124,7 +123,7 @@ func TestManyJobsHaveTheOrderOfTheirLines(t *testing.T) {
 func TestFullDiskEndsManyJobsBetweenTwo(t *testing.T) {
 	dir := t.TempDir()
 	disk := &fillingDisk{Disk: wal.Dir(dir)}
-	w := newWorld(t, setup{anonymous: access.Operate, dir: dir, disk: disk})
+	w := newWorld(t, setup{anonymous: "operate", dir: dir, disk: disk})
 	line := `{"tube":"mail","body":"` + strings.Repeat("x", 30_000) + `"}`
 	w.putLines(line)
 	disk.full.Store(true)
@@ -148,7 +147,7 @@ func TestFullDiskEndsManyJobsBetweenTwo(t *testing.T) {
 // TestUnreadAnswersToManyJobsHoldNobodyUp: clients that send many jobs, and read no answer, get them
 // put. Other clients are served meanwhile, and the server keeps nothing when they go.
 func TestUnreadAnswersToManyJobsHoldNobodyUp(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	line := `{"tube":"a","body":"x"}`
 	body := strings.Repeat(line+"\n", 10) + strings.Repeat(strings.Repeat("?", 800)+"\n", wire.LinesMax-10) // each wrong line makes the answer longer
 	open := w.web.connections.len()
@@ -174,7 +173,7 @@ func TestUnreadAnswersToManyJobsHoldNobodyUp(t *testing.T) {
 
 // TestHalfARequestForManyJobsPutsNone: the client may send it again.
 func TestHalfARequestForManyJobsPutsNone(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	body := strings.Repeat(`{"tube":"a","body":"x"}`+"\n", 100)
 	for _, part := range []int{len(body) / 2, len(body) - 1} { // in the middle of a line, and before the last line end
 		conn := w.dial()
@@ -196,7 +195,7 @@ func TestManyJobsByAFollower(t *testing.T) {
 	for i, l := range v.Lines {
 		expect(t, l.ID == uint64(i+1) != (i == wire.LinesMax-1) && (l.Problem != nil) == (i == wire.LinesMax-1), "line %d: %+v", i, l)
 	}
-	p.follower.do("POST", "/api/v1/jobs", ask{token: readToken, header: ndjson, body: body}).wants(t, 403, "read-only")
+	p.follower.do("POST", "/api/v1/jobs", ask{token: readToken, header: ndjson, body: body}).wants(t, 403, "not-permitted")
 	tube := as[wire.Tube](t, p.follower.do("GET", "/api/v1/tubes/a", ask{token: readToken}).wants(t, 200, "").by(t, "n2"))
 	expect(t, tube.JobsTotal == wire.LinesMax-1, "the leader has %d jobs", tube.JobsTotal)
 	p.leader.srv.Drain()

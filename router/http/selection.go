@@ -99,6 +99,14 @@ func (a *API) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
 	if err := readSelection(&in.Select, &b); err != nil {
 		return b, err
 	}
+	if err := a.mayOnJobs(c, access.Manage, &b.Jobs); err != nil {
+		return b, err
+	}
+	if in.To != nil {
+		if err := a.mayOn(c, access.Put, *in.To); err != nil {
+			return b, err
+		}
+	}
 	if in.Select.Contains != "" {
 		if err := maySee(c, access.Full); err != nil { // guesses reveal bodies
 			return b, err
@@ -230,7 +238,7 @@ func (a *API) getTubeJobs(c *call) error {
 
 // getJobs lists jobs of all tubes.
 func (a *API) getJobs(c *call) error {
-	return a.listJobs(c, &admin.JobQuery{AllTubes: true})
+	return a.listJobs(c, &admin.JobQuery{AllTubes: true, Only: c.onlySeen()})
 }
 
 func (a *API) listJobs(c *call, jobs *admin.JobQuery) error {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 // securityHeaders are in every answer. If a browser shows an answer as a page, the page can
@@ -66,8 +65,8 @@ func newID() string {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	caller, err := callerOf(r)
 	c := &call{W: w, ID: newID(), caller: caller}
-	if caller != nil {
-		c.ID = caller.id
+	if c.client, c.secure = a.clientOf(r); caller != nil {
+		c.ID, c.client = caller.id, caller.client
 	}
 	h := w.Header()
 	for name, value := range securityHeaders {
@@ -84,7 +83,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 	c.R = r
 	c.denied = a.identify(c)
-	stranger := caller == nil && c.Grant.Name == ""
+	stranger := caller == nil && !c.proven()
 	if stranger {
 		boundSent(r)
 		time.Sleep(a.rate.Reserve().Delay())
@@ -154,9 +153,6 @@ func (a *API) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	w := &recorder{ResponseWriter: rw}
 	c := r.Context().Value(callKey{}).(*call)
 	c.W, c.R, c.rt = w, r, rt
-	if c.client, c.secure = a.clientOf(r); c.caller != nil {
-		c.client = c.caller.client
-	}
 	defer func() {
 		if v := recover(); v != nil {
 			if v == http.ErrAbortHandler {
@@ -173,7 +169,7 @@ func (a *API) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 			took = c.begun.Sub(start)
 		}
 		a.metrics.served(rt.pattern, rt.method(), w.status, took)
-		if rt.changes() && c.Grant.Role > access.Nobody { // else anybody could fill the audit
+		if rt.changes() && !c.By.IsEmpty() { // else anybody could fill the audit
 			a.record(c, w.status, c.Affected, c.Detail)
 		}
 	}()
@@ -195,11 +191,8 @@ func (a *API) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 
 // check checks that a request is allowed, and lets its route or the leader handle it.
 func (a *API) check(c *call) error {
-	if c.denied != nil && c.rt.need > access.Nobody {
-		return c.denied
-	}
-	if !c.Grant.May(c.rt.need) {
-		return roleTooLow(c.rt, c.Grant)
+	if err := a.permits(c); err != nil {
+		return err
 	}
 	if c.caller == nil {
 		a.keep(c)
@@ -273,16 +266,16 @@ func (a *API) timeLimited(c *call) (context.Context, context.CancelFunc) {
 }
 
 // keep sets the place of an allowed request's connection. If the request has a token or needs a
-// role, keep also extends the time for the answer.
+// right, keep also extends the time for the answer.
 func (a *API) keep(c *call) {
 	conn, _ := c.R.Context().Value(connKey{}).(net.Conn)
 	of := noClaim
 	switch {
-	case c.Grant.Name != "":
+	case c.proven():
 		of = tokenClaim
 	case c.rt.flags&streams != 0:
 		of = streamClaim
-	case c.rt.need > access.Nobody:
+	case c.rt.need.some:
 		of = roleClaim
 	case c.rt.flags&probe != 0:
 		of = probeClaim
@@ -293,13 +286,13 @@ func (a *API) keep(c *call) {
 	}
 }
 
-// mayStill reads the client's grant again, and reports whether it still allows the request. A
-// token may be removed while its stream is open.
+// mayStill identifies the client again, and reports whether it is the same one and still has the
+// rights for the request. A reload may remove a token or rights while a stream is open.
 func (a *API) mayStill(c *call) bool {
-	now := &call{R: c.R, caller: c.caller, rt: c.rt}
-	if a.identify(now) != nil || !now.Grant.May(c.rt.need) {
+	now := &call{R: c.R, caller: c.caller, rt: c.rt, client: c.client}
+	if a.identify(now) != nil || now.By.By() != c.By.By() || now.By.Name() != c.By.Name() || now.By.Role() != c.By.Role() || a.permits(now) != nil {
 		return false
 	}
-	c.Grant, c.Sees = now.Grant, a.sees(now)
+	c.Sees = a.sees(now)
 	return true
 }

@@ -123,8 +123,8 @@ func New(o Options) (*API, error) {
 		return nil, err
 	}
 	apply()
-	if o.Tokens != nil {
-		a.sessions = access.NewSessions(o.Tokens)
+	if o.Access != nil {
+		a.sessions = access.NewSessions(o.Access)
 	}
 	a.ended, a.stop = context.WithCancel(context.Background())
 	a.leaving, a.leave = context.WithCancel(a.ended)
@@ -207,7 +207,7 @@ type Options struct {
 	Version  string         // of the program
 	Speaks   string         // versions of the protocols, as text
 
-	Tokens *access.Tokens // nil: the server has no tokens
+	Access *access.Identities // nil: the server has no access file
 	Rules  Rules
 
 	// MetricsTubes is the number of tubes that /metrics shows. Tubes with a name that matches

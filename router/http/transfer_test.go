@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 	"polystalk/router/admin"
 	"polystalk/shard/core"
 )
@@ -28,7 +27,7 @@ func (w *world) transfer(what string, id int, to string) *answer {
 func TestJobIsTransferred(t *testing.T) {
 	for _, what := range []string{"move", "copy"} {
 		for _, dir := range []string{"", t.TempDir()} {
-			w := newWorld(t, setup{anonymous: access.Operate, dir: dir, maxJob: 200_000})
+			w := newWorld(t, setup{anonymous: "operate", dir: dir, maxJob: 200_000})
 			w.stocked()
 			for _, id := range []int{1, 6, 10, 12, 13} { // ready, delayed, buried, reserved, large
 				if id == 12 && what == "move" {
@@ -59,7 +58,7 @@ func TestJobIsTransferred(t *testing.T) {
 }
 
 func TestTransfersThatAreRefused(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	defer w.function(strings.Repeat("f", 254) + "\n")()
 	defer w.function(strings.Repeat("g", 256))()
@@ -94,7 +93,7 @@ func submit(t *testing.T, conn net.Conn, kind uint32, parts ...string) (handle s
 // becomes an ordinary job.
 func TestTransferOfSubmittedJobs(t *testing.T) {
 	const submitJob, submitBackground, reduceBackground = 7, 18, 38
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	conn := w.connect(w.srv.ServeGearman)
 	submit(t, conn, submitJob, "f", "u", "one")
 	submit(t, conn, submitBackground, "f", "v", "two")
@@ -112,7 +111,7 @@ func TestTransferOfSubmittedJobs(t *testing.T) {
 // TestBulkTransferKeepsOrder: the orders in which jobs are served and kicked.
 func TestBulkTransferKeepsOrder(t *testing.T) {
 	for _, copies := range []bool{false, true} {
-		w := newWorld(t, setup{anonymous: access.Operate, maxJob: 200_000})
+		w := newWorld(t, setup{anonymous: "operate", maxJob: 200_000})
 		jobs := 1500 // more than one step
 		if testing.Short() {
 			jobs = 300
@@ -161,7 +160,7 @@ func bodies(list []wire.Job) (all []string) {
 
 // TestMovesAreNoPutsAndNoDeletes in the counts of the tubes and the server. A copy is a put.
 func TestMovesAreNoPutsAndNoDeletes(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	for range 3 {
 		w.put("mail", 1)
 	}

@@ -9,11 +9,10 @@ import (
 	"time"
 
 	wire "polystalk/codec/admin"
-	"polystalk/router/access"
 )
 
 func TestTubesAreListedInParts(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	for i := range 25 {
 		w.put(fmt.Sprintf("t%02d", i), i%4)
 		if i%4 == 0 {
@@ -63,7 +62,7 @@ func TestTubesAreListedInParts(t *testing.T) {
 
 // TestTubesOfAnyNameAreReached, since a Gearman function may have any name.
 func TestTubesOfAnyNameAreReached(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	for _, name := range []string{"a/b", "..", "\x00", "\xff\xfe", "a b", "%2F", "ä", strings.Repeat("x", 255), "?", "a\nb"} {
 		release := w.function(name)
 		target := "/api/v1/tubes/" + wire.PathName(name)
@@ -109,7 +108,7 @@ func TestTubesOfAnyNameAreReached(t *testing.T) {
 }
 
 func TestPauseAndKick(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
 	w.put("mail", 1)
 	tube := func() (v wire.Tube) {
 		t.Helper()
@@ -138,7 +137,7 @@ func TestPauseAndKick(t *testing.T) {
 // TestTubesTellWhatPassesThroughThem: the list and the single tube have the same figures.
 func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 	long(t)
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.put("mail", 1)
 	get[wire.Tubes](w, "/api/v1/tubes") // rates need two samples
 	worker := w.beanstalkd()
@@ -163,7 +162,7 @@ func TestTubesTellWhatPassesThroughThem(t *testing.T) {
 
 // TestListsSortByBytesAndAge: the largest tube, and the tube with the oldest ready job.
 func TestListsSortByBytesAndAge(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate})
+	w := newWorld(t, setup{anonymous: "operate"})
 	w.put("old", 1)
 	time.Sleep(20 * time.Millisecond)
 	w.put("large", 5)
@@ -175,7 +174,7 @@ func TestListsSortByBytesAndAge(t *testing.T) {
 
 // TestFlushByHTTP deletes the counted jobs in the given states, and no reserved jobs.
 func TestFlushByHTTP(t *testing.T) {
-	w := newWorld(t, setup{anonymous: access.Operate, dir: t.TempDir(), maxJob: 200_000})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), maxJob: 200_000})
 	w.stocked()
 	const path = "/api/v1/tubes/mail/jobs"
 	flush := func(query string, want wire.Flushed) (v wire.Flushed) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -124,17 +125,26 @@ func directoriesOnly(c *cobra.Command) {
 
 var roles = []string{"read", "operate", "admin"}
 
+// rightsOf are the single rights of a role on tubes.
+var rightsOf = map[string]string{
+	"read":    `look = ["*"]`,
+	"operate": "put = [\"*\"]\nwork = [\"*\"]\nlook = [\"*\"]\nmanage = [\"*\"]",
+}
+
+// identityName matches the name of an identity; default is for clients without a token.
+var identityName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
 func (a *App) tokenVerb() verb {
 	var (
 		role   string
 		bodies bool
 	)
 	return verb{
-		use: "token", short: "make tokens for polystalkd's --http-tokens-file",
+		use: "token", short: "make tokens for polystalkd's --access-file",
 		verbs: []verb{{
-			use: "new NAME", short: "make a token, and its line for the file of --http-tokens-file",
-			long: `Shows a new token for its holder, and the line for the file. The line does not reveal the
-token. NAME is the holder's name; the audit shows it. No server is asked; polystalk reload
+			use: "new NAME", short: "make a token, and its identity for the file of --access-file",
+			long: `Shows a new token for its holder, and a table in TOML for the file. The table does not reveal
+the token. NAME is the identity's name; the audit shows it. No server is asked; polystalk reload
 makes the server read the file again.`,
 			flags: func(fs *pflag.FlagSet) {
 				fs.StringVar(&role, "role", "read", "read, operate or admin")
@@ -145,15 +155,20 @@ makes the server read the file again.`,
 				switch {
 				case !slices.Contains(roles, role):
 					return client.Errorf(client.Usage, "--role %q is not a role: give read, operate or admin", role)
-				case strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r == '#' || r >= 0x7F }) >= 0 || name == "":
-					return client.Errorf(client.Usage, "%q cannot be a name: give letters, digits or signs without spaces and #", name)
+				case !identityName.MatchString(name):
+					return client.Errorf(client.Usage, "%q cannot be a name: give 1 to 64 of a-z, 0-9, _ and -", name)
 				}
 				token := rand.Text()
-				line := fmt.Sprintf("%s %s sha256:%x", name, role, sha256.Sum256([]byte(token)))
-				if bodies {
-					line += " +bodies"
+				rights := fmt.Sprintf("role = %q", role)
+				if bodies && role != "admin" { // a role excludes single rights
+					rights = rightsOf[role] + "\nserver = \"read\"\nbodies = \"full\""
 				}
-				document, err := json.Marshal(map[string]string{"token": token, "line": line})
+				table := fmt.Sprintf("[identity.%s]\ntokens = [\"sha256:%x\"]\n%s\n", name, sha256.Sum256([]byte(token)), rights)
+				if r.printer.IsTable() {
+					_, err := fmt.Fprintf(r.printer.Out, "token  %s\n%s", token, table)
+					return err
+				}
+				document, err := json.Marshal(map[string]string{"token": token, "table": table})
 				if err != nil {
 					return err
 				}

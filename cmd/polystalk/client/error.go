@@ -118,9 +118,9 @@ func (c *httpServer) knows(ctx context.Context, r *Request) bool {
 // server's own remedy is right.
 func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
 	switch p.Type {
-	case admin.ProblemPath + admin.ReadOnly.Slug:
+	case admin.ProblemPath + admin.NotPermitted.Slug:
 		if c.options.Token == "" {
-			return "give a token with --token-file; the server's tokens are in the file of its --http-tokens-file"
+			return "give a token with --token-file; the file of the server's --access-file has its identities"
 		}
 		return "give another one by --token-file"
 	case admin.ProblemPath + admin.NotChanged.Slug:

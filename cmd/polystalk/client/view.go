@@ -356,7 +356,7 @@ var (
 	DrainView    = document("", "draining draining", "")
 	ReloadView   = document("", "applied applied, needs a restart restart", "")
 	LogLevelView = document("level", "level level", "")
-	TokenView    = document("token", "token token, line line", "")
+	TokenView    = document("token", "token token, table table", "")
 )
 
 // The views of lists.

@@ -239,7 +239,7 @@ var changing = []struct{ find, put string }{
 	{`( *)\b\d+\.\d\b`, " R"},               // rates
 	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
 	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
-	{`(?m)^(token +|line +\S+ \S+ sha256:)\S+`, "${1}T"},
+	{`(?m)^(token +|tokens = \["sha256:)[^"\s]+`, "${1}T"},
 	{`(?m) +$`, ""},
 	{`(\S) {2,}`, "${1}  "}, // widths depend on the content
 }

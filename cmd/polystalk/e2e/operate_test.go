@@ -90,7 +90,7 @@ func TestConnectionsWithJobsAreListedAndClosed(t *testing.T) {
 	must(t, err)
 	defer c.Close()
 	p.must(0, "put", "mail", "--body", "x")
-	for _, command := range []string{"watch mail\r\n", "reserve\r\n"} {
+	for _, command := range []string{"auth " + p.token + "\r\n", "watch mail\r\n", "reserve\r\n"} {
 		if _, err := c.Ask(command); err != nil {
 			t.Fatal(err)
 		}

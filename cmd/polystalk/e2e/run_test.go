@@ -36,6 +36,7 @@ type program struct {
 	env     map[string]string
 	places  []string
 	queue   string // the address for beanstalkd's protocol; only of asAdmin
+	token   string // of an administrator; empty: the server has no access file
 }
 
 // polystalk runs the program.
@@ -191,24 +192,16 @@ func beanstalkd(t *testing.T) *program {
 func asAdmin(t *testing.T) *program {
 	t.Helper()
 	dir := t.TempDir()
-	var line, token string
-	for text := range strings.Lines((&program{t: t}).must(0, "token", "new", "me", "--role", "admin").stdout) {
-		key, value, _ := strings.Cut(text, " ")
-		switch key {
-		case "token":
-			token = strings.TrimSpace(value)
-		case "line":
-			line = strings.TrimSpace(value)
-		}
-	}
-	tokens, file := filepath.Join(dir, "tokens"), filepath.Join(dir, "token")
-	line += "\nreader read sha256:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n" // of testdata/token, by sha256sum
-	for name, text := range map[string]string{tokens: line, file: token + "\n"} {
+	first, table, _ := strings.Cut((&program{t: t}).must(0, "token", "new", "me", "--role", "admin").stdout, "\n")
+	_, token, _ := strings.Cut(first, "  ")
+	access, file := filepath.Join(dir, "access.toml"), filepath.Join(dir, "token")
+	table += "[identity.reader]\nrole = \"read\"\ntokens = [\"sha256:b3057e05d75e8cdca4bd6ddd527af736913e8464a7a3d47d7a09389eaa8e1eb4\"]\n" // of testdata/token, by sha256sum
+	for name, text := range map[string]string{access: table, file: token + "\n"} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
-	p, s := polystalkd(t, "--http-tokens-file", tokens, "-b", t.TempDir(), "--http-history-tubes", "100")
+	p, s := polystalkd(t, "--access-file", access, "-b", t.TempDir(), "--http-history-tubes", "100")
 	p.env = map[string]string{"POLYSTALK_TOKEN_FILE": file}
-	p.queue = s.Listen[0]
+	p.queue, p.token = s.Listen[0], token
 	return p
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 
 	ConnectionMemory int64 // bound of the memory of all connections, in bytes; 0: a share of the machine's
 
+	AccessFile string // see access.Open; empty: there is none
+
 	Gearman  gearmanConfig
 	HTTP     httpConfig
 	TLS      tlsConfig
@@ -64,9 +66,8 @@ type Config struct {
 	LogFormat string // text or json
 	Verbose   int    // times -V was given; each lowers LogLevel by a step
 
-	Addresses []Address         // Listen, parsed by Validate
-	Warnings  []string          // for the log, once it is open
-	spellings map[string]string // long name → spelling for the user, such as -p
+	Addresses []Address // Listen, parsed by Validate
+	Warnings  []string  // for the log, once it is open
 	sources
 }
 
@@ -75,10 +76,11 @@ type sources struct {
 	File  string // of --config, absolute; empty: there is none
 	Check Check  // what --check-config asks for
 
-	origins map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7"; only set flags
-	places  []tomlfile.Place  // the values that come from files
-	keys    *keyTable         // the flags with their values
-	faults  fault.Faults      // found in the environment and in files, reported by Validate
+	spellings map[string]string // long name → spelling for the user, such as -p
+	origins   map[string]string // long name → "flag -p", "variable POLYSTALKD_PORT" or "file /f:7"; only set flags
+	places    []tomlfile.Place  // the values that come from files
+	keys      *keyTable         // the flags with their values
+	faults    fault.Faults      // found in the environment and in files, reported by Validate
 }
 
 // process has the settings of the operating system's process. Only the command line in place

@@ -111,7 +111,7 @@ var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$|_PORT_[0-9]+_|
 // output of --check-config.
 // Source: systemd.exec(5), LoadCredential=.
 var credentials = []struct{ option, credential string }{
-	{"http-tokens-file", "http-tokens"},
+	{"access-file", "access-file"},
 	{"http-tls-cert", "http-tls-cert"},
 	{"http-tls-key", "http-tls-key"},
 	{"tls-cert", "tls-cert"},
@@ -129,6 +129,9 @@ func (c *Config) findCredentials(lookupEnv func(string) (string, bool)) {
 	dir, _ := lookupEnv("CREDENTIALS_DIRECTORY")
 	if dir == "" {
 		return
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "http-tokens")); err == nil {
+		c.found(fault.New(fault.Usage, "credential http-tokens: %s", tokensRemoved))
 	}
 	c.keys.each(func(f *pflag.Flag) {
 		for _, k := range credentials {

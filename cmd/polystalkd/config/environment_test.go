@@ -42,10 +42,10 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 // TestCredentialsAreTakenLast: only if no option names a file, and if the credential exists.
 func TestCredentialsAreTakenLast(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"http-tokens", "http-tls-key"} {
+	for _, name := range []string{"access-file", "http-tls-key"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o400))
 	}
-	file := confFile(t, "http-tokens-file = \"/f\"\n")
+	file := confFile(t, "access-file = \"/f\"\n")
 	for _, l := range commandLines {
 		for _, tt := range []struct {
 			args  []string
@@ -53,17 +53,17 @@ func TestCredentialsAreTakenLast(t *testing.T) {
 			want  string
 			where string
 		}{
-			{nil, dir, filepath.Join(dir, "http-tokens"), "credential http-tokens"},
-			{nil, "", "", "flag --http-tokens-file"},
-			{nil, filepath.Join(dir, "none"), "", "flag --http-tokens-file"},
+			{nil, dir, filepath.Join(dir, "access-file"), "credential access-file"},
+			{nil, "", "", "flag --access-file"},
+			{nil, filepath.Join(dir, "none"), "", "flag --access-file"},
 			{[]string{"--config", file}, dir, "/f", "file " + file + ":1"},
-			{[]string{"--http-tokens-file", "/g"}, dir, "/g", "flag --http-tokens-file"},
+			{[]string{"--access-file", "/g"}, dir, "/g", "flag --access-file"},
 		} {
 			c, err := l.parse(tt.args, map[string]string{"CREDENTIALS_DIRECTORY": tt.dir})
 			if err != nil || len(c.faults) > 0 {
 				t.Fatal(err, c.faults)
 			}
-			if got, where := c.HTTP.TokensFile, c.Origin("http-tokens-file"); got != tt.want || where != tt.where {
+			if got, where := c.AccessFile, c.Origin("access-file"); got != tt.want || where != tt.where {
 				t.Errorf("%s %+v: %q from %s", l.name, tt, got, where)
 			}
 			if c.HTTP.Cert != "" || (c.HTTP.Key != "") != (tt.dir == dir) {
@@ -106,5 +106,39 @@ func TestUnitLoadsCredentials(t *testing.T) {
 		if line := "LoadCredential=" + k.credential + ":polystalkd." + k.credential; !slices.Contains(strings.Split(string(unit), "\n"), line) {
 			t.Errorf("the unit has no line %s", line)
 		}
+	}
+}
+
+// TestTokensFileIsRefused wherever it is given, and the error names the replacement.
+func TestTokensFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "http-tokens"), nil, 0o400))
+	for _, l := range commandLines {
+		for _, tt := range []struct {
+			args []string
+			env  map[string]string
+			from string
+		}{
+			{[]string{"--http-tokens-file", "/f"}, nil, "flag --http-tokens-file"},
+			{nil, map[string]string{"POLYSTALKD_HTTP_TOKENS_FILE": "/f"}, "variable POLYSTALKD_HTTP_TOKENS_FILE"},
+			{[]string{"--config", confFile(t, "http-tokens-file = \"/f\"\n")}, nil, "http-tokens-file"},
+			{nil, map[string]string{"CREDENTIALS_DIRECTORY": dir}, "credential http-tokens"},
+		} {
+			if _, isVariable := tt.env["POLYSTALKD_HTTP_TOKENS_FILE"]; isVariable && l.name != "polystalkd" {
+				continue // in place of gearmand variables are not read
+			}
+			c, err := l.parse(tt.args, tt.env)
+			if err == nil {
+				err = c.Validate()
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.from) || !strings.Contains(err.Error(), "polystalk access convert FILE") {
+				t.Errorf("%s %v %v: %v", l.name, tt.args, tt.env, err)
+			}
+		}
+	}
+	c, err := parse([]string{"--access-file", "/a", "--http-anonymous", "read"}, nil)
+	must(t, err)
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "[identity.default]") {
+		t.Errorf("an access file beside --http-anonymous: %v", err)
 	}
 }

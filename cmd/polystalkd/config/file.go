@@ -154,6 +154,9 @@ func (t *keyTable) unknown(word string) string {
 	if f := t.all.Lookup(word); f != nil && !f.Hidden {
 		return fmt.Sprintf("%q is for the command line only: leave it out", word)
 	}
+	if word == "http-tokens-file" {
+		return fmt.Sprintf("%q: %s", word, tokensRemoved)
+	}
 	if near := nearest(word, t.names()); near != "" {
 		return fmt.Sprintf("unknown key %q: write %s, or leave it out", word, near)
 	}

@@ -70,7 +70,7 @@ func (t *keyTable) noArgument() error {
 }
 
 func newConfig() *Config {
-	return &Config{spellings: make(map[string]string), sources: sources{origins: make(map[string]string)}}
+	return &Config{sources: sources{origins: make(map[string]string), spellings: make(map[string]string)}}
 }
 
 // newFlagSet ties each flag to its field of c and sets the defaults.
@@ -97,6 +97,7 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 		&c.ConnectionMemory, 0, math.MaxInt64, giveBytes, "268435456")
 	c.gearmanFlags(fs)
 	c.tlsFlags(fs)
+	c.accessFlag(fs)
 	c.httpFlags(fs)
 	c.clusterFlags(fs)
 	fs.StringVar(&c.LogLevel, "log-level", "info", "log `LEVEL` and above: debug, info, warn or error")
@@ -114,6 +115,11 @@ func newFlagSet(c *Config) *pflag.FlagSet {
 		c.noEffect(fs, name, name[:1], "", "it was removed from beanstalkd, a journal is always compacted").Hidden = true
 	}
 	return fs
+}
+
+// accessFlag adds the flag of the access file, which is for all protocols.
+func (c *Config) accessFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&c.AccessFile, "access-file", "", "let clients do what `FILE` permits, in TOML: it has identities with\nrights on tubes; SIGHUP reads it again")
 }
 
 // emptyFlagSet returns a set that writes nothing by itself, and keeps the order of its flags.

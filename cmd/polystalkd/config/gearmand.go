@@ -127,7 +127,7 @@ func (c *Config) makeAbsolute() error {
 		return nil
 	}
 	h, k, t := &c.HTTP, &c.Cluster, &c.TLS
-	paths := []*string{&c.PidFile, &c.BinlogDir, &h.TokensFile, &h.Cert, &h.Key, &k.Cert, &k.Key, &k.CA, &t.Cert, &t.Key, &t.CA, &t.CRL}
+	paths := []*string{&c.PidFile, &c.BinlogDir, &c.AccessFile, &h.Cert, &h.Key, &k.Cert, &k.Key, &k.CA, &t.Cert, &t.Key, &t.CA, &t.CRL}
 	if c.LogsToFile() {
 		paths = append(paths, &c.LogFile)
 	}

@@ -18,7 +18,6 @@ import (
 // httpConfig has the settings of HTTP.
 type httpConfig struct {
 	Listen     []string // HOST:PORT or unix:PATH each; none: no HTTP
-	TokensFile string   // see access.OpenTokens; empty: there are no tokens
 	Anonymous  string   // the role of requests without a token; empty: see AnonymousOn
 	Hosts      []string // names accepted in the Host header
 	Origins    []string // sites with pages that may make changes
@@ -42,8 +41,8 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	h := &c.HTTP
 	fs.StringArrayVar(&h.Listen, "http", nil,
 		"serve probes, metrics and the operators' API by HTTP on `ADDR`, HOST:PORT\nor unix:PATH, as in 127.0.0.1:11380; may be given several times (default off)")
-	fs.StringVar(&h.TokensFile, "http-tokens-file", "", "read the tokens of operators from `FILE`, a line for each: its\nname, a role (read, operate or admin) and sha256:DIGEST; SIGHUP reads\nthe file again")
-	fs.StringVar(&h.Anonymous, "http-anonymous", "", "give requests without a token the role `ROLE`: none, read or operate (default\noperate on loopback addresses and unix sockets if there are no tokens, else none)")
+	add(fs, "http-tokens-file", "", "", "string", func(string) error { return &badValue{remedy: tokensRemoved} }, func() string { return "" }).Hidden = true
+	fs.StringVar(&h.Anonymous, "http-anonymous", "", "give requests without a token the role `ROLE`: none, read or operate (default\noperate on loopback addresses and unix sockets, else none); not with --access-file")
 	fs.StringArrayVar(&h.Hosts, "http-host", nil, "accept requests without a token for the host name `NAME`, in addition to localhost\nand addresses; may be given several times")
 	fs.StringArrayVar(&h.Origins, "http-origin", nil, "allow pages of the site `URL` to make changes by HTTP, as in\nhttps://ops.example.com; may be given several times")
 	fs.StringArrayVar(&h.Proxies, "http-trusted-proxy", nil, "trust X-Forwarded-For and X-Forwarded-Proto of the proxy at `CIDR`, an\naddress or a network; may be given several times")
@@ -51,7 +50,7 @@ func (c *Config) httpFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&h.HistoryTubes, "http-history-tubes", 100, "keep a day of history of the server and of the `N` busiest tubes in memory,\n105 kB each, up to 1000; 0: none")
 	fs.IntVar(&h.MetricsTubes, "http-metrics-tubes", 200, "show the `N` busiest tubes in /metrics; 0 to 10000")
 	fs.StringArrayVar(&h.MetricsMatch, "http-metrics-match", nil, "show tubes with names that match `GLOB` first in /metrics; may be given\nseveral times")
-	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of job bodies: full, preview (the beginning) or none;\na token with +bodies shows all of them")
+	fs.StringVar(&h.Bodies, "http-bodies", "full", "show operators `PART` of job bodies: full, preview (the beginning) or none;\nan identity of --access-file may see another part")
 	fs.StringArrayVar(&h.Peers, "http-peer", nil, "link from the console to another server's console, `NAME=URL`, as in\nmail=https://ops.example.com/mail/; may be given several times")
 	fs.StringVar(&h.ConsoleDir, "http-console-dir", "", "serve the console's files from `DIR`, to develop the console, as in\n/src/polystalk/router/http/console")
 	fs.StringVar(&h.Cert, "http-tls-cert", "", "use TLS instead of plain HTTP, with the certificates in `FILE`")
@@ -69,17 +68,20 @@ func (c *Config) UnservedHTTP() (origins []string) {
 	return origins
 }
 
-// AnonymousOn returns the role of requests without a token on a listener. Without tokens, a
-// listener that only this machine can reach gives the same rights as the protocols. With tokens
-// the role must be configured: a local request may come through a proxy from any machine.
-func (h *httpConfig) AnonymousOn(l net.Addr) (access.Role, error) {
-	if h.Anonymous != "" {
-		return access.ParseRole(h.Anonymous)
+// tokensRemoved is the remedy for a file of tokens.
+const tokensRemoved = "it was removed: polystalk access convert FILE prints the access file with the same tokens, for --access-file"
+
+// AnonymousOn returns the role of requests without a token on a listener; empty: the access file
+// has an identity for them. By default, a listener that only this machine can reach gives the same
+// rights as the protocols.
+func (c *Config) AnonymousOn(l net.Addr) string {
+	switch {
+	case c.AccessFile != "" || c.HTTP.Anonymous != "":
+		return c.HTTP.Anonymous
+	case isLocal(l):
+		return "operate"
 	}
-	if h.TokensFile == "" && isLocal(l) {
-		return access.Operate, nil
-	}
-	return access.Nobody, nil
+	return "none"
 }
 
 // isLocal reports whether only this machine can connect to an address.
@@ -88,14 +90,13 @@ func isLocal(l net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// CheckExposed refuses an address that other machines can reach if neither tokens nor anonymous
-// access are configured. Otherwise any client could delete jobs by mistake.
+// CheckExposed refuses an address that other machines can reach if neither an access file nor
+// anonymous access is configured. Otherwise any client could delete jobs by mistake.
 func (c *Config) CheckExposed(l net.Addr, from, given string) error {
-	h := &c.HTTP
-	if isLocal(l) || h.TokensFile != "" || h.Anonymous != "" {
+	if isLocal(l) || c.AccessFile != "" || c.HTTP.Anonymous != "" {
 		return nil
 	}
-	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and access is not configured: give --http-tokens-file, or --http-anonymous with a role for every client (none, read or operate), or an address that only this machine can reach, as in 127.0.0.1:11380", from, given)
+	return fault.New(fault.Usage, "%s: %q can be reached from other machines, and access is not configured: give --access-file, or --http-anonymous with a role for every client (none, read or operate), or an address that only this machine can reach, as in 127.0.0.1:11380", from, given)
 }
 
 func (c *Config) validateHTTP() {
@@ -107,6 +108,7 @@ func (c *Config) validateHTTP() {
 			c.found(c.CheckExposed(&net.TCPAddr{IP: net.IP(ip.AsSlice())}, a.From, a.Given))
 		}
 	}
+	c.refuse(c.AccessFile != "" && h.Anonymous != "", "http-anonymous", "the access file says what clients without a token may do: leave this out, and write [identity.default] in the file of --access-file")
 	c.refuse(!slices.Contains([]string{"", "none", "read", "operate"}, h.Anonymous), "http-anonymous", "unknown role %q: give none, read or operate", h.Anonymous)
 	for _, name := range h.Hosts {
 		c.refuse(name == "" || strings.ContainsAny(name, "/:* \t"), "http-host", "%q is not a host name: give the name alone, as in ops.example.com", name)

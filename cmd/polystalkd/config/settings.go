@@ -211,7 +211,7 @@ var examples = map[string]any{
 	"gearman-prefix":     "H:jobs.example.com",
 	"gearman-max-unread": int64(134217728),
 
-	"http-tokens-file":   "/etc/polystalkd/tokens",
+	"access-file":        "/etc/polystalkd/access.toml",
 	"http-anonymous":     "read",
 	"http-host":          []string{"ops.example.com"},
 	"http-trusted-proxy": []string{"10.0.0.5"},

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"polystalk/cmd/polystalkd/listen"
-	"polystalk/router/access"
 	"polystalk/router/cluster/forward"
 	"polystalk/router/cluster/transport"
 	web "polystalk/router/http"
@@ -57,8 +56,8 @@ func (m *Member) OpenControl(api *web.API) error {
 		l     **queueListener
 		serve func(net.Listener) error
 	}{
-		{&k.operators, behind(web.Door{Anonymous: access.Admin})},
-		{&k.visitors, behind(web.Door{Anonymous: access.Admin, Last: true})},
+		{&k.operators, behind(web.Door{Anonymous: "admin"})},
+		{&k.visitors, behind(web.Door{Anonymous: "admin", Last: true})},
 		{&k.relayed, behind(web.Door{Callers: true})},
 		{&k.peers, k.api.Serve},
 	} {

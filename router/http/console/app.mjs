@@ -1,7 +1,7 @@
 // The console: its frame, its pages by name, and its keys. A page is loaded when it is opened,
 // except the overview, which is loaded at the start.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { dialogs, get, go, link, live, loadSession, logout, openDialog, paused, request, route, selecting, session, stale, still, theme, usePolled } from './state.mjs';
+import { dialogs, get, go, link, live, loadSession, login, logout, may, openDialog, paused, request, route, selecting, session, stale, still, theme, usePolled } from './state.mjs';
 import { Age, age, Bytes, bytes, clock, count, Dialogs, Empty, FirstJob, Graph, group, keyTable, Notices, Num, plural, rate, Spans, spans, State, states, Trouble, useHistory } from './parts.mjs';
 
 // The overview of the server: totals, health, graphs, and tubes that need attention.
@@ -76,13 +76,14 @@ function Looks({ server }) {
 
 const pages = {
   __proto__: null, // names come from the URL, and may be anything
-  overview: { title: 'Overview', key: 'o' },
-  tubes: { title: 'Tubes', key: 't' },
-  buried: { title: 'Buried', key: 'b' },
-  connections: { title: 'Connections', key: 'c' },
-  operations: { title: 'Operations', key: 'p' },
-  server: { title: 'Server', key: 's' },
+  overview: { title: 'Overview', key: 'o', needs: 'read' },
+  tubes: { title: 'Tubes', key: 't', needs: 'look' },
+  buried: { title: 'Buried', key: 'b', needs: 'look' },
+  connections: { title: 'Connections', key: 'c', needs: 'read' },
+  operations: { title: 'Operations', key: 'p', needs: 'look' },
+  server: { title: 'Server', key: 's', needs: 'read' },
 };
+const allowed = () => Object.entries(pages).filter(([, p]) => may(p.needs));
 const parts = { __proto__: null, tube: 'tubes', job: 'tubes' }; // pages below another
 
 const loaded = { overview: { view: Overview } };
@@ -103,14 +104,17 @@ function usePage(name) {
 function App() {
   const who = session.use();
   const where = route.use();
-  const known = pages[where.page] || parts[where.page];
-  const name = known ? where.page : 'overview';
+  const known = pages[where.page] || pages[parts[where.page]];
+  const [[first] = ['overview']] = allowed();
+  const shown = known && may(known.needs);
+  const name = shown ? where.page : first;
   const page = usePage(who.state === 'in' ? name : 'overview');
-  useEffect(() => { if (!known) go('overview'); }, [known]);
+  useEffect(() => { if (!shown && who.state === 'in') go(first); }, [shown, who.state]);
   const since = stale.use();
   useEffect(() => { document.title = (since ? `stale since ${clock(since)} · ` : '') + `${(pages[name] || { title: decode(where.args[0]) }).title} · polystalk`; }, [name, where.args[0], since]);
   if (who.state === 'loading') return null;
   if (who.state !== 'in') return html`<${Login} who=${who} />`;
+  if (!allowed().length) return html`<${Bar} who=${who} /><main class="page"><${Empty}>The identity ${who.name} may not look at any tube, nor at the server.</${Empty}></main><${Notices} />`;
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus(); }}>Skip to content</a>
     <${Bar} here=${parts[name] || name} who=${who} />
@@ -132,7 +136,7 @@ function Bar({ here, who }) {
   return html`
     <header class="bar">
       <a class="brand" href=${link('overview')}>polystalk</a>
-      <nav aria-label="pages" ref=${nav}>${Object.entries(pages).map(([name, p]) => html`
+      <nav aria-label="pages" ref=${nav}>${allowed().map(([name, p]) => html`
         <a href=${link(name)} aria-current=${here === name ? 'page' : undefined}>${p.title}</a>`)}</nav>
       <div class="right">
         ${server && server.peers && html`<details class="menu"><summary>${server.hostname}</summary><div>${server.peers.map((p) => html`<a href=${p.url}>${p.name}</a>`)}</div></details>`}
@@ -140,8 +144,9 @@ function Bar({ here, who }) {
         <${Liveness} />
         <button type="button" class="quiet" title="keyboard shortcuts" aria-label="keys" onClick=${help}>?</button>
         <button type="button" class="quiet" title="light or dark theme" aria-label=${'colours: ' + theme.use()} onClick=${nextTheme}>${{ auto: '◐', light: '○', dark: '●' }[theme.use()]}</button>
-        ${who.role === 'read' && html`<span class="flag">read only</span>`}
-        ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span><button type="button" class="quiet" title=${who.name + ', role ' + who.role} onClick=${logout}>Log out</button>`}
+        ${!may('manage') && !may('put') && html`<span class="flag">read only</span>`}
+        ${who.name && html`<span class="who" title=${'role ' + who.role}>${who.name}</span>`}
+        ${who.method === 'token' ? html`<button type="button" class="quiet" title=${who.name + ', role ' + who.role} onClick=${logout}>Log out</button>` : who.method !== 'server' && html`<button type="button" class="quiet" onClick=${login}>Log in</button>`}
         
       </div>
     </header>`;
@@ -164,7 +169,7 @@ function Login({ who }) {
   const [problem, fail] = useState(who.problem);
   const field = useRef(null);
   useEffect(() => { if (field.current) field.current.focus(); }, [who.state]);
-  const login = async (e) => {
+  const send = async (e) => {
     e.preventDefault();
     try {
       await request('POST', 'session', { json: { token: token.trim() } });
@@ -177,13 +182,13 @@ function Login({ who }) {
   return html`
     <main class="login">
       <h1>polystalk</h1>
-      <form onSubmit=${login}>
+      <form onSubmit=${send}>
         <input hidden autocomplete="username" value="polystalk" />
         <label>Token<input type="password" ref=${field} autocomplete="current-password" value=${token} onInput=${(e) => set(e.target.value)} /></label>
         <button type="submit" class="main" disabled=${!token.trim()}>Log in</button>
       </form>
       <${Trouble} problem=${problem} />
-      <p class="dim">The file of <code>--http-tokens-file</code> lists the tokens.</p>
+      <p class="dim">The file of <code>--access-file</code> has the identities.</p>
     </main>`;
 }
 
@@ -216,7 +221,7 @@ addEventListener('keydown', (e) => {
   afterG = 0;
   const rows = keyTable.current;
   if (g) {
-    const page = Object.entries(pages).find(([, p]) => p.key === e.key);
+    const page = allowed().find(([, p]) => p.key === e.key);
     if (page) { go(page[0]); e.preventDefault(); }
     return;
   }

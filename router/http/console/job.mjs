@@ -21,7 +21,7 @@ export default function Job({ args: [id] }) {
   return html`
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a> / <a class="name" href=${link('tube', [j.tube_path], { state: j.state === 'ready' ? '' : j.state })}>${j.tube}</a></p>
     <div class="line"><h1>Job <span class="num">${j.id}</span></h1><${State} state=${j.state} /><${Copy} text=${j.id}>copy the id</${Copy}>
-      ${may('operate') && html`<${Deeds} j=${j} />`}</div>
+      ${may('manage') && html`<${Deeds} j=${j} />`}</div>
     <dl class="facts">
       <${Fact} name=${j.state + ' for'}><${Age} s=${j.state_seconds} /></${Fact}>
       ${j.state === 'reserved' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="time to run left" />`}
@@ -39,7 +39,7 @@ export default function Job({ args: [id] }) {
       <${Fact} name="kicked"><span class="num">${j.kicks_total} ×</span></${Fact}>
     </dl>
     <section aria-labelledby="body"><h2 id="body">Body</h2>
-      ${sees() === 'none' ? html`<p class="dim">You may not see job bodies. You need the role operate with --http-bodies, or a token with +bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
+      ${sees() === 'none' ? html`<p class="dim">You may not see job bodies. You need the verb work or manage with --http-bodies, or an identity with bodies.</p>` : body.value ? html`<${Body} key=${body.value.body_bytes} octets=${octetsOf(body.value)} of=${body.value.body_bytes} href=${sees() === 'full' && 'api/v1/jobs/' + id + '/body'} />` : html`<${Trouble} problem=${body.problem} />`}</section>`;
 }
 
 function octetsOf(v) { return v.body_base64 !== undefined ? fromBase64(v.body_base64) : new TextEncoder().encode(v.body || ''); }

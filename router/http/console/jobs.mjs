@@ -1,6 +1,6 @@
 // Lists of jobs, with actions on the selected jobs or on all that match.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, idempotencyKey, link, may, notify, refresh, request, sees, setParams, still } from './state.mjs';
+import { everywhere, get, idempotencyKey, link, may, notify, refresh, request, sees, setParams, still } from './state.mjs';
 import { Age, Button, Bytes, Empty, group, Num, State, Table, Trouble, useSelection } from './parts.mjs';
 import { actOnMany, askTube } from './act.mjs';
 
@@ -83,13 +83,14 @@ export function Jobs({ of, empty }) {
   const [selected, select] = useSelection();
   const shown = columns.filter((c) => !of.without.includes(c.key) && (bodies || c.key !== 'body'));
   const verbs = of.state ? applies[of.state] : ['delete'];
+  const acts = of.select.all_tubes ? everywhere('manage') : may('manage');
   return html`
-    ${may('operate') && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${selected} done=${() => select(new Set())} />`}
+    ${acts && list.rows.length > 0 && html`<${Deeds} of=${of} verbs=${verbs} chosen=${selected} done=${() => select(new Set())} />`}
     <${Trouble} problem=${list.problem} />
     ${list.searching && html`<p class="dim num">Searching: ${group(list.looked || 0)} jobs so far …</p>`}
     <${Table} label="jobs" columns=${shown} rows=${list.rows} keyOf=${(j) => j.id} fresh=${list.of}
       open=${(j) => link('job', [j.id])} more=${list.more}
-      selected=${selected} onSelect=${may('operate') ? select : undefined}
+      selected=${selected} onSelect=${acts ? select : undefined}
       empty=${list.done && html`<${Empty}>${empty}</${Empty}>`} />
     ${list.more && html`<div class="line"><${Button} onClick=${list.more}>Load more</${Button}></div>`}`;
 }

@@ -21,13 +21,13 @@ const columns = [
   { key: 'id', title: 'Number', wide: true, render: (o) => o.id },
   { key: 'action', title: 'Activity', render: (o) => html`${o.dry_run ? 'count, for ' : ''}${o.action}` },
   { key: 'of', title: 'Of', wide: true, render: (o) => of(o) },
-  { key: 'name', title: 'Token', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },
+  { key: 'name', title: 'Identity', wide: true, render: (o) => o.name || html`<span class="dim">no token</span>` },
   { key: 'state', title: 'State', render: (o) => html`<span class=${'flag ' + o.state}>${o.state}</span>${o.problem && html` <span class="dim" title=${o.problem.detail}>${o.problem.title}</span>`}` },
   { key: 'began', title: 'Begun', wide: true, render: (o) => html`<span class="num">${clock(o.began)}</span>` },
   { key: 'matched', title: 'Matched', right: true, render: (o) => html`<${Num} n=${o.matched} />` },
   { key: 'done', title: 'Done', right: true, render: (o) => html`<${Num} n=${o.done} />` },
   { key: 'skipped', title: 'Skipped', wide: true, render: (o) => Object.entries(o.skipped).map(([why, n]) => `${group(n)} ${why}`).join(', ') || '–' },
-  { key: 'cancel', title: 'Cancel', render: (o) => (!ended(o) && may('operate') ? html`<${Button} kind="small" onClick=${() => once('Cancelling', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
+  { key: 'cancel', title: 'Cancel', render: (o) => (!ended(o) && may('manage') ? html`<${Button} kind="small" onClick=${() => once('Cancelling', () => request('DELETE', 'operations/' + o.id))}>Cancel</${Button}>` : '') },
 ];
 
 function List() {
@@ -40,7 +40,7 @@ function List() {
 
 const auditColumns = [
   { key: 'time', title: 'When', render: (e) => html`<span class="num">${clock(e.time)}</span>` },
-  { key: 'who', title: 'Token', render: (e) => html`${e.name || html`<span class="dim">no token</span>`}` },
+  { key: 'who', title: 'Identity', render: (e) => html`${e.name || html`<span class="dim">no token</span>`}` },
   { key: 'client', title: 'From', wide: true, render: (e) => html`<span class="num">${e.client}</span>` },
   { key: 'action', title: 'What', render: (e) => html`<code>${e.action.split(' ')[0]} ${e.path}</code>` },
   { key: 'status', title: 'Answer', right: true, render: (e) => html`<span class=${e.status < 300 ? 'num' : 'num warn'}>${e.status}</span>` },

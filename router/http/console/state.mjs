@@ -144,7 +144,8 @@ export const session = store({ state: 'loading' });
 export async function loadSession() {
   try {
     const v = await get('session');
-    session.set({ state: v.role === 'nobody' || !v.role ? 'login' : 'in', ...v });
+    const blind = v.server === 'none' && !v.verbs.includes('look'); // there is no page for it
+    session.set({ state: blind && v.method !== 'token' ? 'login' : 'in', ...v });
   } catch (err) {
     session.set({ state: err.status === 401 ? 'login' : 'failed', problem: err });
   }
@@ -159,10 +160,20 @@ export async function logout() {
   loadSession();
 }
 
-const ranks = { read: 1, operate: 2, admin: 3 };
+/** login shows the form for a token, to a client that has an identity without one. */
+export const login = () => session.set({ state: 'login' });
 
-/** may reports whether the session has a role. */
-export const may = (role) => (ranks[session.get().role] || 0) >= ranks[role];
+/**
+ * may reports whether the session has a right: read or admin, of the server, or a verb on some
+ * tube. The server knows for which tubes, and refuses the others.
+ */
+export const may = (right) => {
+  const { server, verbs = [] } = session.get();
+  return right === 'read' ? server === 'read' || server === 'admin' : right === 'admin' ? server === 'admin' : verbs.includes(right);
+};
+
+/** everywhere reports whether the session has a verb on every tube. */
+export const everywhere = (verb) => (session.get().every_tube || []).includes(verb);
 
 /** sees returns how much of job bodies the session may see: none, preview or full. */
 export const sees = () => session.get().bodies || 'none';
@@ -301,7 +312,8 @@ export function useEvents(topics, params, heard) {
 
 function connect() {
   const on = session.get().state === 'in' && !document.hidden;
-  const url = on ? 'api/v1/events' + query({ topics: ['server', 'journal', ...wanted.topics].join(','), ...wanted.params }) : '';
+  const topics = [...(may('read') ? ['server', 'journal'] : []), ...wanted.topics];
+  const url = on && topics.length ? 'api/v1/events' + query({ topics: topics.join(','), ...wanted.params }) : '';
   if (url === open) return;
   open = url;
   if (source) source.close();

@@ -20,7 +20,7 @@ export default function Tube({ args: [path], params }) {
   if (!t) {
     return html`<h1 class="name">${shown(path)}</h1>
       ${tube.problem && (tube.problem.status === 404
-        ? html`<${Empty}>This tube does not exist: it has neither jobs nor clients. ${may('operate') && html`<${Button} onClick=${() => putDialog(path, shown(path))}>Put a job</${Button}>`}</${Empty}>`
+        ? html`<${Empty}>This tube does not exist: it has neither jobs nor clients. ${may('put') && html`<${Button} onClick=${() => putDialog(path, shown(path))}>Put a job</${Button}>`}</${Empty}>`
         : html`<${Trouble} problem=${tube.problem} />`)}`;
   }
   const of = {
@@ -32,11 +32,11 @@ export default function Tube({ args: [path], params }) {
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a></p>
     <div class="line"><h1 class="name">${t.name}</h1>
       ${t.pause_left_seconds > 0 && html`<span class="flag paused">paused for <${Age} s=${t.pause_left_seconds} /> more</span>`}
-      ${may('operate') && html`<div class="buttons">
-        <${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>
-        ${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} is resumed`, () => request('DELETE', `tubes/${path}/pause`))}>Resume</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
+      ${(may('put') || may('manage')) && html`<div class="buttons">
+        ${may('put') && html`<${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>`}
+        ${may('manage') && html`${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} is resumed`, () => request('DELETE', `tubes/${path}/pause`))}>Resume</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
         ${t.jobs.buried > 0 && html`<${Button} onClick=${() => actOnMany('kick', { tube_path: path, states: ['buried'] }, { name: t.name })}>Kick buried …</${Button}>`}
-        ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}</div>`}</div>
+        ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}`}</div>`}</div>
     ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait for one.</p>`}
     <dl class="facts">
       <${Fact} name="oldest ready">${t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–'}</${Fact}>

@@ -96,11 +96,11 @@ export default function Tubes({ params }) {
       <span class="dim num">${list.matching !== undefined && plural(list.matching, 'tube')}${list.rows.length > toldMost && `: the first ${toldMost} are live, the others from ${clock(list.at)}`}</span>
       ${list.rows.length > toldMost && html`<${Button} kind="small" onClick=${() => load()}>Refresh</${Button}>`}
       <${Columns} shown=${shown} />
-      ${selected.size > 0 && may('operate') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
+      ${selected.size > 0 && may('manage') && html`<${Chosen} tubes=${chosen} done=${() => select(new Set())} />`}</div>
     <${Trouble} problem=${list.problem} />
     <${Table} label="tubes" columns=${columns.filter((c) => shown.includes(c.key)).map((c) => (params.columns ? { ...c, wide: false } : c))} total=${list.matching} onSeen=${(n) => tell((was) => Math.max(was, Math.min(toldMost, Math.ceil(n / toldStep) * toldStep)))} rows=${list.rows} keyOf=${(t) => t.path} sort=${sort} onSort=${(s) => setParams({ sort: s === 'name' ? '' : s })}
       open=${(t) => link('tube', [t.path])} fresh=${list.of} more=${list.next && list.of === fresh ? () => load(list.next) : undefined}
-      selected=${selected} onSelect=${may('operate') ? select : undefined}
+      selected=${selected} onSelect=${may('manage') ? select : undefined}
       empty=${list.matching !== undefined && html`<${Empty}>${match ? html`No tube name contains <b class="name">${match}</b>.` : html`No tube yet: <${FirstJob} />`}</${Empty}>`} />`;
 }
 

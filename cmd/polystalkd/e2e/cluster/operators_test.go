@@ -64,14 +64,15 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
+	const secret = "secret-0123456789-0123456789"
 	token := filepath.Join(t.TempDir(), "token")
 	tokens := token + "s"
-	for path, text := range map[string]string{token: "secret", tokens: fmt.Sprintf("boss admin sha256:%x\n", sha256.Sum256([]byte("secret")))} {
+	for path, text := range map[string]string{token: secret, tokens: fmt.Sprintf("[identity.boss]\nrole = \"admin\"\ntokens = [\"sha256:%x\"]\n", sha256.Sum256([]byte(secret)))} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, urls := withHTTP(t, "5s", "--http-tokens-file", tokens)
+	all, urls := withHTTP(t, "5s", "--access-file", tokens)
 	l, others := leader(t, all)
 	follower := others[0]
 	servers := []string{urls[follower], urls[others[1]], "unix:" + filepath.Join(follower.dir, "cluster.sock")}

@@ -76,7 +76,7 @@ func TestByKeyboardAlone(t *testing.T) {
 // TestAdminByKeyboardAlone: actions that need more rights, and actions on selected rows.
 func TestAdminByKeyboardAlone(t *testing.T) {
 	long(t)
-	s := serve(t, "--http-tokens-file", tokens(t))
+	s := serve(t, "--access-file", accessFile(t))
 	s.fill()
 	b := open(t, s.base, "", look{})
 	b.login(adminToken)

@@ -179,9 +179,10 @@ func TestServerOfACluster(t *testing.T) {
 		return l.Addr().String()
 	}
 	at := free()
-	one := serve(t, "--http-tokens-file", tokens(t), "--cluster-listen", at, "--cluster-node", "jobs1", "--cluster-new")
+	access := accessFile(t)
+	one := serve(t, "--access-file", access, "--cluster-listen", at, "--cluster-node", "jobs1", "--cluster-new")
 	one.WaitLog("this server leads: clients are served here")
-	two := serve(t, "--cluster-listen", free(), "--cluster-node", "jobs2", "--cluster-standby", "--cluster-join", at)
+	two := serve(t, "--access-file", access, "--cluster-listen", free(), "--cluster-node", "jobs2", "--cluster-standby", "--cluster-join", at)
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if v := two.api("GET", "cluster", ""); strings.Contains(v, `"leader":"jobs1"`) {
 			break
@@ -203,6 +204,7 @@ func TestServerOfACluster(t *testing.T) {
 
 	id := one.put("mail", "hello", "")
 	b = open(t, two.base, "", look{})
+	b.login(adminToken)
 	b.reads("mail")
 	b.visit("job/" + id)
 	b.reads("hello")

@@ -40,7 +40,7 @@ func serve(t *testing.T, args ...string) *server {
 	t.Helper()
 	args = append([]string{"-b", t.TempDir(), "--http", "127.0.0.1:0", "--gearman-listen", "127.0.0.1:0"}, args...)
 	s := &server{Server: daemon.Serve(t, args...), t: t}
-	s.tokens = slices.Contains(args, "--http-tokens-file")
+	s.tokens = slices.Contains(args, "--access-file")
 	line := s.WaitLog("serving HTTP")
 	require(t, line != nil, "HTTP is not served")
 	s.base = "http://" + line["listen"].(string)
@@ -118,19 +118,26 @@ func (s *server) fill() {
 	s.put(longName, strings.Repeat("x", 5000), "")
 }
 
-// tokens writes a file with a token for each role.
-func tokens(t *testing.T) string {
+// accessFile writes an access file. Clients of Gearman may put jobs without a token.
+func accessFile(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tokens")
+	path := filepath.Join(t.TempDir(), "access.toml")
 	var b strings.Builder
-	for _, l := range [][2]string{{"read", readToken}, {"admin", adminToken}} {
-		fmt.Fprintf(&b, "%s %s sha256:%s\n", l[0]+"er", l[0], digest(l[1]))
+	b.WriteString("[identity.default]\nput = [\"*\"]\n")
+	for _, l := range [][3]string{
+		{"reader", readToken, `role = "read"`}, {"boss", adminToken, `role = "admin"`},
+		{"mailer", mailToken, "look = [\"mail\"]\nput = [\"mail\"]\n"},
+	} {
+		fmt.Fprintf(&b, "[identity.%s]\ntokens = [\"sha256:%s\"]\n%s\n", l[0], digest(l[1]), l[2])
 	}
 	noErr(t, os.WriteFile(path, []byte(b.String()), 0o600))
 	return path
 }
 
-const readToken = "console-read-0123456789"
+const (
+	readToken = "console-read-0123456789"
+	mailToken = "console-mail-0123456789"
+)
 
 // pages are all pages, each with a text that it shows once it is complete.
 func (s *server) pages() map[string]string {
@@ -146,7 +153,7 @@ func (s *server) pages() map[string]string {
 func TestPages(t *testing.T) {
 	long(t)
 	axe := axeSource(t)
-	s := serve(t, "--http-tokens-file", tokens(t))
+	s := serve(t, "--access-file", accessFile(t))
 	s.fill()
 	for name, l := range map[string]look{"light": {}, "dark": {dark: true}, "narrow": {width: 360}, "wide": {width: 1920}, "zoomed": {zoomed: true}} {
 		for role, token := range map[string]string{"admin": adminToken, "read": readToken} {
@@ -205,6 +212,32 @@ func (b *tab) login(token string) {
 	b.shows("the field for the token", "document.activeElement.type === 'password'")
 	b.keys(token, "\r")
 	b.reads("Attention")
+}
+
+// TestPageHidesWhatTheIdentityMayNotDo: an identity of one tube sees only that tube, and only the
+// buttons and pages that it may use.
+func TestPageHidesWhatTheIdentityMayNotDo(t *testing.T) {
+	long(t)
+	s := serve(t, "--access-file", accessFile(t))
+	s.fill()
+	b := open(t, s.base, "", look{})
+	b.shows("the login, although the default identity may put jobs", "document.activeElement.type === 'password'")
+	b.keys(mailToken, "\r")
+	b.reads("1 tube")
+	pages := b.eval("[...document.querySelectorAll('nav a')].map(x => x.innerText).join()")
+	expect(t, pages == "Tubes,Buried,Operations", "it shows the pages %s", pages)
+	expect(t, !strings.Contains(b.text(), "bytes"), "it shows another tube: %s", b.text())
+	b.visit("tube/mail")
+	b.reads("Put a job")
+	buttons := b.eval("[...document.querySelectorAll('main .line button')].map(x => x.innerText).join()")
+	expect(t, strings.HasPrefix(buttons, "Put a job") && !strings.Contains(buttons, "Flush") && !strings.Contains(buttons, "Pause"), "it has the buttons %s", buttons)
+	b.visit("server")
+	b.reads("1 tube") // the first page that it may see
+	b.visit("job/" + s.job)
+	b.reads("You may not see job bodies")
+	expect(t, !strings.Contains(b.text(), "Delete"), "it offers to delete a job")
+	b.quiet(notThere) // a history that is not begun
+	expect(t, !strings.Contains(s.api("GET", "denials", ""), "mailer"), "it asks for what the identity may not do: %s", s.api("GET", "denials", ""))
 }
 
 // jobs is smaller than a real queue, since many other tests run at the same time as TestManyJobs.

@@ -2,8 +2,10 @@ package process
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -22,17 +24,18 @@ import (
 // manager's credentials cause no warning.
 func TestOptionsOfHTTPWithoutHTTP(t *testing.T) {
 	dir := t.TempDir()
-	tokens := filepath.Join(dir, "http-tokens")
-	write(t, tokens, "nonsense\n")
-	s := daemon.Serve(t, "--http-tokens-file", tokens, "--http-anonymous", "read")
-	for _, flag := range []string{"--http-tokens-file", "--http-anonymous"} {
+	key := filepath.Join(dir, "http-tls-key")
+	write(t, key, "nonsense\n")
+	s := daemon.Serve(t, "--http-host", "ops.example", "--http-anonymous", "read")
+	for _, flag := range []string{"--http-host", "--http-anonymous"} {
 		logged(t, s, "flag "+flag+" has no effect, since HTTP is not served: give --http with an address, or leave it out")
 	}
+	write(t, filepath.Join(dir, "http-tls-cert"), "nonsense\n")
 	if s := serve(t, []string{"CREDENTIALS_DIRECTORY=" + dir}); s.LogHas("no effect") || s.LogHas("serving HTTP") {
 		t.Errorf("a credential is warned of, or HTTP is served: %s", s.LogText())
 	}
 	for _, check := range []string{"--check-config", "--check-args"} {
-		wants(t, run(t, nil, check, "--http-tokens-file", tokens), fault.Usage, tokens+":1:")
+		wants(t, run(t, nil, check, "--http-tls-cert", key, "--http-tls-key", key), fault.Usage, "--http-tls-cert", "PEM")
 	}
 }
 
@@ -65,15 +68,15 @@ func TestHTTPIsServedOnTCPAndUnixSockets(t *testing.T) {
 	}
 }
 
-// TestFilesOfHTTPAreReadAgain: tokens and certificates are read with the configuration, all or
+// TestFilesOfHTTPAreReadAgain: the access file and certificates are read with the configuration, all or
 // nothing, also without a file of it. Here they are credentials of the service manager.
 func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	cert, key, tokens := filepath.Join(dir, "http-tls-cert"), filepath.Join(dir, "http-tls-key"), filepath.Join(dir, "http-tokens")
+	cert, key, tokens := filepath.Join(dir, "http-tls-cert"), filepath.Join(dir, "http-tls-key"), filepath.Join(dir, "access-file")
 	ca := certtest.New(t)
 	for _, configured := range []bool{true, false} {
 		ca.Renew(cert, key, certtest.ForNode("first"))
-		write(t, tokens, tokenLine("admin", "one"))
+		write(t, tokens, accessText("admin", one))
 		must(t, os.Chmod(tokens, 0o644))
 		path := confFile(t, "max-job-size = 10\n")
 		args := []string{"--http", "127.0.0.1:0"}
@@ -81,7 +84,7 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 			args = append(args, "--config", path)
 		}
 		s, notify := notified(t, []string{"CREDENTIALS_DIRECTORY=" + dir}, args...)
-		logged(t, s, "everybody on this machine may read the file of tokens: chmod o-r")
+		logged(t, s, "other users of this machine may read the access file, or may write it: chmod 0640")
 		url := "https://" + httpOf(t, s) + "/api/v1/config"
 		expect := func(name, token string, status int) {
 			t.Helper()
@@ -90,28 +93,30 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 				t.Errorf("configured %v, token %s: certificate %s, status %d; want %s, %d", configured, token, got, a.StatusCode, name, status)
 			}
 		}
-		expect("first", "one", 200)
+		expect("first", one, 200)
 		expect("first", "", 401) // although it is a loopback address
-		write(t, tokens, tokenLine("admin", "two"))
+		write(t, tokens, accessText("admin", two))
 		if configured { // nothing holds of what is right beside a broken key
 			write(t, key, "broken")
 			write(t, path, "max-job-size = 20\n")
 			reload(t, s, notify)
 			logs(t, s, "credential http-tls-cert", "nothing was changed")
-			expect("first", "one", 200)
-			stat(t, s, "max-job-size", "10")
+			expect("first", one, 200)
+			if _, body := askHTTP(t, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, "GET", strings.TrimSuffix(url, "config")+"server", one, ""); !strings.Contains(body, `"max_job_size_bytes":10,`) {
+				t.Errorf("the largest job has changed: %s", body)
+			}
 		}
 		ca.Renew(cert, key, certtest.ForNode("second"))
 		reload(t, s, notify)
-		logs(t, s, "the tokens were read again", "the certificate was read again")
-		expect("second", "two", 200)
-		expect("second", "one", 401)
+		logs(t, s, "the access file was read again", "the certificate was read again")
+		expect("second", two, 200)
+		expect("second", one, 401)
 		if !configured {
 			write(t, key, "broken")
 			write(t, tokens, "broken\n")
 			reload(t, s, notify)
-			logs(t, s, "cannot be used", "the tokens are unchanged", tokens+":1:", "nothing was changed")
-			expect("second", "two", 200)
+			logs(t, s, "cannot be used", tokens+":1:", "nothing was changed")
+			expect("second", two, 200)
 		}
 		if s.LogHas("PRIVATE") {
 			t.Error("the log has the key")
@@ -122,10 +127,10 @@ func TestFilesOfHTTPAreReadAgain(t *testing.T) {
 
 // TestConfigShowsWhatIsInEffect: each setting once, with its origin, and no secret.
 func TestConfigShowsWhatIsInEffect(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens")
-	write(t, file, tokenLine("read", "secret"))
-	s := serve(t, []string{"POLYSTALKD_SHARDS=8"}, "-z", "1000", "--http", "127.0.0.1:0", "--http-tokens-file", file)
-	status, body := getHTTP(t, "http://"+httpOf(t, s)+"/api/v1/config", "secret")
+	file := filepath.Join(t.TempDir(), "access.toml")
+	write(t, file, accessText("read", secret))
+	s := serve(t, []string{"POLYSTALKD_SHARDS=8"}, "-z", "1000", "--http", "127.0.0.1:0", "--access-file", file)
+	status, body := getHTTP(t, "http://"+httpOf(t, s)+"/api/v1/config", secret)
 	var got struct {
 		Settings []struct{ Name, Value, Origin string }
 	}
@@ -141,14 +146,14 @@ func TestConfigShowsWhatIsInEffect(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"max-job-size": "1000 by flag -z", "shards": "8 by variable POLYSTALKD_SHARDS", "log-level": "info by default",
-		"listen": "127.0.0.1 by flag -l", "http-tokens-file": file + " by flag --http-tokens-file", "binlog-size": "10485760 by default",
+		"listen": "127.0.0.1 by flag -l", "access-file": file + " by flag --access-file", "binlog-size": "10485760 by default",
 		"fsync-ms": "0 by default", "gearman-max-body": "67108864 by default",
 	} {
 		if values[name] != want {
 			t.Errorf("%s is %q, want %q", name, values[name], want)
 		}
 	}
-	if strings.Contains(body, strings.Fields(tokenLine("read", "secret"))[2][7:]) || len(values) < 30 {
+	if strings.Contains(body, fmt.Sprintf("%x", sha256.Sum256([]byte(secret)))) || len(values) < 30 {
 		t.Errorf("%d settings: %s", len(values), body)
 	}
 }
@@ -157,14 +162,15 @@ func TestConfigShowsWhatIsInEffect(t *testing.T) {
 // log level changes by HTTP too.
 func TestReloadByHTTP(t *testing.T) {
 	dir := t.TempDir()
-	tokens, conf := filepath.Join(dir, "tokens"), filepath.Join(dir, "conf.toml")
-	write(t, tokens, tokenLine("admin", "secret"))
+	tokens, conf := filepath.Join(dir, "access.toml"), filepath.Join(dir, "conf.toml")
+	const single = "look = [\"*\"]\nmanage = [\"*\"]\nserver = \"admin\"" // without bodies
+	write(t, tokens, strings.Replace(accessText("admin", secret), `role = "admin"`, single, 1))
 	write(t, conf, "max-job-size = 100\n")
-	s := daemon.Serve(t, "--config", conf, "--http", "127.0.0.1:0", "--http-tokens-file", tokens)
+	s := daemon.Serve(t, "--config", conf, "--http", "127.0.0.1:0", "--access-file", tokens)
 	url := "http://" + httpOf(t, s)
 	ask := func(method, path, send string, want int, holds ...string) {
 		t.Helper()
-		resp, body := askHTTP(t, new(http.Transport), method, url+path, "secret", send)
+		resp, body := askHTTP(t, new(http.Transport), method, url+path, secret, send)
 		for _, h := range holds {
 			if !strings.Contains(body, h) {
 				t.Errorf("%s: the answer has no %s: %s", path, h, body)

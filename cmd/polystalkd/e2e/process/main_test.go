@@ -218,7 +218,14 @@ func getHTTP(t *testing.T, url, token string) (status int, body string) {
 	return resp.StatusCode, body
 }
 
-// tokenLine returns a line of a token file.
-func tokenLine(role, token string) string {
-	return fmt.Sprintf("a %s sha256:%x\n", role, sha256.Sum256([]byte(token)))
+// accessText returns an access file with one identity.
+func accessText(role, token string) string {
+	return fmt.Sprintf("[identity.a]\nrole = %q\ntokens = [\"sha256:%x\"]\n", role, sha256.Sum256([]byte(token)))
 }
+
+// The tokens of identities.
+const (
+	secret = "secret-0123456789-0123456789"
+	one    = "one-0123456789-0123456789"
+	two    = "two-0123456789-0123456789"
+)

@@ -20,7 +20,7 @@ type refusal struct {
 	args string // with spaces between them; '' is an empty one
 	env  string // variables, likewise
 	code int
-	says string // what the one line on stderr must hold: flag, value, remedy; | between them
+	says string // what the one line on stderr must hold, before the line of a file: flag, value, remedy; | between them
 	ours bool   // not for the reference: it has no such flag, or accepts it
 }
 
@@ -37,7 +37,7 @@ func (r *refusal) refuses(t *testing.T, prefix string, args ...string) {
 	t.Helper()
 	t.Run(r.name+r.args+r.env, func(t *testing.T) {
 		got := run(t, list(r.env), append(args, list(r.args)...)...)
-		if strings.Count(got.Stderr, "\n") != 1 || !strings.HasPrefix(got.Stderr, prefix+": ") || got.Stdout != "" {
+		if strings.Count(got.Stderr, "\n    ") == 0 && strings.Count(got.Stderr, "\n") != 1 || !strings.HasPrefix(got.Stderr, prefix+": ") || got.Stdout != "" {
 			t.Errorf("stderr is not one line of ours, or stdout is not empty: %+v", got)
 		}
 		wants(t, got, r.code, strings.Split(r.says, "|")...)
@@ -121,13 +121,16 @@ func refusals(t *testing.T) []refusal {
 		{name: "variable with a bad user", env: "POLYSTALKD_USER=no-such-user", code: fault.NoUser, says: "POLYSTALKD_USER|no-such-user", ours: true},
 	}
 	for _, r := range []refusal{
-		{args: "--http 0.0.0.0:0", says: "--http|other machines|--http-tokens-file"},
+		{args: "--http 0.0.0.0:0", says: "--http|other machines|--access-file"},
 		{args: "--http :0", says: "other machines"},
 		{args: "--http [::]:0", says: "other machines"},
 		{args: "--http 192.0.2.1:80", says: "other machines"},
 		{args: "--http 11380", says: "not an address with a port|127.0.0.1:11380"},
-		{args: "--http 127.0.0.1:0 --http-tokens-file " + dir + "/none", says: "--http-tokens-file|cannot be read|give a file"},
-		{args: "--http 127.0.0.1:0 --http-tokens-file " + broken, says: broken + ":1:|give a name, a role"},
+		{args: "--access-file " + dir + "/none", says: dir + "/none|cannot be read|give a file"},
+		{args: "--access-file " + broken, says: broken + ":1:"},
+		{args: "--access-file " + broken + " --http-anonymous read", says: "--http-anonymous|[identity.default]"},
+		{args: "--http 127.0.0.1:0 --http-tokens-file " + broken, says: "--http-tokens-file|removed|polystalk access convert|--access-file"},
+		{env: "POLYSTALKD_HTTP_TOKENS_FILE=" + broken, says: "POLYSTALKD_HTTP_TOKENS_FILE|polystalk access convert"},
 		{args: "--http 127.0.0.1:0 --http-anonymous admin", says: `--http-anonymous|"admin"|none, read or operate`},
 		{args: "--http 127.0.0.1:0 --http-host http://a", says: "--http-host|is not a host name"},
 		{args: "--http 127.0.0.1:0 --http-origin ops.example", says: "--http-origin|https://ops.example.com"},

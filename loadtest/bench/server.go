@@ -26,13 +26,14 @@ type Target struct {
 
 	protocol *protocol // nil: the session's
 	args     []string  // with {port} and {dir} still in place
+	secure   bool      // it uses TLS
 	addr     string    // address of a server that already runs and is not stopped
 	pid      int       // of that server; 0: not known
 }
 
 var targetName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
-// parseTarget reads "[name=][protocol:]command arg ...", split at spaces. {port} stands for a free port, {dir}
+// parseTarget reads "[name=][protocol:][tls:]command arg ...", split at spaces. {port} stands for a free port, {dir}
 // for an empty directory that is removed afterwards, and {body} for the size of the load's bodies.
 // A command without {port} gets the arguments of the protocol's usual server.
 func parseTarget(s string, p *protocol) (Target, error) {
@@ -43,6 +44,7 @@ func parseTarget(s string, p *protocol) (Target, error) {
 	if name, rest, ok := strings.Cut(s, ":"); ok && peers[name] != nil {
 		t.protocol, s = peers[name], rest
 	}
+	s, t.secure = strings.CutPrefix(s, secured)
 	t.Command = s
 	t.args = strings.Fields(s)
 	if len(t.args) == 0 {
@@ -75,6 +77,9 @@ func (t *Target) start(ctx context.Context, sp Spawner, p *protocol, l Load) (_ 
 		return nil, err
 	}
 	s := &server{addr: "127.0.0.1:" + port}
+	if t.secure {
+		s.addr = secured + s.addr
+	}
 	if strings.Contains(strings.Join(t.args, " "), "{dir}") {
 		if s.dir, err = os.MkdirTemp("", "loadtest-"); err != nil {
 			return nil, err

@@ -71,7 +71,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 	fs := flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&protocol, "protocol", beanstalkd.name, "`name` of the protocol: "+strings.Join(sortedKeys(protocols), " or "))
-	fs.StringVar(&addr, "addr", "", "`address` of a running server, host:port, without -compare (default: the protocol's port on 127.0.0.1)")
+	fs.StringVar(&addr, "addr", "", "`address` of a running server, [tls:]host:port, without -compare (default: the protocol's port on 127.0.0.1)")
 	fs.IntVar(&pid, "pid", 0, "process `id` of that server, for its CPU and memory")
 	fs.BoolVar(&quiet, "quiet", false, "no progress")
 	fs.BoolVar(&floor, "floor", false, "also run a server that parses and answers constants (cycle, put, connect, big-bodies)")
@@ -90,7 +90,7 @@ func parseSession(args []string, stderr io.Writer) (*session, error) {
 		return err
 	})
 	fs.Func("load", "a `workload` with its own settings, 'cycle depth=16 name=c16', over the flags; may be repeated", list(&loads))
-	fs.Func("compare", "a server's command `line`, [name=][protocol:]command with {port} and {dir}; may be repeated, the first is the baseline; protocol is redis, nats or amqp", list(&servers))
+	fs.Func("compare", "a server's command `line`, [name=][protocol:][tls:]command with {port} and {dir}; may be repeated, the first is the baseline; protocol is redis, nats or amqp", list(&servers))
 	base.flags(fs)
 	fs.Usage = func() { printUsage(fs) }
 	if err := fs.Parse(args); err != nil {

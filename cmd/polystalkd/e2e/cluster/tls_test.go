@@ -1,6 +1,10 @@
 package cluster
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,4 +70,59 @@ func TestClusterWithTLS(t *testing.T) {
 	if bad.Code != 5 || !strings.Contains(bad.Stderr, "--cluster-cert") || !strings.Contains(bad.Stderr, "jobs1") {
 		t.Errorf("a certificate for another name: %d %s", bad.Code, bad.Stderr)
 	}
+}
+
+// TestFollowerServesClientsWithTLS: TLS ends at the follower.
+func TestFollowerServesClientsWithTLS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	ca := certtest.New(t)
+	flags := func(name, address string) []string {
+		cert, key := ca.Issue(certtest.ForNode(name))
+		return []string{"--tls-listen", address, "--tls-cert", cert, "--tls-key", key}
+	}
+	one, two := newNode(t, "jobs1"), newNode(t, "jobs2")
+	at := daemon.FreeAddress(t)
+	one.found(append(secure(ca, "jobs1"), flags("jobs1", "127.0.0.1:0")...)...)
+	two.start(append(append(secure(ca, "jobs2"), flags("jobs2", at)...), "--cluster-join", one.cluster)...)
+	awaitVoters(t, one, 2)
+	dial := func() *tls.Conn {
+		c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(daemon.ClientTime))
+		return c
+	}
+	c := dial()
+	if name := c.ConnectionState().PeerCertificates[0].DNSNames[0]; name != "jobs2" {
+		t.Errorf("the certificate is for %s, want the follower's", name)
+	}
+	body := strings.Repeat("x", 60_000)
+	daemon.Says(t, c, "put 0 0 100 60000\r\n"+body+"\r\nreserve\r\n", "INSERTED 1\r\nRESERVED 1 60000\r\n"+body+"\r\n")
+	c.CloseWrite() // then the server answers everything, and says that it closes
+	if rest, err := io.ReadAll(c); err != nil || len(rest) > 0 {
+		t.Errorf("at the end %d bytes more, %v", len(rest), err)
+	}
+	strangers, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer strangers.Close()
+	io.WriteString(strangers, "put 0 0 100 1\r\na\r\n")
+	strangers.SetDeadline(time.Now().Add(daemon.ClientTime))
+	if n, err := strangers.Read(make([]byte, 1)); n > 0 || err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a client without TLS: %d bytes, %v", n, err)
+	}
+	if silent, err := net.Dial("tcp", at); err != nil {
+		t.Error(err)
+	} else {
+		defer silent.Close()
+	}
+	two.Signal(syscall.SIGTERM)
+	two.EndsWith(0) // clients do not delay it
+	jobs := tally{acknowledged: 1, tried: 1}
+	jobs.wantReady(one)
 }

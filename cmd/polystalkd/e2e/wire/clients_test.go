@@ -93,7 +93,7 @@ func TestBeanstalkClients(t *testing.T) {
 				}
 			})
 		}
-		t.Run("go", func(t *testing.T) { goWholeLife(t, "tcp", p.beanstalk) })
+		t.Run("go", func(t *testing.T) { goWholeLife(t, func() (net.Conn, error) { return net.Dial("tcp", p.beanstalk) }) })
 	})
 }
 
@@ -101,11 +101,12 @@ func TestBeanstalkClients(t *testing.T) {
 func unquoted(s string) string { return strings.Trim(s, `"`) }
 
 // goWholeLife takes a job through everything go-beanstalk can do with it.
-func goWholeLife(t *testing.T, network, address string) {
-	c, err := beanstalk.Dial(network, address)
+func goWholeLife(t *testing.T, dial func() (net.Conn, error)) {
+	nc, err := dial()
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := beanstalk.NewConn(nc)
 	defer c.Close()
 	must := func(what string, err error, ok bool) {
 		t.Helper()

@@ -1,10 +1,12 @@
 <?php
-// PHP's pheanstalk: a job's whole life. Use: php whole_life.php HOST PORT
+// PHP's pheanstalk: a job's whole life. Use: php whole_life.php HOST PORT,
+// with tls:// before the host for TLS
 require 'Pheanstalk/autoload.php';
 
 use Pheanstalk\Exception\ServerException;
 use Pheanstalk\JobId;
 use Pheanstalk\Pheanstalk;
+use Pheanstalk\SocketFactory;
 
 function check(string $what, $got, $want): void
 {
@@ -22,7 +24,11 @@ set_error_handler(function (int $level, string $message) {
     exit(1);
 });
 
-$client = Pheanstalk::create($argv[1], (int) $argv[2]);
+if (str_starts_with($argv[1], 'tls://')) {
+    $client = Pheanstalk::createWithFactory(new SocketFactory($argv[1], (int) $argv[2], 10, SocketFactory::FSOCKOPEN));
+} else {
+    $client = Pheanstalk::create($argv[1], (int) $argv[2]);
+}
 $client->useTube('php.life');
 check('used', $client->listTubeUsed(true), 'php.life');
 $client->watchOnly('php.life');

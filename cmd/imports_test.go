@@ -106,6 +106,9 @@ var laws = []law{
 // the constant server that the load generator itself is measured against.
 var gnetFolders = []string{"router/reactor/", "loadtest/bench/"}
 
+// tlsFolders may import crypto/tls: sessions and protocols do not know whether a client uses it.
+var tlsFolders = []string{"router/reactor/", "router/server.go", "router/cluster/transport/", "cmd/polystalkd/", "loadtest/bench/"}
+
 // short is the name of an import in the table; empty for one of the standard
 // library. What is neither a package of the module nor a library of the list
 // stays as it is.
@@ -219,13 +222,14 @@ func libraryFaults(table []row, libraries []string) []string {
 	return faults
 }
 
-// gnetFaults lists the files that import gnet outside of the folders in may.
-func gnetFaults(all []*source, may []string) []string {
+// folderFaults lists the files that import a library outside of the folders in may. Tests may import the
+// standard library.
+func folderFaults(all []*source, library string, may []string) []string {
 	var faults []string
 	for _, s := range all {
 		allowed := slices.ContainsFunc(may, func(prefix string) bool { return strings.HasPrefix(s.name, prefix) })
-		if !allowed && slices.ContainsFunc(s.imports(), func(imported string) bool { return short(imported) == "gnet" }) {
-			faults = append(faults, s.name+" imports gnet: only "+strings.Join(may, ", ")+" may")
+		if !allowed && slices.ContainsFunc(s.imports(), func(imported string) bool { return short(imported) == library || imported == library && !s.isTest() }) {
+			faults = append(faults, s.name+" imports "+library+": only "+strings.Join(may, ", ")+" may")
 		}
 	}
 	return faults
@@ -234,7 +238,8 @@ func gnetFaults(all []*source, may []string) []string {
 func TestImportsKeepTheLaws(t *testing.T) {
 	all := readTree(t)
 	found := rows(all)
-	for _, f := range slices.Concat(lawFaults(found, laws), libraryFaults(found, testLibraries), gnetFaults(all, gnetFolders)) {
+	for _, f := range slices.Concat(lawFaults(found, laws), libraryFaults(found, testLibraries), folderFaults(all, "gnet", gnetFolders),
+		folderFaults(all, "crypto/tls", tlsFolders)) {
 		t.Error(f)
 	}
 	for name := range libraries {
@@ -322,7 +327,7 @@ func TestGnetFaultsAreFound(t *testing.T) {
 		"router/session.go": 1, "router/reactor/accept.go": 0, "router/reactorlike/a.go": 1, "loadtest/a.go": 1,
 	} {
 		s := mustParse(t, name, `package a; import _ "github.com/panjf2000/gnet/v2/pkg/logging"`)
-		if got := gnetFaults([]*source{s}, []string{"router/reactor/"}); len(got) != want {
+		if got := folderFaults([]*source{s}, "gnet", []string{"router/reactor/"}); len(got) != want {
 			t.Errorf("%s: found %q, want %d", name, got, want)
 		}
 	}

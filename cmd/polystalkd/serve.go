@@ -121,11 +121,6 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		return err
 	}
 	rc.TLS = len(secure) > 0
-	if !rc.TLS {
-		for _, origin := range c.UnservedTLS() {
-			log.Warn(origin + " has no effect, since no client is served with TLS: give --tls-listen with an address, or leave it out")
-		}
-	}
 	var of *member.Member // nil: c has no cluster
 	if n := len(o.socks.Of[listen.HTTP]); n > 0 || c.Cluster.Listen != "" {
 		rc.OtherDescriptors = n + web.Descriptors

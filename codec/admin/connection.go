@@ -6,7 +6,8 @@ import "time"
 type Connection struct {
 	ID       uint64 `json:"id,string"` // never used again by this process
 	Protocol string `json:"protocol"`
-	Peer     string `json:"peer"`                // the client's address, or "unix"
+	Peer     string `json:"peer"` // the client's address, or "unix"
+	TLS      bool   `json:"tls"`
 	ClientID string `json:"client_id,omitempty"` // that the client has set
 
 	Opened      time.Time `json:"opened"`

@@ -138,7 +138,7 @@ func (o *Operator) connections(c *direct.Caller, all []session.Snapshot, at time
 // connection returns a session in the form of the API, without what only the shards know.
 func (o *Operator) connection(p *session.Snapshot, at time.Time) wire.Connection {
 	v := wire.Connection{
-		ID: p.Number, Protocol: p.Front.Name(), Peer: session.PeerName(p.Peer), ClientID: wire.ShownName(p.Client.ID),
+		ID: p.Number, Protocol: p.Front.Name(), Peer: session.PeerName(p.Peer), TLS: p.TLS, ClientID: wire.ShownName(p.Client.ID),
 		Opened: at.Add(-time.Duration(p.Open)).UTC().Truncate(time.Millisecond), OpenSeconds: seconds(p.Open),
 		State: connectionState(p), StoppedBy: stoppedBy(p.Stops),
 		Producer: p.Roles&session.Producer != 0, Worker: p.Roles&session.Worker != 0,

@@ -42,7 +42,7 @@ func securePair(t testing.TB, version uint16) (client, server *secure) {
 	a, b := net.Pipe()
 	config := testConfig()
 	config.SessionTicketsDisabled = true
-	client, server = &secure{link: link{nc: a}}, &secure{link: link{nc: b}}
+	client, server = &secure{link: link{Conn: a}}, &secure{link: link{Conn: b}}
 	client.Conn = tls.Client(&client.link, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
 	server.Conn = tls.Server(&server.link, config)
 	done := make(chan error, 1)
@@ -50,7 +50,7 @@ func securePair(t testing.TB, version uint16) (client, server *secure) {
 	if err := errors.Join(server.Conn.Handshake(), <-done); err != nil {
 		t.Fatal(err)
 	}
-	client.link.nc, server.link.nc = nil, nil
+	client.link.Conn, server.link.Conn = nil, nil
 	return client, server
 }
 
@@ -91,7 +91,7 @@ func randomText(rng *rand.Rand, n int) []byte {
 
 var tlsVersions = []uint16{tls.VersionTLS12, tls.VersionTLS13}
 
-// TestContractOfTLS: package tls continues after a temporary net.Error, wherever it interrupts the
+// TestContractOfTLS: package tls continues after the error of a deadline, wherever it interrupts the
 // records. The server depends on it. If a version of Go breaks this, one goroutine per direction
 // can copy between each client and a socket pair, as package forward does.
 func TestContractOfTLS(t *testing.T) {

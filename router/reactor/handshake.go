@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -43,13 +44,14 @@ func HandshakeSlots(loops int) int { return (loops + loopsPerSlot - 1) / loopsPe
 type handshakes struct {
 	host *session.Host
 	most int // in progress
+	ctx  context.Context
+	stop context.CancelFunc // ends all, and refuses later ones
 
 	mu    sync.Mutex // guards what follows
 	free  int        // slots
-	open  map[*handshake]struct{}
+	open  int        // in progress
 	peers map[netip.Addr]*handshakePeer
 	ring  []*handshakePeer // peers with waiting handshakes, in the order of their turns
-	over  bool
 }
 
 // A handshakePeer is one address, or the /64 network of an IPv6 address.
@@ -63,13 +65,13 @@ type handshake struct {
 	in       *handshakes
 	peer     netip.Addr
 	nc       net.Conn
+	ctx      context.Context    // ends when the handshake must end
+	end      context.CancelFunc // ends ctx
+	keep     func() bool        // stops the reaction to the end of ctx
 	began    time.Time
 	received int
 	since    time.Time     // when it got its slot; zero: it has none
 	slot     chan struct{} // receives when a waiting handshake gets a slot
-	quit     chan struct{} // closed when the handshake must end
-	once     sync.Once     // closes quit
-	timer    *time.Timer   // calls end
 	over     atomic.Bool
 }
 
@@ -80,10 +82,9 @@ func (h *handshake) isOpen() bool { return h != nil && !h.over.Load() }
 var errLarge = errors.New("the client sends more than 96 KiB in a handshake")
 
 func newHandshakes(h *session.Host, loops, descriptors int) *handshakes {
-	return &handshakes{
-		host: h, free: HandshakeSlots(loops), most: max(1, min(pendingMax, descriptors/8)),
-		open: make(map[*handshake]struct{}), peers: make(map[netip.Addr]*handshakePeer),
-	}
+	hs := &handshakes{host: h, free: HandshakeSlots(loops), most: max(1, min(pendingMax, descriptors/8)), peers: make(map[netip.Addr]*handshakePeer)}
+	hs.ctx, hs.stop = context.WithCancel(context.Background())
+	return hs
 }
 
 // handshakeAddr returns the address by which handshakes take turns.
@@ -102,12 +103,11 @@ func handshakeAddr(a net.Addr) netip.Addr {
 
 // begin begins a handshake; nil: too many are in progress.
 func (hs *handshakes) begin(nc net.Conn) *handshake {
-	h := &handshake{in: hs, nc: nc, peer: handshakeAddr(nc.RemoteAddr()), began: time.Now(),
-		slot: make(chan struct{}, 1), quit: make(chan struct{})}
+	h := &handshake{in: hs, nc: nc, peer: handshakeAddr(nc.RemoteAddr()), began: time.Now(), slot: make(chan struct{}, 1)}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	p := hs.peers[h.peer]
-	if hs.over || len(hs.open) >= hs.most || p != nil && p.open >= pendingEach {
+	if hs.ctx.Err() != nil || hs.open >= hs.most || p != nil && p.open >= pendingEach {
 		return nil
 	}
 	if p == nil {
@@ -115,9 +115,10 @@ func (hs *handshakes) begin(nc net.Conn) *handshake {
 		hs.peers[h.peer] = p
 	}
 	p.open++
-	hs.open[h] = struct{}{}
+	hs.open++
 	hs.host.Handshakes.Pending.Add(1)
-	h.timer = time.AfterFunc(handshakeTime, h.end)
+	h.ctx, h.end = context.WithTimeout(hs.ctx, handshakeTime)
+	h.keep = context.AfterFunc(h.ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	return h
 }
 
@@ -125,41 +126,19 @@ func (hs *handshakes) begin(nc net.Conn) *handshake {
 func (h *handshake) finish() bool {
 	h.release()
 	h.over.Store(true)
-	inTime := h.timer.Stop()
+	inTime := h.keep()
+	h.end()
 	hs := h.in
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	delete(hs.open, h)
+	hs.open--
 	if p := hs.peers[h.peer]; p.open == 1 {
 		delete(hs.peers, h.peer)
 	} else {
 		p.open--
 	}
 	hs.host.Handshakes.Pending.Add(-1)
-	select {
-	case <-h.quit:
-		return false
-	default:
-		return inTime
-	}
-}
-
-// end makes the handshake fail. Any goroutine may call it.
-func (h *handshake) end() {
-	h.once.Do(func() {
-		close(h.quit)
-		h.nc.SetDeadline(time.Unix(1, 0))
-	})
-}
-
-// stop ends all handshakes, and refuses later ones.
-func (hs *handshakes) stop() {
-	hs.mu.Lock()
-	defer hs.mu.Unlock()
-	hs.over = true
-	for h := range hs.open {
-		h.end()
-	}
+	return inTime
 }
 
 // read reads for package tls, without a slot while it waits for the client.
@@ -194,7 +173,7 @@ func (h *handshake) acquire() bool {
 	case <-h.slot:
 		h.since = time.Now()
 		return true
-	case <-h.quit:
+	case <-h.ctx.Done():
 	}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -274,7 +253,7 @@ func (l *secureListener) Accept() (net.Conn, error) {
 			nc.Close()
 			continue
 		}
-		s := &secure{link: link{nc: nc, handshake: h}}
+		s := &secure{link: link{Conn: nc, handshake: h}}
 		s.Conn = tls.Server(&s.link, l.config())
 		return s, nil
 	}
@@ -317,8 +296,8 @@ func cut(s string) string { return s[:min(len(s), logMax)] }
 
 // detach returns the connection below s, which a loop feeds from now on.
 func (s *secure) detach() net.Conn {
-	nc := s.link.nc
-	s.link.nc, s.link.handshake = nil, nil
+	nc := s.link.Conn
+	s.link.Conn, s.link.handshake = nil, nil
 	return nc
 }
 
@@ -328,12 +307,12 @@ func (r *Reactor) admitSecure(nc net.Conn, f session.Front) {
 	if limit := r.limit.Load(); limit.asked && r.seats.taken.Load() >= int64(limit.n) {
 		r.reject(s.RemoteAddr())
 		s.link.handshake.finish()
-		s.link.nc.Close()
+		s.link.Close()
 		return
 	}
 	go func() {
 		if s.Handshake() != nil {
-			s.link.nc.Close()
+			s.link.Close()
 			return
 		}
 		r.Take(s, f, nil)

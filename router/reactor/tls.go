@@ -2,9 +2,9 @@ package reactor
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"time"
 
@@ -22,9 +22,9 @@ import (
 // shared there. Only the rest of one step waits as records, in link.out. A socket with such a rest
 // always has a SendQueue, perhaps an empty one.
 //
-// Input at the end of the records is no error to package tls if link returns a temporary
-// net.Error: it keeps an incomplete record, and the next Read continues. TestContractOfTLS shows
-// that the version of Go in use keeps this contract.
+// At the end of the input link returns the error of a deadline: package tls keeps an incomplete
+// record, and its next Read continues. TestContractOfTLS shows that the version of Go in use keeps
+// this contract.
 
 const (
 	// stepMax is how many bytes of plaintext are encrypted for one send.
@@ -47,8 +47,8 @@ type secure struct {
 
 // A link is the net.Conn below a tls.Conn.
 type link struct {
-	nc        net.Conn   // nil: a loop feeds the link
-	handshake *handshake // with nc, perhaps over
+	net.Conn             // nil: a loop feeds the link
+	handshake *handshake // with Conn, perhaps over
 
 	in, out []byte // records that package tls has not read, and that the socket has not taken
 	kept    int    // capacity of out that the account counts; 0: out is the loop's buffer
@@ -57,22 +57,16 @@ type link struct {
 // scratch has a loop's buffers for TLS.
 type scratch struct{ plain, records []byte }
 
-// errNoInput ends a Read of package tls in the event loop.
-var errNoInput net.Error = noInput{}
-
-type noInput struct{}
-
-func (noInput) Error() string   { return "no more input yet" }
-func (noInput) Timeout() bool   { return false }
-func (noInput) Temporary() bool { return true }
+// errNoInput ends a Read of package tls in the event loop, as if its deadline had passed.
+var errNoInput = os.ErrDeadlineExceeded
 
 // Read implements net.Conn. It returns errNoInput only without bytes: package tls must not lose any.
 func (l *link) Read(p []byte) (int, error) {
 	switch {
-	case l.nc != nil && l.handshake.isOpen():
+	case l.Conn != nil && l.handshake.isOpen():
 		return l.handshake.read(p)
-	case l.nc != nil:
-		return l.nc.Read(p)
+	case l.Conn != nil:
+		return l.Conn.Read(p)
 	case len(l.in) == 0:
 		return 0, errNoInput
 	}
@@ -83,11 +77,11 @@ func (l *link) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (l *link) Write(p []byte) (int, error) {
-	if l.nc != nil {
+	if l.Conn != nil {
 		if l.handshake.isOpen() {
 			l.handshake.release()
 		}
-		return l.nc.Write(p)
+		return l.Conn.Write(p)
 	}
 	l.out = append(l.out, p...)
 	return len(p), nil
@@ -98,31 +92,15 @@ func (l *link) Close() error {
 	if l.handshake.isOpen() {
 		l.handshake.end()
 	}
-	return l.nc.Close()
+	return l.Conn.Close()
 }
 
-// LocalAddr and RemoteAddr implement net.Conn.
-func (l *link) LocalAddr() net.Addr  { return l.nc.LocalAddr() }
-func (l *link) RemoteAddr() net.Addr { return l.nc.RemoteAddr() }
-
-// SetDeadline, SetReadDeadline and SetWriteDeadline implement net.Conn. Package tls sets a deadline
-// for close_notify; a loop never blocks.
-func (l *link) SetDeadline(t time.Time) error {
-	return errors.Join(l.SetReadDeadline(t), l.SetWriteDeadline(t))
-}
-
-func (l *link) SetReadDeadline(t time.Time) error {
-	if l.nc == nil {
-		return nil
-	}
-	return l.nc.SetReadDeadline(t)
-}
-
+// SetWriteDeadline implements net.Conn. Package tls sets a deadline for close_notify.
 func (l *link) SetWriteDeadline(t time.Time) error {
-	if l.nc == nil {
-		return nil
+	if l.Conn == nil {
+		return nil // a loop never blocks
 	}
-	return l.nc.SetWriteDeadline(t)
+	return l.Conn.SetWriteDeadline(t)
 }
 
 // TLS reports whether the client uses TLS, and what its certificate proves; nil: nothing.

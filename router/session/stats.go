@@ -186,6 +186,7 @@ type Snapshot struct {
 	Number uint64
 	Front  Front
 	Peer   net.Addr // nil: unknown
+	TLS    bool     // the client uses TLS; false if it uses TLS with another server, which forwards
 
 	Life  string // Ready, busy, Waiting or closing
 	Stops Stops
@@ -254,6 +255,9 @@ func (s *Session) Snapshot(names int) Snapshot {
 		Number: a.number, Front: s.Front(), Peer: PeerOf(s.conn),
 		Life: s.life.String(), Stops: s.stops, Roles: s.roles &^ waits,
 		Open: now - a.since, In: a.in, Out: a.out, Held: s.held(), Unsent: s.Unsent(), Access: s.access,
+	}
+	if e, ok := s.conn.(encrypted); ok {
+		p.TLS, _ = e.TLS()
 	}
 	var at core.Time
 	if p.Last, at = a.lastCommand(); p.Last >= 0 {

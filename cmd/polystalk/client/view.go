@@ -377,7 +377,7 @@ var (
 	ConnectionsView = list("connections", "id", "there are no such connections",
 		`ID #id, PEER peer, PROTOCOL protocol, STATE state, OPEN open_seconds, HOLDS #holding, FOR hold_seconds,
 		USES used_tube.name, WATCHES watched_tubes.name, LAST last_command, AGO last_command_seconds`,
-		`CLIENT client_id, WAITS wait_seconds, PRODUCER producer, WORKER worker, STOPPED-BY stopped_by,
+		`TLS tls, CLIENT client_id, WAITS wait_seconds, PRODUCER producer, WORKER worker, STOPPED-BY stopped_by,
 		RECEIVED received_bytes_total, SENT sent_bytes_total, HELD held_bytes, UNSENT unsent_bytes`, "PROTOCOL", "AGO", "LAST", "OPEN")
 	OperationsView = list("operations", "id", "no bulk operation was started since the server was started",
 		`ID #id, ACTION action, DRY dry_run, STATE state, BEGAN began, TUBE asked.select.tube|asked.select.tube_path,

@@ -65,15 +65,3 @@ func (c *Config) validateTLS() {
 		needs("tls-clients", k.Clients, "tls-client-ca", k.CA)
 	}
 }
-
-// UnservedTLS returns the origins of options that have no effect when no client is served with TLS.
-// Credentials of the service manager are not among them.
-func (c *Config) UnservedTLS() (origins []string) {
-	c.keys.each(func(f *pflag.Flag) {
-		name := c.keys.ours(f)
-		if o := c.origins[name]; strings.HasPrefix(name, "tls-") && o != "" && !strings.HasPrefix(o, "credential ") {
-			origins = append(origins, o)
-		}
-	})
-	return origins
-}

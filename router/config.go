@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/bits"
+	"net/netip"
 	"runtime"
 
 	"polystalk/codec/beanstalk"
@@ -81,6 +82,8 @@ type Config struct {
 	ConnectionMemory int64
 	// TLS reserves descriptors for handshakes; see Server.Secure.
 	TLS bool
+	// Balancers are the networks of load balancers; see Server.Balanced.
+	Balancers []netip.Prefix
 	// BinlogMaxSize is the binlog-max-size in stats, in bytes.
 	BinlogMaxSize int64
 	// Journal keeps jobs across restarts; nil: they are in memory only.

@@ -10,6 +10,7 @@ import (
 
 	"polystalk/codec/gearman"
 	"polystalk/router"
+	"polystalk/router/session"
 )
 
 // A web page can make a browser send these openings. The server must not treat their lines as
@@ -20,6 +21,8 @@ var foreignOpenings = []string{
 	"status / HTTP/1.1\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
 	"put /1 HTTP/1.1\r\n\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	"PROXY TCP4 10.0.0.1 10.0.0.2 4242 11300\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
+	"PROXY UNKNOWN\r\nput 0 0 60 1\r\nx\r\nshutdown\n",
 	"\x16\x03\x01\x00",
 	"\x16\x03\x01\x02\x00 id\r\nput 0 0 60 1\r\nx\r\nshutdown\n\r\n",
 }
@@ -46,6 +49,19 @@ func TestForeignFirstLineCloses(t *testing.T) {
 			f.check()
 		}
 	}
+}
+
+// TestHeaderOfNoBalancerCloses: the header begins with an empty line, which alone is a command.
+func TestHeaderOfNoBalancerCloses(t *testing.T) {
+	f := newFixture(t, router.Config{Shards: 4})
+	for _, c := range []*testConn{f.open(), f.openGear()} {
+		c.send(session.ProxySignature + "\x20\x00\x00\x00put 0 0 60 1\r\nx\r\nshutdown\n")
+		f.rest()
+		if got := c.take(); got != "" || !c.closed || !c.s.Gone() {
+			t.Errorf("answered %.80q, closed %t", got, c.closed)
+		}
+	}
+	f.check()
 }
 
 // TestForeignLineBehindAnotherIsAnswered: only the first line is checked, because a job's body may

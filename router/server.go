@@ -71,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	o := reactor.Options{
 		Host: s.host, Loops: s.cfg.Loops, MaxConnections: s.cfg.MaxConnections,
-		OtherDescriptors: s.cfg.OtherDescriptors, TLS: s.cfg.TLS,
+		OtherDescriptors: s.cfg.OtherDescriptors, TLS: s.cfg.TLS, Balancers: s.cfg.Balancers,
 	}
 	if s.cfg.Journal != nil {
 		o.OtherDescriptors += restore.Descriptors
@@ -199,6 +199,10 @@ func (s *Server) Serve(l net.Listener) error { return s.reactor.Serve(l, s.beans
 
 // ServeGearman is Serve for Gearman clients.
 func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, s.gearmand) }
+
+// Balanced returns a listener for Serve, ServeGearman, Secure and other packages. It expects a header
+// of the PROXY protocol from Config.Balancers.
+func (s *Server) Balanced(l net.Listener) net.Listener { return s.reactor.Balanced(l) }
 
 // Secure returns a listener for Serve and ServeGearman whose clients use TLS, with the configuration
 // that config returns. It is also a listener for a cluster's follower: see reactor.Reactor.Secure.

@@ -74,6 +74,7 @@ func serveHTTP(c *config.Config, srv *router.Server, ids *access.Identities, of 
 	for _, l := range ls {
 		anonymous := c.AnonymousOn(l.Addr())
 		log.Info("serving HTTP", "listen", listen.Names([]net.Listener{l})[0], "scheme", c.HTTP.Scheme(), "access", cmp.Or(c.AccessFile, "none"), "anonymous", cmp.Or(anonymous, "by the access file"))
+		l = srv.Balanced(l)
 		if o.pair != nil {
 			l = tls.NewListener(l, o.pair.config())
 		}

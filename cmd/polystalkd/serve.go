@@ -232,6 +232,7 @@ func (o *opened) acceptClients(srv *router.Server, of *member.Member, clients *c
 	errs := make(chan error, most)
 	accept := func(kind, protocol string, serve func(net.Listener) error) {
 		for _, l := range o.socks.Of[kind] {
+			l = srv.Balanced(l)
 			if kind == listen.BeanstalkdTLS || kind == listen.GearmanTLS {
 				l = srv.Secure(l, clients.config(kind))
 			}

@@ -160,20 +160,20 @@ func (c *conn) fault(err error) {
 }
 
 // isForeign checks the first line of a connection, of n bytes; n is zero if it is incomplete. It
-// reports, and refuses, a client that speaks HTTP or TLS: a web page can make a browser send such
+// reports, and refuses, a client that speaks HTTP or TLS, or a balancer: a web page can make a browser send such
 // a line, followed by lines that are commands here.
 func (c *conn) isForeign(b []byte, n int, err error) bool {
 	if n == 0 {
 		return session.IsTLS(b) && c.refuseForeign()
 	}
 	c.known = true
-	return (err != nil || c.cmd.Kind == beanstalk.Auth) && session.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) && c.refuseForeign()
+	return (err != nil || c.cmd.Kind == beanstalk.Auth) && (session.IsForeign(b[:n], err == beanstalk.ErrLineTooLong) || session.IsProxied(b)) && c.refuseForeign()
 }
 
 func (c *conn) refuseForeign() bool {
 	c.Quit()
 	c.Host().CountRejection(session.RejectedForeign)
-	c.Host().Complain("closing a connection: its client speaks HTTP or TLS", "conn", &c.Session)
+	c.Host().Complain(session.ForeignComplaint, "conn", &c.Session)
 	return true
 }
 

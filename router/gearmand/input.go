@@ -30,7 +30,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 		return 0, false
 	}
 	n, _ = gearman.Parse(&c.m, b, c.front.cfg.Load().MaxBody)
-	foreign := c.m.Type == gearman.Text && session.IsForeign(b[:n], false)
+	foreign := c.m.Type == gearman.Text && (session.IsForeign(b[:n], false) || session.IsProxied(b))
 	if n == 0 {
 		foreign = session.IsTLS(b) // TLS has no lines
 	}
@@ -38,7 +38,7 @@ func (c *conn) opening(b []byte) (n int, more bool) {
 	case foreign:
 		c.Quit()
 		c.front.host.CountRejection(session.RejectedForeign)
-		c.front.host.Complain("closing a connection: its client speaks HTTP or TLS", "conn", &c.Session)
+		c.front.host.Complain(session.ForeignComplaint, "conn", &c.Session)
 		return len(b), true
 	case n == 0:
 		return c.incomplete(b)

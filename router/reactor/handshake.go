@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -231,7 +230,7 @@ type netListener interface {
 }
 
 // Secure returns a listener for Serve. Its clients use TLS, with the result of config at the time
-// they connect. l is a *net.TCPListener or *net.UnixListener.
+// they connect. l is a *net.TCPListener, a *net.UnixListener, or a result of Balanced.
 //
 // Other packages may accept from it as well, for example to forward the clients to another server.
 // Accept does not wait for a handshake; the caller must call Handshake of the connection.
@@ -283,7 +282,7 @@ func (s *secure) Handshake() error {
 	default:
 		host.Handshakes.Count(session.HandshakeFull, took)
 	}
-	if err != nil && !(errors.Is(err, io.EOF) && h.received == 0) { // a probe connects and sends nothing
+	if err != nil && (h.received > 0 || errors.Is(err, os.ErrDeadlineExceeded)) { // a probe connects and sends nothing
 		host.Complain("a TLS handshake has failed", "conn", session.Remote{Addr: s.RemoteAddr()}, "err", cut(err.Error()))
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"sync"
@@ -32,6 +33,8 @@ type Options struct {
 	OtherDescriptors int
 	// TLS reserves descriptors for handshakes; see Secure.
 	TLS bool
+	// Balancers are the networks of load balancers; see Balanced.
+	Balancers []netip.Prefix
 }
 
 // A Reactor runs the event loops of a server, and accepts its connections. Any goroutine
@@ -54,7 +57,8 @@ type Reactor struct {
 	behind   atomic.Int64 // connections with output that their sockets did not take
 	notifier *notifier
 
-	handshakes *handshakes // of clients with TLS
+	handshakes *handshakes   // of clients with TLS
+	headers    chan struct{} // an element for each incomplete header of a balancer
 
 	// afterFunc is time.AfterFunc, except in tests.
 	afterFunc func(time.Duration, func()) *time.Timer
@@ -81,6 +85,10 @@ func New(o Options) *Reactor {
 	}
 	r.handshakes = newHandshakes(o.Host, o.Loops, descriptors())
 	if o.TLS {
+		r.opts.OtherDescriptors += r.handshakes.most
+	}
+	if len(o.Balancers) > 0 {
+		r.headers = make(chan struct{}, r.handshakes.most)
 		r.opts.OtherDescriptors += r.handshakes.most
 	}
 	r.setLimit(r.opts.limitOf(descriptors()))
@@ -143,8 +151,8 @@ const (
 	complaintLost    = "could not serve a new connection"
 )
 
-// Serve accepts connections from l, a *net.TCPListener, *net.UnixListener or the result of Secure,
-// until Shutdown or Refuse; f makes their sessions. The reactor owns l. Several listeners may be served at once.
+// Serve accepts connections from l, a *net.TCPListener, *net.UnixListener or the result of Secure
+// or Balanced, until Shutdown or Refuse; f makes their sessions. The reactor owns l. Several listeners may be served at once.
 // Serve returns when l is closed; after Shutdown or Refuse it returns nil.
 //
 // Connections above Options.MaxConnections or SetMaxConnections are closed at once. Without such
@@ -160,8 +168,11 @@ func (r *Reactor) Serve(l net.Listener, f session.Front) error {
 	r.accepting.Add(1)
 	r.mu.Unlock()
 	defer r.accepting.Done()
-	if l, ok := l.(*secureListener); ok {
+	switch l := l.(type) {
+	case *secureListener:
 		return r.acceptAll(l, f, r.admitSecure)
+	case *balancedListener:
+		return r.acceptAll(l, f, func(c net.Conn, f session.Front) { r.Take(c, f, nil) })
 	}
 	return r.listen(l, f)
 }
@@ -215,13 +226,19 @@ var (
 )
 
 // Take serves a connection that was accepted elsewhere, a *net.TCPConn, a *net.UnixConn, or one of
-// a listener of Secure after its handshake. The reactor owns c, even after an error. f makes its session. client is the client's address, or
+// a listener of Balanced, or of Secure after its handshake. The reactor owns c, even after an error. f makes its session. client is the client's address, or
 // nil if the system knows it. A connection above the limit is closed, because it cannot wait in
 // a backlog.
 func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	k := &socket{reactor: r, front: f, client: client}
 	if s, ok := c.(*secure); ok {
 		k.tls, c = s, s.detach()
+	}
+	if b, ok := c.(*balanced); ok {
+		c = b.TCPConn
+		if client == nil {
+			client, k.client = b.client, b.client
+		}
 	}
 	defer c.Close()
 	from := client

@@ -37,6 +37,18 @@ func IsForeign(line []byte, cut bool) bool {
 	return isUpper(line[:method]) || target[0] == '/' || bytes.HasPrefix(target, []byte("http"))
 }
 
+// ForeignComplaint is for the log.
+const ForeignComplaint = "closing a connection: its client speaks HTTP or TLS, or it is a balancer that --proxy-protocol does not name"
+
+// ProxySignature begins a header of the PROXY protocol, version 2.
+const ProxySignature = "\r\n\r\n\x00\r\nQUIT\n"
+
+// IsProxied reports whether b, the beginning of a connection, has a header of the PROXY protocol of
+// either version, from an address that may not send one.
+func IsProxied(b []byte) bool {
+	return bytes.HasPrefix(b, []byte(ProxySignature)) || bytes.HasPrefix(b, []byte("PROXY TCP")) || bytes.HasPrefix(b, []byte("PROXY UNKNOWN"))
+}
+
 // IsTLS reports whether b begins a TLS record with a handshake. Such input has no lines,
 // and the client waits for an answer.
 func IsTLS(b []byte) bool { return len(b) >= 2 && b[0] == 0x16 && b[1] == 3 }

@@ -182,6 +182,7 @@ func (c *Config) Router() router.Config {
 		BinlogMaxSize:    c.BinlogSize,
 		Version:          statsVersion(),
 		Gearman:          gear,
+		Balancers:        c.TLS.BalancerNetworks,
 	}
 }
 

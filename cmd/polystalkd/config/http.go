@@ -126,15 +126,7 @@ func (c *Config) validateHTTP() {
 	p := h.Prefix
 	c.refuse(p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "%?# ")), "http-prefix",
 		"%q is not the beginning of a path: give one without / at its end, as in /queue", p)
-	h.ProxyNetworks = nil
-	for _, given := range h.Proxies {
-		p, err := netip.ParsePrefix(given)
-		if ip, ipErr := netip.ParseAddr(given); err != nil && ipErr == nil {
-			p, err = ip.Prefix(ip.BitLen())
-		}
-		c.refuse(err != nil, "http-trusted-proxy", "%q is neither an address nor a network: give one, as in 10.0.0.5 or 10.0.0.0/24", given)
-		h.ProxyNetworks = append(h.ProxyNetworks, p)
-	}
+	h.ProxyNetworks = c.networks("http-trusted-proxy", h.Proxies)
 	c.refuse(h.HistoryTubes < 0 || h.HistoryTubes > historyTubesMost, "http-history-tubes",
 		"the history of %d tubes cannot be kept: give 0 to %d, and let Prometheus read /metrics/tubes for more", h.HistoryTubes, historyTubesMost)
 	c.refuse(h.MetricsTubes < 0 || h.MetricsTubes > metricsTubesMost, "http-metrics-tubes",
@@ -163,4 +155,17 @@ func (h *httpConfig) Scheme() string {
 		return "https"
 	}
 	return "http"
+}
+
+// networks parses the values of an option.
+func (c *Config) networks(option string, texts []string) (list []netip.Prefix) {
+	for _, given := range texts {
+		p, err := netip.ParsePrefix(given)
+		if ip, ipErr := netip.ParseAddr(given); err != nil && ipErr == nil {
+			p, err = ip.Prefix(ip.BitLen())
+		}
+		c.refuse(err != nil, option, "%q is neither an address nor a network: give one, as in 10.0.0.5 or 10.0.0.0/24", given)
+		list = append(list, p)
+	}
+	return list
 }

@@ -220,6 +220,7 @@ var examples = map[string]any{
 	"http-tls-cert":      "/etc/polystalkd/tls.crt",
 	"http-tls-key":       "/etc/polystalkd/tls.key",
 
+	"proxy-protocol": []string{"10.0.0.5"},
 	"tls-cert":       "/etc/polystalkd/tls.crt",
 	"tls-key":        "/etc/polystalkd/tls.key",
 	"tls-client-ca":  "/etc/polystalkd/clients-ca.crt",

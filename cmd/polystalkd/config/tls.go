@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,6 +17,9 @@ type tlsConfig struct {
 	Gearmand  bool   // gearmand's --ssl: all Gearman addresses use TLS
 
 	Addresses, GearmanAddresses []Address // Listen and GearmanListen, parsed by Validate
+
+	Balancers        []string       // addresses and networks of load balancers
+	BalancerNetworks []netip.Prefix // Balancers, parsed by Validate
 }
 
 // The values of --tls-clients.
@@ -34,6 +38,8 @@ func (c *Config) tlsFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&k.Key, "tls-key", "", "read the key of --tls-cert from `FILE`")
 	fs.StringVar(&k.CA, "tls-client-ca", "", "check certificates of clients by the authorities in `FILE`")
 	fs.StringVar(&k.CRL, "tls-client-crl", "", "refuse certificates of clients that the revocation lists in `FILE` name")
+	fs.StringArrayVar(&k.Balancers, "proxy-protocol", nil,
+		"require a header of the PROXY protocol, version 2, from the load balancers at `CIDR`,\nan address or a network, on all ports of clients and of HTTP; may be given several\ntimes (default: from none)")
 	fs.StringVar(&k.Clients, "tls-clients", clientsAsk, "with --tls-client-ca, `HOW` clients show a certificate: ask or require")
 }
 
@@ -48,6 +54,7 @@ func (c *Config) validateTLS() {
 		k.GearmanAddresses = append(k.GearmanAddresses, c.Gearman.Addresses...)
 		c.Gearman.Addresses = nil
 	}
+	k.BalancerNetworks = c.networks("proxy-protocol", k.Balancers)
 	c.refuse(k.Clients != clientsAsk && k.Clients != clientsRequire, "tls-clients", "%q is unknown: give ask or require", k.Clients)
 	needs := func(flag, value, other, otherValue string) {
 		c.refuse(value != "" && otherValue == "", flag, "it needs %s as well: give it, or leave %s out", c.Spelling(other), c.Spelling(flag))

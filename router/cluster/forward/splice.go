@@ -59,7 +59,10 @@ func abort(c conn) {
 	switch c := c.(type) {
 	case *transport.Stream:
 		c.Abort()
-	case *net.TCPConn:
+	case interface {
+		net.Conn
+		SetLinger(sec int) error
+	}:
 		c.SetLinger(0)
 		c.Close()
 	case interface{ NetConn() net.Conn }: // TLS: without close_notify

@@ -107,7 +107,7 @@ var laws = []law{
 var gnetFolders = []string{"router/reactor/", "loadtest/bench/"}
 
 // tlsFolders may import crypto/tls: sessions and protocols do not know whether a client uses it.
-var tlsFolders = []string{"router/reactor/", "router/server.go", "router/cluster/transport/", "cmd/polystalkd/", "loadtest/bench/"}
+var tlsFolders = []string{"router/reactor/", "router/server.go", "router/cluster/transport/", "cmd/polystalkd/", "cmd/polystalk/client/", "loadtest/bench/"}
 
 // short is the name of an import in the table; empty for one of the standard
 // library. What is neither a package of the module nor a library of the list

@@ -85,6 +85,12 @@ func parse(path string, text []byte, lookup func(string) (string, error)) (*tabl
 	return &p.table, nil
 }
 
+// Check returns the faults of the text of an access file, as a tomlfile.Errors.
+func Check(path string, text []byte) error {
+	_, err := parse(path, text, lookUpUser)
+	return err
+}
+
 const tablePrefix = "identity."
 
 // openTable checks a line in brackets.
@@ -93,7 +99,7 @@ func (p *parser) openTable(at tomlfile.Place, text string) *tomlfile.Error {
 	switch {
 	case !ok || name == "":
 		return at.Errorf("unknown table %q: write [identity.NAME]", text)
-	case !isName(name):
+	case !IsName(name):
 		return at.Errorf("%q is not a name: give 1 to 64 of a-z, 0-9, _ and -, as in [identity.web-1]", name)
 	case name == "none" || name == "server":
 		return at.Errorf("the name %q is reserved: choose another one", name)
@@ -107,9 +113,9 @@ func (p *parser) openTable(at tomlfile.Place, text string) *tomlfile.Error {
 	return nil
 }
 
-// isName reports whether a name may be an identity. A dot would begin a nested table.
-func isName(name string) bool {
-	return len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+// IsName reports whether a name may be an identity. A dot would begin a nested table.
+func IsName(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 	})
 }

@@ -143,8 +143,7 @@ func (c *conn) command(b []byte) (n int, more bool) {
 // fault replies to an invalid line.
 func (c *conn) fault(err error) {
 	if c.Unproven() {
-		c.fail(unknownCommand)
-		c.RefuseUnproven()
+		c.refuseUnproven()
 		return
 	}
 	switch err {
@@ -212,8 +211,7 @@ func (c *conn) Next() {
 // Start implements session.Starter: a new client uses and watches the default tube.
 func (c *conn) Start() {
 	if c.Credential() != nil {
-		c.used.Name, c.nominal = DefaultTube, true // see authorize.go
-		c.refresh()
+		c.startWithRights()
 		return
 	}
 	c.verbs = access.Every

@@ -9,6 +9,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type App struct {
 	Places   []string // the servers to try if none is named; nil: client.Places
 
 	server, tokenFile string
+	ca, cert, key     string // --tls-ca, --tls-cert, --tls-key
 	wait              string // --timeout
 	timeout           time.Duration
 	verbose           bool
@@ -63,8 +65,11 @@ const timeoutDefault = "10s"
 
 // flags adds the flags of all verbs that talk to servers.
 func (a *App) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH; default: $"+client.Variable+", or the first that answers of "+strings.Join(client.Places, ", "))
+	fs.StringVar(&a.server, "server", "", "the server: http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT, beanstalk+tls://HOST:PORT or beanstalk+unix:PATH; default: $"+client.Variable+", or the first that answers of "+strings.Join(client.Places, ", "))
 	fs.StringVar(&a.tokenFile, "token-file", "", "a file that holds only the token; default: $POLYSTALK_TOKEN_FILE")
+	fs.StringVar(&a.ca, "tls-ca", "", "the authorities that sign certificates of servers, in PEM; default: $POLYSTALK_TLS_CA, or the system's")
+	fs.StringVar(&a.cert, "tls-cert", "", "your certificate, in PEM, for servers that ask for one; default: $POLYSTALK_TLS_CERT")
+	fs.StringVar(&a.key, "tls-key", "", "its key, if it is in another file; default: $POLYSTALK_TLS_KEY")
 	fs.StringVar(&a.wait, "timeout", timeoutDefault, "timeout of an answer, and of each 64 kB of a large body")
 	fs.BoolVarP(&a.verbose, "verbose", "v", false, "show on standard error which server is used")
 	fs.StringVarP(&a.printer.Format, "output", "o", "", "table, wide, json, jsonl (a row on each line) or name; default: table")
@@ -109,21 +114,24 @@ func (a *App) find(ctx context.Context, places []string) (client.Target, error) 
 
 // dial connects to a server.
 func (a *App) dial(ctx context.Context, t client.Target) (client.Server, error) {
-	o := client.Options{Timeout: a.timeout}
-	if t.Base != nil {
-		file := a.tokenFile
-		if file == "" {
-			file = a.Getenv("POLYSTALK_TOKEN_FILE")
-		}
-		var err error
-		if o.Token, err = client.Token(file); err != nil {
-			return nil, err
-		}
+	o, err := a.options()
+	if err != nil {
+		return nil, err
 	}
+	return client.Dial(ctx, t, o)
+}
+
+// options returns how to connect to servers, and how to prove an identity to them.
+func (a *App) options() (o client.Options, err error) {
+	o.Timeout = a.timeout
 	if a.verbose {
 		o.AnsweredBy = func(server string) { a.note("answered by %s, the leader", program.Safe(server)) }
 	}
-	return client.Dial(ctx, t, o)
+	either := func(flag, variable string) string { return cmp.Or(flag, a.Getenv(variable)) }
+	if o.Token, err = client.Token(either(a.tokenFile, "POLYSTALK_TOKEN_FILE")); err == nil {
+		o.TLS, err = client.ReadTLS(either(a.ca, "POLYSTALK_TLS_CA"), either(a.cert, "POLYSTALK_TLS_CERT"), either(a.key, "POLYSTALK_TLS_KEY"))
+	}
+	return o, err
 }
 
 // connect finds a server and connects to it. If the verb needs HTTP, cannot names what

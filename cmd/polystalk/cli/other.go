@@ -3,13 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -26,7 +21,7 @@ import (
 // otherVerbs returns the verbs that ask no server.
 func (a *App) otherVerbs() []verb {
 	return []verb{
-		journalVerb(), a.tokenVerb(), a.completionVerb(),
+		journalVerb(), a.accessVerb(), {use: "token", short: "the old name of polystalk access, which will be removed", verbs: []verb{a.newVerb()}}, a.completionVerb(),
 		{
 			use: "version", short: "print the version and exit",
 			local: func(r *run) error {
@@ -123,61 +118,6 @@ func directoriesOnly(c *cobra.Command) {
 	}
 }
 
-var roles = []string{"read", "operate", "admin"}
-
-// rightsOf are the single rights of a role on tubes.
-var rightsOf = map[string]string{
-	"read":    `look = ["*"]`,
-	"operate": "put = [\"*\"]\nwork = [\"*\"]\nlook = [\"*\"]\nmanage = [\"*\"]",
-}
-
-// identityName matches the name of an identity; default is for clients without a token.
-var identityName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
-
-func (a *App) tokenVerb() verb {
-	var (
-		role   string
-		bodies bool
-	)
-	return verb{
-		use: "token", short: "make tokens for polystalkd's --access-file",
-		verbs: []verb{{
-			use: "new NAME", short: "make a token, and its identity for the file of --access-file",
-			long: `Shows a new token for its holder, and a table in TOML for the file. The table does not reveal
-the token. NAME is the identity's name; the audit shows it. No server is asked; polystalk reload
-makes the server read the file again.`,
-			flags: func(fs *pflag.FlagSet) {
-				fs.StringVar(&role, "role", "read", "read, operate or admin")
-				fs.BoolVar(&bodies, "bodies", false, "the holder may see whole bodies, whatever the role")
-			},
-			local: func(r *run) error {
-				name := r.args[0]
-				switch {
-				case !slices.Contains(roles, role):
-					return client.Errorf(client.Usage, "--role %q is not a role: give read, operate or admin", role)
-				case !identityName.MatchString(name):
-					return client.Errorf(client.Usage, "%q cannot be a name: give 1 to 64 of a-z, 0-9, _ and -", name)
-				}
-				token := rand.Text()
-				rights := fmt.Sprintf("role = %q", role)
-				if bodies && role != "admin" { // a role excludes single rights
-					rights = rightsOf[role] + "\nserver = \"read\"\nbodies = \"full\""
-				}
-				table := fmt.Sprintf("[identity.%s]\ntokens = [\"sha256:%x\"]\n%s\n", name, sha256.Sum256([]byte(token)), rights)
-				if r.printer.IsTable() {
-					_, err := fmt.Fprintf(r.printer.Out, "token  %s\n%s", token, table)
-					return err
-				}
-				document, err := json.Marshal(map[string]string{"token": token, "table": table})
-				if err != nil {
-					return err
-				}
-				return r.printer.Show(document, client.TokenView)
-			},
-		}},
-	}
-}
-
 // completionMax is how long a completion waits for tube names.
 const completionMax = 200 * time.Millisecond
 
@@ -270,7 +210,7 @@ func (a *App) completions(c *cobra.Command) {
 	}
 	for flag, complete := range map[string]cobra.CompletionFunc{
 		"tube": tubes, "to": tubes, "state": words(admin.States...), "order": words("scan", "next", "oldest", "newest"),
-		"role": words(roles...), "failed": words("bury", "release"), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
+		"role": words(roles...), "level": words(levels...), "bodies": words(parts...), "failed": words("bury", "release"), "output": words(client.Formats...), "protocol": words("beanstalkd", "Gearman"),
 	} {
 		if c.LocalFlags().Lookup(flag) != nil {
 			_ = c.RegisterFlagCompletionFunc(flag, complete) // fails for a flag that already has completions

@@ -10,13 +10,17 @@ import (
 	"polystalk/cmd/polystalk/client"
 )
 
-// findBeanstalk returns the server for a verb that reserves jobs.
-func (a *App) findBeanstalk(ctx context.Context) (client.Target, error) {
+// findBeanstalk returns the server for a verb that reserves jobs, and how to connect to it.
+func (a *App) findBeanstalk(ctx context.Context) (client.Target, client.Options, error) {
 	t, err := a.find(ctx, client.BeanstalkPlaces)
 	if err == nil && t.Base != nil {
 		err = client.Errorf(client.Usage, "%s speaks HTTP, by which no job can be reserved: give the server's -l, as in --server beanstalk://127.0.0.1:11300 or beanstalk+unix:PATH", t.Name)
 	}
-	return t, err
+	if err != nil {
+		return t, client.Options{}, err
+	}
+	o, err := a.options()
+	return t, o, err
 }
 
 func (a *App) reserveVerb() verb {
@@ -41,11 +45,11 @@ code 2: there was no job. The server may be any that speaks beanstalkd's protoco
 			if err != nil {
 				return err
 			}
-			t, err := r.findBeanstalk(r.ctx)
+			t, o, err := r.findBeanstalk(r.ctx)
 			if err != nil {
 				return err
 			}
-			w, err := client.DialWorker(r.ctx, t, r.timeout, r.args)
+			w, err := client.DialWorker(r.ctx, t, o, r.args)
 			if err != nil {
 				return err
 			}

@@ -267,9 +267,9 @@ func about(cmd *cobra.Command) string {
 
 // placeholders replace the names of Go types as the values of flags in the help.
 var placeholders = map[string]string{
-	"server": "ADDRESS", "token-file": "FILE", "file": "FILE", "save": "FILE", "dir": "DIR", "output": "FORMAT", "jq": "EXPRESSION",
+	"server": "ADDRESS", "token-file": "FILE", "tls-ca": "FILE", "tls-cert": "FILE", "tls-key": "FILE", "file": "FILE", "save": "FILE", "dir": "DIR", "output": "FORMAT", "jq": "EXPRESSION",
 	"timeout": "TIME", "delay": "TIME", "ttr": "TIME", "older": "TIME", "last": "TIME", "step": "TIME", "id": "A-B", "state": "STATES",
-	"tube": "TUBE", "to": "TUBE", "sort": "COLUMN", "order": "ORDER", "role": "ROLE", "protocol": "PROTOCOL", "series": "NAMES",
+	"tube": "TUBE", "to": "TUBE", "sort": "COLUMN", "order": "ORDER", "role": "ROLE", "level": "LEVEL", "bodies": "PART", "put": "PATTERN", "work": "PATTERN", "look": "PATTERN", "manage": "PATTERN", "protocol": "PROTOCOL", "series": "NAMES",
 	"wait": "TIME", "backoff": "TIME", "idle": "TIME", "failed": "ACTION", "concurrency": "N", "tries": "N", "pri": "N", "limit": "N", "expect": "N", "skip": "N", "count": "N",
 	"ready": "WARN:CRIT", "delayed": "WARN:CRIT", "reserved": "WARN:CRIT", "buried": "WARN:CRIT", "oldest": "WARN:CRIT", "workers": "WARN:CRIT", "connections": "WARN:CRIT",
 }

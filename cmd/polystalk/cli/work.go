@@ -32,6 +32,7 @@ const (
 type worker struct {
 	*run
 	target  client.Target
+	how     client.Options
 	tubes   []string
 	command []string
 
@@ -123,7 +124,7 @@ func (w *worker) check() error {
 	if _, err := exec.LookPath(w.command[0]); err != nil {
 		return w.usagef("the command cannot be run: %v: give a program that exists, after --", err)
 	}
-	w.target, err = w.findBeanstalk(w.ctx)
+	w.target, w.how, err = w.findBeanstalk(w.ctx)
 	return err
 }
 
@@ -134,7 +135,7 @@ func (w *worker) work() error {
 		return err
 	}
 	// A server that cannot be reached at first is a mistake; later it is a restart.
-	first, err := client.DialWorker(w.ctx, w.target, w.timeout, w.tubes)
+	first, err := client.DialWorker(w.ctx, w.target, w.how, w.tubes)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (w *worker) slot(ctx context.Context, c *client.Worker) {
 	for ctx.Err() == nil {
 		var err error
 		if c == nil {
-			c, err = client.DialWorker(ctx, w.target, w.timeout, w.tubes)
+			c, err = client.DialWorker(ctx, w.target, w.how, w.tubes)
 		}
 		if err == nil {
 			err = w.next(ctx, c)

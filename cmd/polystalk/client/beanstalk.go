@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,23 +29,81 @@ type Beanstalk struct {
 	stop   func() bool // separates the connection from the context of Dial
 }
 
-// dialBeanstalk connects to a server and checks that it speaks the protocol, within timeout. The
-// same timeout holds for each reply. The connection ends when ctx ends.
-func dialBeanstalk(ctx context.Context, t Target, timeout time.Duration) (*Beanstalk, error) {
-	d := net.Dialer{Deadline: time.Now().Add(timeout)}
+// dialBeanstalk connects to a server, presents the token, and checks that the server speaks the
+// protocol, within the timeout. The same timeout holds for each reply. The connection ends when ctx
+// ends.
+func dialBeanstalk(ctx context.Context, t Target, o Options) (*Beanstalk, error) {
+	d := net.Dialer{Deadline: time.Now().Add(o.Timeout)}
 	conn, err := d.DialContext(ctx, t.Network, t.Address)
 	if err != nil {
 		return nil, Errorf(System, "%s cannot be reached: %v: is the server running?", t.Name, err)
 	}
-	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), out: make([]byte, progress), wait: timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
-	if err = conn.SetDeadline(d.Deadline); err == nil {
+	if t.tls {
+		if conn, err = secure(ctx, conn, t, d.Deadline, o.TLS); err != nil {
+			return nil, err
+		}
+	}
+	c := &Beanstalk{target: t, conn: conn, in: bufio.NewReader(conn), out: make([]byte, progress), wait: o.Timeout, used: "default", stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	if err = conn.SetDeadline(d.Deadline); err == nil && o.Token != "" {
+		err = c.authenticate(o.Token)
+	}
+	if err == nil {
 		err = c.greet()
+	}
+	if err == io.EOF && t.Network == "tcp" && !t.tls {
+		err = Errorf(System, "%s has closed the connection: try again, or write the address of its --tls-listen as beanstalk+tls://HOST:PORT", t.Name)
 	}
 	if err != nil {
 		c.Close()
 		return nil, c.failure(ctx, "", err)
 	}
 	return c, nil
+}
+
+// secure begins TLS on a connection.
+func secure(ctx context.Context, plain net.Conn, t Target, deadline time.Time, o *tls.Config) (net.Conn, error) {
+	if o == nil {
+		o = new(tls.Config)
+	}
+	o = o.Clone()
+	o.ServerName, _, _ = net.SplitHostPort(t.Address)
+	o.NextProtos = []string{"beanstalkd"}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	conn := tls.Client(plain, o)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		plain.Close()
+		if context.Cause(ctx) == context.Canceled {
+			return nil, context.Canceled
+		}
+		remedy := "is that the address of polystalkd's --tls-listen?"
+		if strings.Contains(err.Error(), "x509:") {
+			remedy = untrusted
+		}
+		return nil, Errorf(System, "%s: the TLS handshake has failed: %v: %s", t.Name, err, remedy)
+	}
+	return conn, nil
+}
+
+// authenticate presents a token. A server without an access file does not know the command, and
+// needs no token.
+func (c *Beanstalk) authenticate(token string) error {
+	err := c.do("AUTHENTICATED", "auth %s", token)
+	switch err {
+	case replyError("UNKNOWN_COMMAND"):
+		return nil
+	case replyError("UNAUTHORIZED"), replyError("BAD_FORMAT"):
+		return Errorf(Refused, "%s refuses the token: give another one by --token-file; between machines it needs TLS, as in beanstalk+tls://HOST:PORT", c.target.Name)
+	}
+	if answer, ok := err.(replyError); ok {
+		return c.foreign(string(answer))
+	}
+	return err
+}
+
+// foreign returns the error for a server that answers with another protocol.
+func (c *Beanstalk) foreign(answer string) error {
+	return Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: write polystalkd's --http as http://HOST:PORT", c.target.Name, answer)
 }
 
 // Detach keeps the connection open when the context of Dial ends, so that the result of the current
@@ -69,8 +128,11 @@ func (c *Beanstalk) greet() error {
 	const want = "USING default\r\n"
 	got := make([]byte, len(want))
 	n, err := io.ReadFull(c.conn, got)
-	if !strings.HasPrefix(want, string(got[:n])) {
-		err = Errorf(System, "%s does not speak beanstalkd's protocol: it answers %q: write polystalkd's --http as http://HOST:PORT", c.target.Name, got[:n])
+	switch {
+	case n > 0 && strings.HasPrefix("UNKNOWN_COMMAND", string(got[:n])):
+		err = Errorf(Refused, "%s needs a token, or another identity: give a token by --token-file", c.target.Name)
+	case !strings.HasPrefix(want, string(got[:n])):
+		err = c.foreign(string(got[:n]))
 	}
 	return err
 }
@@ -247,7 +309,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 	case err == replyError("BURIED"):
 		return Errorf(NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
 	case err == replyError("UNKNOWN_COMMAND"):
-		return Errorf(Usage, "the server at %s is older, and has no such command: upgrade it", c.target.Name)
+		return Errorf(Refused, "%s refuses the command: you may not do that, as polystalk access explain shows, or the server is older and does not know it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return Errorf(System, "%s does not answer in time: try again, or raise --timeout", c.target.Name)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):

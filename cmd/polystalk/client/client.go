@@ -10,6 +10,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"maps"
@@ -45,6 +46,7 @@ type Server interface {
 // Options configures a Server.
 type Options struct {
 	Token   string        // empty: none
+	TLS     *tls.Config   // see ReadTLS; nil: the system's authorities
 	Timeout time.Duration // of each answer, and of each 64 kB of a body
 	// AnsweredBy is called when another server has answered: the leader of the cluster. It may be
 	// nil.
@@ -56,7 +58,7 @@ func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 	if t.Base != nil {
 		return newHTTP(t, o), nil
 	}
-	b, err := dialBeanstalk(ctx, t, o.Timeout)
+	b, err := dialBeanstalk(ctx, t, o)
 	if err != nil {
 		return nil, err // not a nil *Beanstalk, which would be a non-nil Server
 	}
@@ -69,7 +71,7 @@ type Request struct {
 	Path   string // below /api/v1 in the form of openapi.json, such as /jobs/{id}/kick
 	Tube   string // for {tube}: its name, byte for byte
 	ID     uint64 // for {id}
-	Node   string // for {node}
+	Node   string // for {node} and {name}
 	Query  url.Values
 	Limit  int // rows of a List; 0: all
 
@@ -114,7 +116,7 @@ func (r *Request) address() string {
 		maps.Copy(query, r.Query)
 		segment = "-"
 	}
-	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node)).Replace(r.Path)
+	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node), "{name}", url.PathEscape(r.Node)).Replace(r.Path)
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
@@ -138,6 +140,7 @@ type Target struct {
 
 	Network string // tcp or unix
 	Address string // HOST:PORT or a path
+	tls     bool   // of beanstalkd's protocol
 	Name    string // as given to --server
 }
 
@@ -147,7 +150,7 @@ const (
 	Variable   = "POLYSTALK_SERVER"
 )
 
-const forms = "give http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT or beanstalk+unix:PATH"
+const forms = "give http://HOST:PORT, https://HOST:PORT, unix:PATH, beanstalk://HOST:PORT, beanstalk+tls://HOST:PORT or beanstalk+unix:PATH"
 
 // parseTarget reads the name of a server.
 func parseTarget(name string) (Target, error) {
@@ -179,7 +182,7 @@ func parseTarget(name string) (Target, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return bad("has more than an address")
 	}
-	ports := map[string]string{"http": "11380", "https": "443", "beanstalk": "11300"}
+	ports := map[string]string{"http": "11380", "https": "443", "beanstalk": "11300", "beanstalk+tls": "11301"}
 	port := u.Port()
 	switch standard, ok := ports[u.Scheme]; {
 	case !ok:
@@ -193,7 +196,8 @@ func parseTarget(name string) (Target, error) {
 		return bad("has an invalid port")
 	}
 	t := Target{Network: "tcp", Address: net.JoinHostPort(u.Hostname(), port), Name: name}
-	if u.Scheme == "beanstalk" {
+	if strings.HasPrefix(u.Scheme, "beanstalk") {
+		t.tls = u.Scheme != "beanstalk"
 		if strings.Trim(u.Path, "/") != "" {
 			return bad("has more than an address")
 		}

@@ -20,6 +20,7 @@ func TestParse(t *testing.T) {
 		"unix:x.sock":                   "http://localhost unix x.sock",
 		"beanstalk://queue":             "<nil> tcp queue:11300",
 		"beanstalk://[::1]:1":           "<nil> tcp [::1]:1",
+		"beanstalk+tls://queue":         "<nil> tcp queue:11301",
 		"beanstalk+unix:/run/b.sock":    "<nil> unix /run/b.sock",
 	} {
 		got, err := parseTarget(name)
@@ -37,7 +38,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, name := range []string{
 		"queue", "queue:11300", "127.0.0.1:11380", "ftp://queue", "http://", "http://:80", "http://queue:0", "http://queue:70000", "http://queue:http",
-		"unix:", "unix://host/x", "beanstalk+unix:", "http://me:secret@queue", "http://queue?x=1", "http://queue#x", "beanstalk://queue/x", "http://a b", "\x00",
+		"unix:", "unix://host/x", "beanstalk+unix:", "http://me:secret@queue", "http://queue?x=1", "http://queue#x", "beanstalk://queue/x", "beanstalk+tls://queue/x", "http://a b", "\x00",
 	} {
 		_, err := parseTarget(name)
 		if ExitCode(err) != Usage || !strings.Contains(err.Error(), "give http://HOST:PORT") || strings.ContainsAny(err.Error(), "\x00\n") {

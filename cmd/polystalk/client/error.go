@@ -148,6 +148,7 @@ var listers = map[string]string{
 	"jobs":        "polystalk jobs lists the jobs of a tube",
 	"connections": "polystalk conns lists the connections",
 	"cluster":     "polystalkd belongs to one if it is started with --cluster-listen",
+	"identities":  "polystalk access list lists the identities",
 	"operations":  "polystalk ops lists the operations that the server remembers",
 }
 
@@ -191,6 +192,9 @@ func (c *httpServer) foreign(res *http.Response) error {
 	return Errorf(System, "%s is not polystalkd's --http: %s: give the address of its --http by %s", c.target.Name, what, serverFlag)
 }
 
+// untrusted is the remedy for a certificate that is not trusted.
+const untrusted = "give the name that its certificate has, and its authority by --tls-ca"
+
 // unreachable returns the error for a server that does not answer, or does not speak HTTP.
 func (c *httpServer) unreachable(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok || errors.Is(err, context.Canceled) {
@@ -215,7 +219,7 @@ func (c *httpServer) unreachable(err error) error {
 	case c.target.Network == "unix":
 		remedy = "is polystalkd running, with that socket? A server of a cluster that restarts opens it again in a moment"
 	case strings.Contains(text, "x509:"):
-		remedy = "give the name that its certificate has, and its authority by SSL_CERT_FILE"
+		remedy = untrusted
 	}
 	return Errorf(System, "%s cannot be reached: %s: %s", c.target.Name, text, remedy)
 }

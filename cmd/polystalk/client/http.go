@@ -39,6 +39,7 @@ func newHTTP(t Target, o Options) *httpServer {
 			return (&net.Dialer{Timeout: o.Timeout}).DialContext(ctx, network, address)
 		},
 		TLSHandshakeTimeout: o.Timeout,
+		TLSClientConfig:     o.TLS,
 		MaxIdleConns:        1,
 	}
 	if t.Network != "unix" {

@@ -301,6 +301,8 @@ func KindOf(path string) kind {
 	switch path {
 	case "body":
 		return body
+	case "first", "last":
+		return Moment
 	case "kind":
 		return role
 	case "room_bytes":
@@ -356,7 +358,14 @@ var (
 	DrainView    = document("", "draining draining", "")
 	ReloadView   = document("", "applied applied, needs a restart restart", "")
 	LogLevelView = document("level", "level level", "")
-	TokenView    = document("token", "token token, table table", "")
+	TokenView    = document("token", "token token", "")
+	RotateView   = document("token", "token token, line line, text text", "")
+	SessionView  = document("name",
+		"name name, role role, known by method, server server, bodies bodies, verbs verbs, on every tube every_tube", "")
+	IdentityView = document("name",
+		`name name, role role, server server, rules rules, tokens credentials.token, certificates credentials.certificate,
+		users credentials.user, networks credentials.network`, "")
+	VerbView = document("verb", "verb verb, permitted permitted, because because", "")
 )
 
 // The views of lists.
@@ -386,6 +395,12 @@ var (
 	AuditView = list("entries", "number", "nothing was changed by HTTP since the server was started",
 		`TIME time, WHO name, ROLE role, CLIENT client, STATUS #status, AFFECTED #affected, ACTION action, PATH path,
 		DETAIL detail`, "NUMBER #number, REQUEST request_id", "ROLE", "AFFECTED", "CLIENT")
+	IdentitiesView = list("identities", "name", "",
+		`NAME name, ROLE role, SERVER server, TOKENS #credentials.token, CERTIFICATES #credentials.certificate,
+		USERS #credentials.user, NETWORKS #credentials.network, RULES rules`, "", "CERTIFICATES", "USERS", "NETWORKS")
+	ExplainView = list("verbs", "verb", "", "VERB verb, PERMITTED permitted, BECAUSE because", "")
+	DenialsView = list("denials", "identity", "nothing was refused since the server was started",
+		"LAST last, COUNT #count, IDENTITY identity, VERB verb, TUBE tube, PEER peer", "FIRST first")
 	ClusterView = list("members", "name", "",
 		"NAME name, ROLE kind, LAG lag_seconds, LAST-SEEN heard_seconds, DISK-FREE room_bytes, ERROR trouble",
 		`ADDRESS address, ID id, CONNECTED connected, LAG-ENTRIES #lag_entries, LAST-ENTRY #match_index,

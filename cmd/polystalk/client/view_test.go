@@ -178,6 +178,9 @@ func member(t reflect.Type, path string) reflect.Type {
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
+			if deeper && f.Type.Kind() == reflect.Map {
+				return f.Type.Elem()
+			}
 			if deeper {
 				return member(f.Type, rest)
 			}
@@ -196,6 +199,7 @@ func TestColumnsAreMembersOfTheAPI(t *testing.T) {
 		{ReloadView, admin.Reloaded{}}, {LogLevelView, admin.LogLevel{}}, {TubesView, admin.Tubes{}}, {JobsView, admin.Jobs{}}, {TransfersView, struct {
 			Jobs []admin.Transfer `json:"jobs"`
 		}{}}, {ConnectionsView, admin.ConnectionList{}}, {OperationsView, admin.Operations{}}, {AuditView, admin.Audit{}}, {ClusterView, admin.Cluster{}},
+		{SessionView, admin.Session{}}, {IdentityView, admin.Identity{}}, {IdentitiesView, admin.Identities{}}, {DenialsView, admin.Denials{}},
 	} {
 		row := reflect.TypeOf(tt.of)
 		if tt.view.Rows != "" {

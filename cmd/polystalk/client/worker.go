@@ -26,13 +26,13 @@ type Job struct {
 
 // DialWorker connects to a server and watches only these tubes. The end of ctx does not end the
 // connection, so that a job in progress can be finished. The caller must close the connection.
-func DialWorker(ctx context.Context, t Target, timeout time.Duration, tubes []string) (*Worker, error) {
+func DialWorker(ctx context.Context, t Target, o Options, tubes []string) (*Worker, error) {
 	for _, tube := range tubes {
 		if err := CheckName(tube); err != nil {
 			return nil, err
 		}
 	}
-	c, err := dialBeanstalk(ctx, t, timeout)
+	c, err := dialBeanstalk(ctx, t, o)
 	if err != nil {
 		return nil, err
 	}

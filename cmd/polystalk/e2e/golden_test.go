@@ -239,7 +239,8 @@ var changing = []struct{ find, put string }{
 	{`( *)\b\d+\.\d\b`, " R"},               // rates
 	{` *\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, " TIME"},
 	{`127R\.0\.1:\d+|127 R R(:\d+)?|127\.0\.0\.1:\d+`, "PEER"},
-	{`(?m)^(token +|tokens = \["sha256:)[^"\s]+`, "${1}T"},
+	{`(?m)^((token +| *"token": "))[A-Z0-9]{26}`, "${1}T"},
+	{`sha256:[0-9a-f]{64}`, "sha256:T"},
 	{`(?m) +$`, ""},
 	{`(\S) {2,}`, "${1}  "}, // widths depend on the content
 }

@@ -32,7 +32,7 @@ func TestWrongServersGetALineWithARemedy(t *testing.T) {
 		"http://" + s.Listen[0]:                             "is that the address of polystalkd's --http?",
 		strings.Replace(p.server, "http:", "https:", 1):     "write it as http://HOST:PORT",
 		strings.Replace(p.server, "http:", "beanstalk:", 1): "--http as http://HOST:PORT",
-		tls.URL: "SSL_CERT_FILE",
+		tls.URL: "--tls-ca",
 		fake(t, "beanstalk", "hangs", "USING default\r\n"+strings.Repeat("x", 5000)): `it answers "xxx`,
 	} {
 		(&program{t: t, server: server}).says(want, client.System, "stats")
@@ -103,7 +103,7 @@ func asking() (all [][]string) {
 	arguments := map[string]string{
 		"tube": "x", "jobs": "x", "job": "1", "body": "1", "put": "x --body y", "kick": "1", "bury": "1", "delete": "1 --yes", "release": "1 --yes", "mv": "1 --to y", "cp": "1 --to y",
 		"edit": "1 --pri 2", "pause": "x 1m", "resume": "x", "flush": "x --yes", "export": "x --id 1-2", "import": "-", "kill": "1", "top": "--once",
-		"cluster": "status", "work": "x --idle 1 -- true", "reserve": "x --wait 0", "tail": "x",
+		"cluster": "status", "access": "whoami", "work": "x --idle 1 -- true", "reserve": "x --wait 0", "tail": "x",
 	}
 	for _, c := range new(cli.App).Tree().Commands() {
 		if slices.Contains([]string{"help", "completion", "journal", "version", "token"}, c.Name()) {

@@ -1,0 +1,89 @@
+package access
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"polystalk/cmd/polystalk/client"
+	"polystalk/codec/tomlfile"
+	"polystalk/router/access"
+)
+
+// tokensMax bounds a file of tokens, in bytes.
+const tokensMax = 1 << 20
+
+// invalid matches what a name of an identity cannot have.
+var invalid = regexp.MustCompile(`[^a-z0-9_-]`)
+
+// Convert returns the access file for a file of tokens, which polystalkd had before. Each of its
+// lines is NAME ROLE sha256:HEX [+bodies]. The error is a tomlfile.Errors.
+func Convert(file string) (string, error) {
+	text, err := access.ReadSecret(file, tokensMax)
+	if err != nil {
+		return "", client.Errorf(client.System, "the file of tokens cannot be read: %v: give the file of --http-tokens-file", err)
+	}
+	var out strings.Builder
+	var faults tomlfile.Errors
+	names, digests := map[string]bool{"none": true, "server": true, "default": true}, make(map[string]int)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		at := tomlfile.Place{File: file, Line: n}
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		// By mistake, a word may be a token: errors do not show it.
+		hexadecimal, isDigest := "", false
+		if len(words) > 2 {
+			hexadecimal, isDigest = strings.CutPrefix(strings.ToLower(words[2]), "sha256:")
+		}
+		b, err := hex.DecodeString(hexadecimal)
+		switch {
+		case len(words) < 3 || len(words) > 4 || len(words) == 4 && words[3] != "+bodies":
+			faults = append(faults, at.Errorf("the line is not NAME ROLE sha256:HEX, with +bodies or without it: correct or remove it"))
+		case !slices.Contains([]string{"read", "operate", "admin"}, words[1]):
+			faults = append(faults, at.Errorf("the second word is not a role: give read, operate or admin"))
+		case !isDigest || err != nil || len(b) != len(access.DigestOf("")):
+			faults = append(faults, at.Errorf("the third word is not a digest: give sha256: and 64 hexadecimal digits"))
+		case digests[hexadecimal] > 0:
+			faults = append(faults, at.Errorf("the token is already in line %d: leave one of the two out", digests[hexadecimal]))
+		default:
+			digests[hexadecimal] = n
+			name := validName(words[0], names)
+			names[name] = true
+			g := Grants{Role: words[1]}
+			if len(words) == 4 {
+				g = ForRole(words[1])
+			}
+			table, err := g.table(name, "sha256:"+hexadecimal)
+			if err != nil {
+				return "", err
+			}
+			if name != words[0] {
+				fmt.Fprintf(&out, "# The name was %q.\n", words[0])
+			}
+			out.WriteString(table + "\n")
+		}
+	}
+	if len(faults) == 0 && out.Len() == 0 {
+		faults = append(faults, tomlfile.Place{File: file}.Errorf("there is no token: give the file of --http-tokens-file"))
+	}
+	if len(faults) > 0 {
+		return "", faults
+	}
+	return "# The role admin shows whole job bodies, whatever --http-bodies says. A token has at least 20 bytes.\n\n" + strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// validName makes a name of an identity that is not one of names.
+func validName(name string, names map[string]bool) string {
+	valid := invalid.ReplaceAllString(strings.ToLower(name), "-")
+	valid = valid[:min(len(valid), 60)]
+	for n, first := 2, valid; names[valid]; n++ {
+		valid = fmt.Sprintf("%s-%d", first, n)
+	}
+	return valid
+}

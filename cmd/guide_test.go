@@ -65,6 +65,7 @@ func TestPagesBeginWithPurposeAndExample(t *testing.T) {
 // exampleTests are the tests that run the blocks marked sh of a page. Other blocks are not run: they
 // need root, another machine or an answer.
 var exampleTests = map[string]string{
+	"access.md":     "cmd/polystalk/e2e/securing_test.go",
 	"cli.md":        "cmd/polystalk/e2e/readme_test.go",
 	"clients.md":    "cmd/polystalkd/e2e/wire/clientspage_test.go",
 	"cluster.md":    "cmd/polystalkd/e2e/cluster/guide_test.go",

@@ -229,10 +229,13 @@ func nameTube(c *call) {
 
 // tubeOf returns the name of the tube in the path, byte for byte, before and after nameTube.
 func tubeOf(c *call) string {
-	if tubes := c.R.URL.Query()["tube"]; c.R.PathValue("tube") == "-" && len(tubes) == 1 {
-		return tubes[0]
+	name := c.R.PathValue("tube")
+	if name == "-" {
+		if tubes := c.R.URL.Query()["tube"]; len(tubes) == 1 {
+			return tubes[0]
+		}
 	}
-	return c.R.PathValue("tube")
+	return name
 }
 
 // idOf returns the id in the path. of is what the id belongs to, such as "a job", for problems.

@@ -49,7 +49,7 @@ type File struct {
 	sum    uint64 // of plain
 }
 
-// showConsole serves the page. It needs no role, because the page itself contains no data.
+// showConsole serves the page. It needs no right, because the page itself contains no data.
 func (a *API) showConsole(c *call) error { return a.sendFile(c, consoleIndex) }
 
 // showAsset serves a file that the page loads.

@@ -223,7 +223,7 @@ func (a *API) tubesTopic(c *call) (topic, error) {
 	}
 	look := a.watch.Look(trend.View{
 		Key:   fmt.Sprintf("%s %q %s %d", c.By.Name(), q.Get("match"), l.by, l.limit), // each identity sees other tubes
-		Match: func(n string) bool { return l.match(n) && c.sees(n) }, Compare: l.order.compare, Limit: l.limit,
+		Match: func(n string) bool { return l.match(n) && c.mayLook(n) }, Compare: l.order.compare, Limit: l.limit,
 	})
 	return func(ctx context.Context, u *update) (more bool, err error) {
 		change, ok := look.Next(u.Tubes)
@@ -266,7 +266,7 @@ func (a *API) tubeTopic(c *call, path string) (topic, error) {
 	}
 	look := a.watch.Look(trend.View{
 		Key: c.By.Name() + "=" + name, Limit: 1,
-		Match:   func(n string) bool { return n == name && c.sees(n) },
+		Match:   func(n string) bool { return n == name && c.mayLook(n) },
 		Compare: func(a, b *core.TubeRow) int { return cmp.Compare(a.ID, b.ID) },
 	})
 	return func(ctx context.Context, u *update) (more bool, err error) {

@@ -368,7 +368,7 @@ func TestStreamsGoThrough(t *testing.T) {
 	r.conn.Close()
 	await(t, "the stream has ended at the leader", func() bool { return p.open.Load() < before })
 	r = stream("Authorization: Bearer " + readToken)
-	p.follower.reload(accessText("reader") + identity("reader", readToken, `role = "admin"`))
+	p.follower.reload(strings.Replace(clusterAccess(), identities["reader"], identity("reader", readToken, `role = "admin"`), 1))
 	r.ends()
 	r = stream()
 	go p.follower.web.Stop(t.Context())

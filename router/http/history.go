@@ -46,7 +46,7 @@ func (a *API) getHistory(c *call) error {
 		return a.refuse(c, 0, "", readServer.String())
 	}
 	points, ok := h.Points(tube, places, span)
-	ok = ok && (tube == nil || c.sees(name))
+	ok = ok && (tube == nil || c.mayLook(name))
 	if !ok && tube != nil {
 		return wire.NotFound.With("tube", fmt.Sprintf("there is no history of a tube \"%s\"", wire.ShownName(name)),
 			fmt.Sprintf("only the %d busiest tubes have a history, and /api/v1/history lists them; --http-history-tubes sets their number", h.Most()))
@@ -57,7 +57,7 @@ func (a *API) getHistory(c *call) error {
 	}
 	if tube == nil {
 		for _, name := range h.Kept() {
-			if !c.sees(name) {
+			if !c.mayLook(name) {
 				continue
 			}
 			out.Tubes = append(out.Tubes, wire.ShownName(name))

@@ -98,9 +98,9 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 type claim uint8
 
 const (
-	noClaim     claim = iota // a request without a role
+	noClaim     claim = iota // a request that needs no right
 	probeClaim               // a probe: a stranger could send many and read no answer
-	roleClaim                // the listener's role allows the request
+	rightClaim               // the client has no token, and the request is allowed
 	streamClaim              // the same for a stream, which is closed soon if its client does not read
 	tokenClaim               // the request has a token
 )

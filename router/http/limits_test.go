@@ -299,7 +299,7 @@ func (c *connections) connected(n int) (list []*fakeConn) {
 func TestStrangersAreClosedFirst(t *testing.T) {
 	var c connections
 	kept := c.connected(5)
-	for i, of := range []claim{probeClaim, roleClaim, streamClaim, tokenClaim, tokenClaim} {
+	for i, of := range []claim{probeClaim, rightClaim, streamClaim, tokenClaim, tokenClaim} {
 		c.request(kept[i], of)
 	}
 	c.changed(kept[4], http.StateIdle)
@@ -337,7 +337,7 @@ func TestOnlyRequestsWithATokenCanCloseTheNewest(t *testing.T) {
 
 // TestAnsweredRequestsKeepNoPlace for a connection without a token, nor does its second probe.
 func TestAnsweredRequestsKeepNoPlace(t *testing.T) {
-	for _, of := range []claim{probeClaim, roleClaim, streamClaim} {
+	for _, of := range []claim{probeClaim, rightClaim, streamClaim} {
 		var c connections
 		conn := c.connected(1)[0]
 		c.request(conn, of)

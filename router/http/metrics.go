@@ -30,7 +30,7 @@ type metrics struct {
 	handler  http.Handler
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
-	sees     func(tube string) bool // the tubes that the client may see; set in the slot of scrapes
+	shows    func(tube string) bool // what the client of this scrape may look at; set in the slot of scrapes
 }
 
 func newMetrics(a *API) *metrics {
@@ -83,7 +83,7 @@ func (a *API) recentTubes(ctx context.Context) (*admin.TubeSample, error) {
 
 // showMetrics serves /metrics.
 func (a *API) showMetrics(c *call) error {
-	a.metrics.sees = c.sees
+	a.metrics.shows = c.mayLook
 	a.metrics.handler.ServeHTTP(c.W, c.R)
 	return nil
 }
@@ -120,7 +120,7 @@ func (a *API) showTubes(c *call) error {
 	out := c.begin(metricsType)
 	p := tubePage{operator: a.op, sample: all, groups: groups}
 	for i := range all.Rows {
-		if name := all.Rows[i].Name; match(name) && c.sees(name) {
+		if name := all.Rows[i].Name; match(name) && c.mayLook(name) {
 			p.rows = append(p.rows, i)
 		}
 	}
@@ -282,7 +282,7 @@ func (m *metrics) tubes(ctx context.Context, e emitter, all *admin.TubeSample) {
 	}
 	e.gauge("job_body_bytes", "Size of all job bodies.", float64(bytes), nil)
 	e.gauge("oldest_ready_age_seconds", "Age of the oldest ready job; 0 if there is none.", float64(oldest)/float64(core.Second), nil)
-	chosen := slices.DeleteFunc(slices.Clone(m.api.shown.Of(all)), func(i int) bool { return !m.sees(all.Rows[i].Name) })
+	chosen := slices.DeleteFunc(slices.Clone(m.api.shown.Of(all)), func(i int) bool { return !m.shows(all.Rows[i].Name) })
 	e.gauge("metrics_tubes_omitted", "Tubes with metrics that are left out of this page.", float64(len(all.Rows)-len(chosen)), nil)
 	for _, i := range chosen {
 		t, err := m.api.op.View(ctx, all, i)

@@ -21,7 +21,7 @@ const (
 	operationSoon = 300 * time.Millisecond
 	// askedMost is the largest stored request without its ids, in bytes.
 	askedMost = 64 << 10
-	// detailMost is the longest name of a tube in the audit, in bytes.
+	// detailMost is the longest name of a tube in the audit and in denials, in bytes.
 	detailMost = 200
 )
 
@@ -162,7 +162,7 @@ func (c *call) seesOperation(op *admin.Operation) bool {
 	if c.By.Everywhere(access.Look) {
 		return true
 	}
-	return !jobs.AllTubes && c.sees(jobs.Tube) && (op.As.To == nil || c.By.Verbs([]byte(*op.As.To)) != 0)
+	return !jobs.AllTubes && c.mayLook(jobs.Tube) && (op.As.To == nil || c.By.Verbs([]byte(*op.As.To)) != 0)
 }
 
 // operation finds the operation in the path.

@@ -56,4 +56,22 @@ func TestUsersOfAUnixSocket(t *testing.T) {
 	from(65534)
 	w.do("PUT", "/api/v1/drain", ask{}).wants(t, 403, "not-permitted")
 	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
+
+	// Only the access file gives rights to a user, except where the server itself gives them.
+	w.reload(accessText() + "[identity.nobody]\nusers = [\"65534\"]\nserver = \"read\"\n")
+	path += "2"
+	l, err = net.Listen("unix", path)
+	noErr(t, err)
+	noErr(t, os.Chmod(path, 0o777))
+	go func() { _ = w.web.Serve(l, Door{}) }()
+	w.do("GET", "/api/v1/session", ask{}).wants(t, 200, "").has(t, `"name":"nobody"`, `"method":"user"`)
+	w.do("GET", "/api/v1/server", ask{}).wants(t, 200, "")
+	w.do("GET", "/api/v1/server", ask{header: map[string]string{"X-Forwarded-For": ""}}).wants(t, 401, "no-token")
+	from(0)
+	w.do("GET", "/api/v1/server", ask{}).wants(t, 401, "no-token")
+	path += "3"
+	l, err = net.Listen("unix", path)
+	noErr(t, err)
+	go func() { _ = w.web.Serve(l, Door{Anonymous: "admin"}) }()
+	w.do("GET", "/api/v1/session", ask{}).wants(t, 200, "").has(t, `"name":"uid 0"`, `"role":"admin"`)
 }

@@ -95,7 +95,7 @@ func (a *API) mayOnJobs(c *call, verb access.Verbs, q *admin.JobQuery) error {
 // refuse records a refusal, and returns the problem. For the server itself, verb is 0.
 func (a *API) refuse(c *call, verb access.Verbs, tube, needed string) error {
 	if ids := a.opts.Access; ids != nil {
-		ids.Denials.Add(c.By, verb, []byte(tube), time.Now(), func() string { return c.client })
+		ids.Denials.Add(c.By, verb, []byte(tube[:min(len(tube), detailMost)]), time.Now(), func() string { return c.client })
 	}
 	remedy := "use a token of another identity, or change the identity in the file of --access-file"
 	if !c.proven() {
@@ -127,8 +127,8 @@ func (c *call) proven() bool {
 	return false
 }
 
-// sees reports whether the client may look at a tube.
-func (c *call) sees(tube string) bool { return c.By.Verbs([]byte(tube))&access.Look != 0 }
+// mayLook reports whether the client may look at a tube.
+func (c *call) mayLook(tube string) bool { return c.By.Verbs([]byte(tube))&access.Look != 0 }
 
 // onlySeen returns a function that reports whether the client may look at a tube; nil: it may look
 // at every tube.
@@ -136,7 +136,7 @@ func (c *call) onlySeen() func(tube string) bool {
 	if c.By.Everywhere(access.Look) {
 		return nil
 	}
-	return c.sees
+	return c.mayLook
 }
 
 // withJob adapts a handler that takes the id of the job in the path. It checks the verb of the
@@ -256,11 +256,9 @@ func (a *API) getDenials(c *call) error {
 	}
 	out := wire.Denials{Denials: []wire.Denial{}}
 	for _, d := range a.opts.Access.Denials.All() {
-		v := wire.Denial{Identity: d.Identity, Verb: d.Verb.String(), Count: d.Count, First: d.First.UTC(), Last: d.Last.UTC(), Peer: d.Peer}
-		if d.Tube != "" {
-			v.Tube = wire.ShownName(d.Tube)
-		}
-		out.Denials = append(out.Denials, v)
+		out.Denials = append(out.Denials, wire.Denial{
+			Identity: d.Identity, Verb: d.Verb.String(), Tube: wire.ShownName(d.Tube), Count: d.Count, First: d.First.UTC(), Last: d.Last.UTC(), Peer: d.Peer,
+		})
 	}
 	return c.answer(http.StatusOK, out)
 }

@@ -276,12 +276,12 @@ func (a *API) keep(c *call) {
 	case c.rt.flags&streams != 0:
 		of = streamClaim
 	case c.rt.need.some:
-		of = roleClaim
+		of = rightClaim
 	case c.rt.flags&probe != 0:
 		of = probeClaim
 	}
 	a.connections.request(conn, of)
-	if of >= roleClaim {
+	if of >= rightClaim {
 		http.NewResponseController(c.W).SetWriteDeadline(time.Now().Add(answerWithin)) // a test's writer has none
 	}
 }

@@ -97,7 +97,7 @@ func (a *API) getTubes(c *call) error {
 	var rows []int // of the sample
 	for i := range all.Rows {
 		t := &all.Rows[i]
-		if !wanted.match(t.Name) || !c.sees(t.Name) {
+		if !wanted.match(t.Name) || !c.mayLook(t.Name) {
 			continue
 		}
 		out.Matching++

@@ -51,7 +51,7 @@ func withHTTP(t *testing.T, timeout string, flags ...string) (all []*node, urls 
 		if i > 0 {
 			first = "--cluster-join=" + all[0].cluster
 		}
-		n.start(append(flags, "--http", address, "--http-anonymous", "operate", first)...)
+		n.start(append(flags, "--http", address, first)...)
 		all = append(all, n)
 	}
 	awaitVoters(t, all[0], 3)
@@ -67,7 +67,7 @@ func TestOperatorsAtAnyServer(t *testing.T) {
 	const secret = "secret-0123456789-0123456789"
 	token := filepath.Join(t.TempDir(), "token")
 	tokens := token + "s"
-	for path, text := range map[string]string{token: secret, tokens: fmt.Sprintf("[identity.boss]\nrole = \"admin\"\ntokens = [\"sha256:%x\"]\n", sha256.Sum256([]byte(secret)))} {
+	for path, text := range map[string]string{token: secret, tokens: fmt.Sprintf("[identity.boss]\nrole = \"admin\"\ntokens = [\"sha256:%x\"]\n[identity.default]\nrole = \"operate\"\n", sha256.Sum256([]byte(secret)))} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestResumedLeaderTellsNothingStale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	all, web := withHTTP(t, swift)
+	all, web := withHTTP(t, swift, "--http-anonymous", "operate")
 	client := &http.Client{Timeout: daemon.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
 	answers := make(map[int]int)
 	for round := range 2 {

@@ -14,6 +14,7 @@ function run(mode, name, payload) {
     // Others wrap it in a format of their own.
     job.on('exception', text => resolve('exception ' + (String(text).includes('boom') ? 'boom' : text)))
     job.on('error', err => resolve('error ' + err))
+    client.once('jobServerError', (server, code, text) => resolve('error ' + code + ' ' + text)) // it does not know the job
   })
 }
 

@@ -3,13 +3,10 @@ package wire
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,18 +15,8 @@ import (
 	"polystalk/cmd/polystalkd/e2e/daemon"
 )
 
-const accessToken = "a-token-of-the-wire-tests"
-
-// accessFile writes an access file: without a token a client may use the functions ok-*.
-func accessFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "access.toml")
-	text := fmt.Sprintf("[identity.default]\nput = [\"ok-*\"]\nwork = [\"ok-*\"]\n[identity.ops]\nrole = \"admin\"\ntokens = [\"sha256:%x\"]\n", sha256.Sum256([]byte(accessToken)))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+// okFunctions are the rights of a client without a token.
+const okFunctions = "[identity.default]\nput = [\"ok-*\"]\nwork = [\"ok-*\"]\n"
 
 // TestGearmanClientsShowRefusals: after a refused submission each client reports an error, and neither
 // a client nor a worker hangs silently or runs at full speed.
@@ -38,7 +25,7 @@ func TestGearmanClientsShowRefusals(t *testing.T) {
 		t.Skip("long")
 	}
 	gear := daemon.FreeAddress(t)
-	s := daemon.Serve(t, "--gearman-listen", gear, "--access-file", accessFile(t))
+	s := daemon.Serve(t, append(accessFlag(t, okFunctions), "--gearman-listen", gear)...)
 	host, port, _ := net.SplitHostPort(gear)
 	for _, g := range gearmanClients {
 		t.Run(g.name, func(t *testing.T) {
@@ -73,7 +60,7 @@ func TestGearmanClientsShowRefusals(t *testing.T) {
 	if !s.LogHas(`"verb":"work"`) || !s.LogHas(`"verb":"put"`) {
 		t.Error("the log has no refusals")
 	}
-	if text := s.LogText(); strings.Contains(text, accessToken) {
+	if text := s.LogText(); strings.Contains(text, opsToken) {
 		t.Error("the log shows a token")
 	}
 }
@@ -110,8 +97,9 @@ func TestLibgearmanAuthenticatesAgain(t *testing.T) {
 	if why := missingLibrary(t, "python3", []string{"-c", "import ctypes; ctypes.CDLL('libgearman.so.8')"}, "python3 and libgearman8"); why != "" {
 		t.Skip(why)
 	}
-	gear, file := daemon.FreeAddress(t), accessFile(t)
-	serve := func() *daemon.Server { return daemon.Serve(t, "--gearman-listen", gear, "--access-file", file) }
+	gear := daemon.FreeAddress(t)
+	flags := append(accessFlag(t, okFunctions), "--gearman-listen", gear)
+	serve := func() *daemon.Server { return daemon.Serve(t, flags...) }
 	s := serve()
 	host, port, _ := net.SplitHostPort(gear)
 	ctx, cancel := context.WithTimeout(t.Context(), daemon.ClientTime)
@@ -138,7 +126,7 @@ func TestLibgearmanAuthenticatesAgain(t *testing.T) {
 			}
 		}
 	}
-	say, next := run(accessToken)
+	say, next := run(opsToken)
 	want(next, "client True", "worker True")
 	for range 2 {
 		say("submit no-x")

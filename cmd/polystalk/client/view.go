@@ -356,7 +356,7 @@ var (
 	HealthView = document("",
 		"status status, state state, notes notes, journal read progress.read_bytes, of progress.all_bytes", "checks checks")
 	DrainView    = document("", "draining draining", "")
-	ReloadView   = document("", "applied applied, needs a restart restart", "")
+	ReloadView   = document("", "applied applied, needs a restart restart, closed connections closed", "")
 	LogLevelView = document("level", "level level", "")
 	TokenView    = document("token", "token token", "")
 	RotateView   = document("token", "token token, line line, text text", "")

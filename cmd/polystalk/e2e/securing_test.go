@@ -107,7 +107,7 @@ serves() { for i in $(seq 1000); do (exec 3<>/dev/tcp/127.0.0.1/$1) 2>/dev/null 
 	text := strings.NewReplacer("/etc/polystalkd", dir, "jobs.example.com", "localhost").Replace(script.String())
 	cmd := exec.Command("bash", "-c", text)
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = daemon.CleanEnv("PATH=" + filepath.Dir(daemon.CLI(t)) + ":" + filepath.Dir(daemon.Program(t)) + ":" + os.Getenv("PATH"))
+	cmd.Env = daemon.CleanEnv("PATH=" + filepath.Dir(daemon.Program(t)) + ":" + filepath.Dir(daemon.CLI(t)) + ":" + os.Getenv("PATH"))
 	var out shared
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must(t, cmd.Start())

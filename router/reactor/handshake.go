@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,6 +27,7 @@ const (
 	// times as much of certificates.
 	handshakeBytes = 96 << 10
 	// pendingMax and pendingEach bound the handshakes in progress, of all clients and of one address.
+	// A new one of the first ends the oldest, so silent clients cannot keep others out.
 	pendingMax  = 1024
 	pendingEach = 64
 	// loopsPerSlot is the number of loops for each slot.
@@ -48,7 +50,7 @@ type handshakes struct {
 
 	mu    sync.Mutex // guards what follows
 	free  int        // slots
-	open  int        // in progress
+	open  *list.List // of *handshake in progress, the oldest first
 	peers map[netip.Addr]*handshakePeer
 	ring  []*handshakePeer // peers with waiting handshakes, in the order of their turns
 }
@@ -70,8 +72,10 @@ type handshake struct {
 	began    time.Time
 	received int
 	since    time.Time     // when it got its slot; zero: it has none
+	computed bool          // it had a slot before
 	slot     chan struct{} // receives when a waiting handshake gets a slot
 	over     atomic.Bool
+	place    *list.Element // in handshakes.open
 }
 
 // isOpen reports whether the handshake is in progress. h may be nil.
@@ -81,7 +85,7 @@ func (h *handshake) isOpen() bool { return h != nil && !h.over.Load() }
 var errLarge = errors.New("the client sends more than 96 KiB in a handshake")
 
 func newHandshakes(h *session.Host, loops, descriptors int) *handshakes {
-	hs := &handshakes{host: h, free: HandshakeSlots(loops), most: max(1, min(pendingMax, descriptors/8)), peers: make(map[netip.Addr]*handshakePeer)}
+	hs := &handshakes{host: h, free: HandshakeSlots(loops), most: max(1, min(pendingMax, descriptors/8)), open: list.New(), peers: make(map[netip.Addr]*handshakePeer)}
 	hs.ctx, hs.stop = context.WithCancel(context.Background())
 	return hs
 }
@@ -100,21 +104,26 @@ func handshakeAddr(a net.Addr) netip.Addr {
 	return ip
 }
 
-// begin begins a handshake; nil: too many are in progress.
+// begin begins a handshake; nil: the address has too many.
 func (hs *handshakes) begin(nc net.Conn) *handshake {
 	h := &handshake{in: hs, nc: nc, peer: handshakeAddr(nc.RemoteAddr()), began: time.Now(), slot: make(chan struct{}, 1)}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	p := hs.peers[h.peer]
-	if hs.ctx.Err() != nil || hs.open >= hs.most || p != nil && p.open >= pendingEach {
+	if hs.ctx.Err() != nil || p != nil && p.open >= pendingEach {
 		return nil
+	}
+	if hs.open.Len() >= hs.most {
+		oldest := hs.open.Front()
+		hs.open.Remove(oldest)
+		oldest.Value.(*handshake).end()
 	}
 	if p == nil {
 		p = new(handshakePeer)
 		hs.peers[h.peer] = p
 	}
 	p.open++
-	hs.open++
+	h.place = hs.open.PushBack(h)
 	hs.host.Handshakes.Pending.Add(1)
 	h.ctx, h.end = context.WithTimeout(hs.ctx, handshakeTime)
 	h.keep = context.AfterFunc(h.ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
@@ -130,7 +139,7 @@ func (h *handshake) finish() bool {
 	hs := h.in
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	hs.open--
+	hs.open.Remove(h.place) // nothing, if a new one has ended it
 	if p := hs.peers[h.peer]; p.open == 1 {
 		delete(hs.peers, h.peer)
 	} else {
@@ -164,7 +173,11 @@ func (h *handshake) acquire() bool {
 		h.since = time.Now()
 		return true
 	}
-	if p.waiting = append(p.waiting, h); len(p.waiting) == 1 {
+	at := len(p.waiting)
+	if h.computed {
+		at = 0 // what was computed is lost if it ends
+	}
+	if p.waiting = slices.Insert(p.waiting, at, h); len(p.waiting) == 1 {
 		hs.ring = append(hs.ring, p)
 	}
 	hs.mu.Unlock()
@@ -208,7 +221,7 @@ func (h *handshake) release() {
 		return
 	}
 	took := time.Since(h.since)
-	h.since = time.Time{}
+	h.since, h.computed = time.Time{}, true
 	time.AfterFunc(min(coolTimes*took, coolMax), func() {
 		h.in.mu.Lock()
 		defer h.in.mu.Unlock()
@@ -248,7 +261,7 @@ func (l *secureListener) Accept() (net.Conn, error) {
 		h := l.r.handshakes.begin(nc)
 		if h == nil {
 			l.r.host.Handshakes.Count(session.HandshakeRefused, 0)
-			l.r.host.Complain("refused a TLS connection: too many handshakes are in progress", "conn", session.Remote{Addr: nc.RemoteAddr()})
+			l.r.host.Complain("refused a TLS connection: too many handshakes with its address are in progress", "conn", session.Remote{Addr: nc.RemoteAddr()})
 			nc.Close()
 			continue
 		}

@@ -16,7 +16,7 @@ const (
 	HandshakeResumed                 // with a ticket of an earlier connection
 	HandshakeFailed
 	HandshakeTimeout
-	HandshakeRefused // it did not begin: too many were in progress
+	HandshakeRefused // it did not begin: its address had too many in progress
 	NumHandshakeResults
 )
 

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -204,10 +205,10 @@ func (s *Server) ServeGearman(l net.Listener) error { return s.reactor.Serve(l, 
 // of the PROXY protocol from Config.Balancers.
 func (s *Server) Balanced(l net.Listener) net.Listener { return s.reactor.Balanced(l) }
 
-// Secure returns a listener for Serve and ServeGearman whose clients use TLS, with the configuration
-// that config returns. It is also a listener for a cluster's follower: see reactor.Reactor.Secure.
-func (s *Server) Secure(l net.Listener, config func() *tls.Config) net.Listener {
-	return s.reactor.Secure(l, config)
+// Secure returns a listener for Serve and ServeGearman whose clients use TLS. It is also a listener for
+// a cluster's follower: see reactor.Reactor.Secure.
+func (s *Server) Secure(l net.Listener, config func() *tls.Config, revoked func([]*x509.Certificate) bool) net.Listener {
+	return s.reactor.Secure(l, config, revoked)
 }
 
 // Take serves a client of another server, or one that was accepted elsewhere in this process.

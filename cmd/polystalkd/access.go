@@ -34,15 +34,20 @@ func (r *reloader) readAccess(ids *access.Identities, srv *router.Server) reload
 		use, err := ids.Prepare()
 		return func() {
 			use()
-			ctx, cancel := context.WithTimeout(context.Background(), reauthorizeWithin)
-			defer cancel()
-			closed, err := srv.Reauthorize(ctx)
-			if r.closed = closed; err != nil {
-				log.Error("the access file was read again, but not all connections were checked", "err", err)
-			}
-			log.Info("the access file was read again", "identities", len(ids.All()), "closed", closed, "digest", ids.Digest())
+			r.reauthorize(srv)
+			log.Info("the access file was read again", "identities", len(ids.All()), "closed", r.closed, "digest", ids.Digest())
 			warnOfExposure(ids, next, log)
 		}, accessFaults(err)
+	}
+}
+
+// reauthorize closes the connections that may no longer be open.
+func (r *reloader) reauthorize(srv *router.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), reauthorizeWithin)
+	defer cancel()
+	var err error
+	if r.closed, err = srv.Reauthorize(ctx); err != nil {
+		r.log.Error("the files were read again, but not all connections were checked", "err", err)
 	}
 }
 

@@ -91,12 +91,10 @@ func certificateEnds(operators *certificate, clients *clientTLS) map[string]time
 
 // A clientTLS is the TLS of the two protocols.
 type clientTLS struct {
-	c    *config.Config
-	pair *certificate
-	log  *slog.Logger
-	// configs has a configuration for each protocol of listen. A reload replaces them: tickets of
-	// the old ones become void, since they stand for certificates that were checked then.
-	configs atomic.Pointer[map[string]*tls.Config]
+	c       *config.Config
+	pair    *certificate
+	log     *slog.Logger
+	current atomic.Pointer[authorities]
 }
 
 // openClientTLS reads the files of TLS; nil: there are none. Errors are faults.
@@ -143,7 +141,7 @@ func (t *clientTLS) prepare(*config.Config) (apply func(), err error) {
 
 // use makes new connections use the certificate and the authorities.
 func (t *clientTLS) use(a *authorities) {
-	configs := make(map[string]*tls.Config)
+	a.configs = make(map[string]*tls.Config)
 	for protocol, name := range map[string]string{listen.BeanstalkdTLS: listen.Beanstalkd, listen.GearmanTLS: listen.Gearman} {
 		k := &tls.Config{
 			GetCertificate: t.pair.get,
@@ -163,15 +161,20 @@ func (t *clientTLS) use(a *authorities) {
 				k.ClientAuth = tls.RequireAnyClientCert
 			}
 		}
-		configs[protocol] = k
+		a.configs[protocol] = k
 	}
-	t.configs.Store(&configs)
+	t.current.Store(a)
 	t.warn(a)
 }
 
 // config returns a function that returns the configuration for a new connection.
 func (t *clientTLS) config(protocol string) func() *tls.Config {
-	return func() *tls.Config { return (*t.configs.Load())[protocol] }
+	return func() *tls.Config { return t.current.Load().configs[protocol] }
+}
+
+// isRevoked reports whether one of the certificates is revoked by now.
+func (t *clientTLS) isRevoked(shown []*x509.Certificate) bool {
+	return t.current.Load().isRevoked(shown)
 }
 
 // authorities check certificates of clients. The zero value has no authority.
@@ -180,6 +183,9 @@ type authorities struct {
 	pool    *x509.CertPool // the same
 	revoked map[string]bool
 	stale   bool // a list of revoked certificates should have been replaced
+	// configs has a configuration for each protocol of listen. A reload replaces them: tickets of
+	// the old ones become void, since they stand for certificates that were checked then.
+	configs map[string]*tls.Config
 }
 
 // readAuthorities reads the authorities and the lists of revoked certificates. Errors are faults.

@@ -145,7 +145,10 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if clients != nil {
 		reloads.parts = append(reloads.parts, clients.prepare)
 	}
-	if ids != nil {
+	switch {
+	case ids == nil && c.TLS.CRL != "":
+		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() { reloads.reauthorize(srv) }, nil })
+	case ids != nil:
 		reloads.parts = append(reloads.parts, reloads.readAccess(ids, srv))
 		warnOfExposure(ids, c, log)
 	}
@@ -234,7 +237,7 @@ func (o *opened) acceptClients(srv *router.Server, of *member.Member, clients *c
 		for _, l := range o.socks.Of[kind] {
 			l = srv.Balanced(l)
 			if kind == listen.BeanstalkdTLS || kind == listen.GearmanTLS {
-				l = srv.Secure(l, clients.config(kind))
+				l = srv.Secure(l, clients.config(kind), clients.isRevoked)
 			}
 			go func() {
 				var err error

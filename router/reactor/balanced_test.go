@@ -132,7 +132,7 @@ func startBalanced(t *testing.T, balancers string, secure bool) *running {
 	}
 	s := &running{Reactor: r, addr: l.Addr(), front: new(peerFront), served: make(chan error, 1)}
 	if l = r.Balanced(l); secure {
-		l = r.Secure(l, testConfig)
+		l = r.Secure(l, testConfig, nil)
 	}
 	go func() { s.served <- r.Serve(l, s.front) }()
 	return s

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/netip"
@@ -232,8 +233,9 @@ func (h *handshake) release() {
 // A secureListener accepts connections with TLS.
 type secureListener struct {
 	netListener
-	r      *Reactor
-	config func() *tls.Config
+	r       *Reactor
+	config  func() *tls.Config
+	revoked func([]*x509.Certificate) bool
 }
 
 // netListener is a *net.TCPListener or a *net.UnixListener.
@@ -243,12 +245,14 @@ type netListener interface {
 }
 
 // Secure returns a listener for Serve. Its clients use TLS, with the result of config at the time
-// they connect. l is a *net.TCPListener, a *net.UnixListener, or a result of Balanced.
+// they connect. revoked, which may be nil, reports whether one of the certificates that a client has
+// shown is revoked: see session.Host.Reauthorize. l is a *net.TCPListener, a *net.UnixListener, or a
+// result of Balanced.
 //
 // Other packages may accept from it as well, for example to forward the clients to another server.
 // Accept does not wait for a handshake; the caller must call Handshake of the connection.
-func (r *Reactor) Secure(l net.Listener, config func() *tls.Config) net.Listener {
-	return &secureListener{l.(netListener), r, config}
+func (r *Reactor) Secure(l net.Listener, config func() *tls.Config, revoked func([]*x509.Certificate) bool) net.Listener {
+	return &secureListener{l.(netListener), r, config, revoked}
 }
 
 // Accept implements net.Listener. It closes clients with which no handshake can begin now.
@@ -265,7 +269,7 @@ func (l *secureListener) Accept() (net.Conn, error) {
 			nc.Close()
 			continue
 		}
-		s := &secure{link: link{Conn: nc, handshake: h}}
+		s := &secure{link: link{Conn: nc, handshake: h}, revoked: l.revoked}
 		s.Conn = tls.Server(&s.link, l.config())
 		return s, nil
 	}

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"os"
@@ -42,7 +43,8 @@ type secure struct {
 	*tls.Conn
 	link      link
 	certified *access.Credential // what the client's certificate proves; nil: nothing
-	closed    bool               // close_notify was sent, or could not be
+	revoked   func([]*x509.Certificate) bool
+	closed    bool // close_notify was sent, or could not be
 }
 
 // A link is the net.Conn below a tls.Conn.
@@ -109,6 +111,11 @@ func (k *socket) TLS() (used bool, certified *access.Credential) {
 		return false, nil
 	}
 	return true, k.tls.certified
+}
+
+// Revoked reports whether the client's certificate is revoked by now.
+func (k *socket) Revoked() bool {
+	return k.tls != nil && k.tls.revoked != nil && k.tls.revoked(k.tls.ConnectionState().PeerCertificates)
 }
 
 // decrypt gives the session the plaintext of b, the received records. It is called in a callback.

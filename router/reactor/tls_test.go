@@ -24,7 +24,7 @@ func startSecure(t testing.TB, r *Reactor, config func() *tls.Config) *running {
 		t.Fatal(err)
 	}
 	s := &running{Reactor: r, addr: l.Addr(), front: new(echoFront), served: make(chan error, 1)}
-	go func() { s.served <- r.Serve(r.Secure(l, config), s.front) }()
+	go func() { s.served <- r.Serve(r.Secure(l, config, nil), s.front) }()
 	return s
 }
 

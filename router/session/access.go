@@ -183,8 +183,8 @@ func (h *Host) EvictUnproven() {
 	}
 }
 
-// Reauthorize checks every session after a reload of the access file. It kills those that use a
-// right which they have lost, and those whose identity is gone. Their reserved jobs become ready
+// Reauthorize checks every session after a reload of the access file, or of the lists of revoked
+// certificates. It kills those that use a right which they have lost, and those whose identity is gone. Their reserved jobs become ready
 // again. At the end it calls done, in a loop or at once, with the number of killed sessions. Any
 // goroutine may call it.
 func (h *Host) Reauthorize(done func(killed int)) {
@@ -232,10 +232,20 @@ func (c *check) part(l *Loop, above uint64) {
 	})
 }
 
+// isRevoked reports whether the certificate of the client was revoked since it has connected.
+func isRevoked(c Conn) bool {
+	r, ok := c.(interface{ Revoked() bool })
+	return ok && r.Revoked()
+}
+
 // reauthorize reports whether the session may stay.
 func (s *Session) reauthorize() bool {
 	switch {
 	case s.life >= closing:
+		return true
+	case isRevoked(s.conn):
+		return false
+	case s.loop.host.Access == nil:
 		return true
 	case s.unproven || s.activity.last == 0 && s.access.By() != access.ByToken: // it has had no command yet
 		was := s.unproven

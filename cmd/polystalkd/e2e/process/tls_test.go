@@ -3,6 +3,7 @@ package process
 import (
 	"crypto/tls"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -151,4 +152,37 @@ func TestFlagsOfTLSAreRefused(t *testing.T) {
 		r.code = fault.Usage
 		r.refuses(t, "polystalkd")
 	}
+}
+
+// TestRevokedClientsAreClosed by a reload; others stay.
+func TestRevokedClientsAreClosed(t *testing.T) {
+	ca := certtest.New(t)
+	cert, key := ca.Issue(certtest.ForNode("server"))
+	crl := ca.Revoke(certtest.Tomorrow())
+	s, notify := notified(t, nil, "--tls-listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca.File, "--tls-client-crl", crl)
+	connect := func(files ...string) *tls.Conn {
+		config := &tls.Config{InsecureSkipVerify: true}
+		if files != nil {
+			pair, err := tls.LoadX509KeyPair(files[0], files[1])
+			must(t, err)
+			config.Certificates = []tls.Certificate{pair}
+		}
+		c, err := tls.Dial("tcp", addressOf(t, s, "serving"), config)
+		must(t, err)
+		t.Cleanup(func() { c.Close() })
+		must(t, c.SetDeadline(time.Now().Add(daemon.ClientTime)))
+		return c
+	}
+	bad, badKey := ca.Issue(certtest.ForNode("bad"))
+	revoked, other, none := connect(bad, badKey), connect(ca.Issue(certtest.ForNode("good"))), connect()
+	daemon.Says(t, revoked, "put 0 0 100 1\r\na\r\nreserve\r\n", "INSERTED 1\r\nRESERVED 1 1\r\na\r\n")
+	text, err := os.ReadFile(ca.Revoke(certtest.Tomorrow(), bad))
+	must(t, err)
+	write(t, crl, string(text))
+	reload(t, s, notify)
+	if n, err := revoked.Read(make([]byte, 1)); err == nil {
+		t.Errorf("the client with the revoked certificate reads %d bytes", n)
+	}
+	daemon.Says(t, other, "reserve\r\n", "RESERVED 1 1\r\na\r\n") // its job is ready again
+	daemon.Says(t, none, "list-tube-used\r\n", "USING default\r\n")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"polystalk/router"
@@ -252,6 +253,89 @@ func TestHotCommandsVisitNoMoreShards(t *testing.T) {
 	plain := newFixture(t, router.Config{Shards: 4})
 	if without := visits(plain, plain.open()); with != without {
 		t.Errorf("%d visits with an access file, %d without", with, without)
+	}
+}
+
+// TestAThousandReloadsUnderLoad close no session that keeps its rights, whatever other identities
+// lose, and each closes the session that lost its right.
+func TestAThousandReloadsUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	rights := func(other string) []string { return []string{"a", mayAll, "b", other} }
+	f := newAccessFixture(t, 1, rights(mayAll)...)
+	s := serve(t, router.Config{Loops: 2, Shards: 8, Access: f.ids})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		c := s.dial(s.beans)
+		if got := c.ask("auth %s", tokenOf("a")); got != "AUTHENTICATED" {
+			t.Fatal(got)
+		}
+		tube := fmt.Sprint("t", i)
+		c.say("use " + tube + "\r\nwatch " + tube + "\r\nignore default\r\n")
+		c.hears("USING " + tube + "\r\nWATCHING 2\r\nWATCHING 1\r\n")
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c.say("put 0 0 60 1\r\nx\r\nreserve\r\nreserve-with-timeout 0\r\n")
+				if put := c.line(); !strings.HasPrefix(put, "INSERTED ") {
+					t.Errorf("put: %q", put)
+					return
+				}
+				id := strings.Fields(c.line())[1]
+				if c.line(); c.line() != "TIMED_OUT" || c.ask("delete %s", id) != "DELETED" {
+					t.Error("reserve and delete")
+					return
+				}
+			}
+		})
+	}
+	for range 1000 {
+		b := s.dial(s.beans)
+		if got := b.ask("auth %s\r\nwatch x", tokenOf("b")) + b.line(); got != "AUTHENTICATEDWATCHING 2" {
+			t.Fatal(got)
+		}
+		for _, other := range []string{`put = ["x"]`, mayAll} {
+			f.change(rights(other)...)
+			want := 0
+			if other != mayAll {
+				want = 1
+			}
+			if n, err := s.Reauthorize(t.Context()); n != want || err != nil {
+				t.Fatalf("%d sessions are killed, %v; want %d", n, err, want)
+			}
+		}
+		if _, err := b.r.ReadByte(); err == nil {
+			t.Fatal("the session that lost its right is open")
+		}
+		b.Close()
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// BenchmarkReauthorize checks 100,000 sessions on one loop.
+func BenchmarkReauthorize(b *testing.B) {
+	f := newAccessFixture(b, 4, "a", `work = ["a*", "b*", "default"]`)
+	for range 100_000 {
+		s := f.l.Loop.Open(f.d.Server.Fronts()[0], new(nullConn))
+		f.l.Loop.Input(s, []byte("auth "+tokenOf("a")+"\r\nlist-tube-used\r\n"))
+	}
+	f.change("a", `work = ["c*", "default"]`)
+	for b.Loop() {
+		killed := -1
+		f.d.Server.Host().Reauthorize(func(n int) { killed = n })
+		for killed < 0 {
+			f.l.Loop.GoOn(true)
+		}
+		if killed > 0 {
+			b.Fatal(killed)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package beanstalkd
 
 import (
 	"polystalk/codec/beanstalk"
-	"polystalk/codec/gearman"
 	"polystalk/router/access"
 	"polystalk/router/ops"
 	"polystalk/shard/core"
@@ -72,7 +71,8 @@ func (c *conn) authorize() authorization {
 		return permitted
 	case c.Unproven():
 		c.count()
-		c.refuseUnproven()
+		c.fail(unknownCommand)
+		c.RefuseUnproven()
 		return denied
 	}
 	c.begun = true
@@ -123,12 +123,6 @@ func (c *conn) deny(verb access.Verbs, tube []byte) authorization {
 	return denied
 }
 
-// refuseUnproven replies to a command of a client without rights, except auth and quit.
-func (c *conn) refuseUnproven() {
-	c.fail(unknownCommand)
-	c.RefuseUnproven()
-}
-
 // auth gives the client the identity of a token.
 func (c *conn) auth() {
 	switch {
@@ -156,15 +150,12 @@ func isToken(b []byte) bool {
 	return len(b) >= access.TokenMin && len(b) <= access.TokenMax
 }
 
-// startWithRights is Start for a client with a credential: its first command opens the tubes.
-func (c *conn) startWithRights() {
-	c.used.Name, c.nominal = DefaultTube, true
-	c.refresh()
-}
-
 // refresh finds the rights on the used tube and the default tube.
 func (c *conn) refresh() {
 	may := c.Credential()
+	if may == nil {
+		return
+	}
 	c.verbs = may.Verbs([]byte(c.used.Name))
 	c.unopened = c.used.ID == 0 && c.verbs != 0 || c.nominal && c.watched.Len() == 0 && may.Verbs(defaultName)&access.Work != 0
 }
@@ -177,7 +168,7 @@ func (c *conn) openTubes() bool {
 			name := []byte(c.used.Name)
 			c.Op().Use(name, 0)
 			c.runOn(c.Host().Map.OfTube(name), func(c *conn, r *core.Reply) {
-				c.setUsed(c.Host().Map.TubeOf(r.Face))
+				c.used = c.Host().Map.TubeOf(r.Face)
 				c.refresh()
 			})
 		} else {
@@ -194,7 +185,8 @@ func (c *conn) openTubes() bool {
 // useNothing makes the client use a tube on which it has no verb: a name, and no tube.
 func (c *conn) useNothing() {
 	old := c.used
-	c.setUsed(ops.Tube{Name: string(c.cmd.Name)})
+	c.used = ops.Tube{Name: string(c.cmd.Name)}
+	c.refresh()
 	if old.ID == 0 {
 		c.sayUsing()
 		return
@@ -226,60 +218,12 @@ func (c *conn) foundTube(r *core.Reply) {
 	}
 }
 
-// listVisible replies to list-tubes with the tubes on which the client has a verb. Its first parts
-// only choose them.
-func (c *conn) listVisible(names interface {
-	Len() int
-	At(i int) string
-}, foreign bool) {
-	var seen []string
-	at, bytes, chosen := 0, 0, false
-	c.sayList(func() bool {
-		for end := at + partNames; !chosen && at < end; at++ {
-			if at == names.Len() {
-				c.SetOut(beanstalk.AppendTubeListHead(c.Out(), len(seen), bytes))
-				at, chosen = 0, true
-				break
-			}
-			name := names.At(at)
-			c.Spend(1)
-			if c.Credential().Verbs([]byte(name)) == 0 {
-				continue
-			}
-			if foreign {
-				name = string(gearman.AppendQuoted(nil, []byte(name)))
-			}
-			seen = append(seen, name)
-			bytes += len(name)
-		}
-		if !chosen {
-			return true
-		}
-		for end := min(at+partNames, len(seen)); at < end; at++ {
-			c.SetOut(beanstalk.AppendTubeListName(c.Out(), seen[at]))
-		}
-		if at < len(seen) {
-			return true
-		}
-		c.Say(beanstalk.MsgTubeListEnd)
-		return false
-	})
-}
-
 // watching returns the length of the watch list that the client sees.
 func (c *conn) watching() int {
 	if c.nominal {
 		return c.watched.Len() + 1
 	}
 	return c.watched.Len()
-}
-
-// setUsed changes the used tube.
-func (c *conn) setUsed(t ops.Tube) {
-	c.used = t
-	if c.Credential() != nil {
-		c.refresh()
-	}
 }
 
 // Reauthorize implements session.Reauthorizer.

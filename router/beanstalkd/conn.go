@@ -143,7 +143,8 @@ func (c *conn) command(b []byte) (n int, more bool) {
 // fault replies to an invalid line.
 func (c *conn) fault(err error) {
 	if c.Unproven() {
-		c.refuseUnproven()
+		c.fail(unknownCommand)
+		c.RefuseUnproven()
 		return
 	}
 	switch err {
@@ -211,7 +212,8 @@ func (c *conn) Next() {
 // Start implements session.Starter: a new client uses and watches the default tube.
 func (c *conn) Start() {
 	if c.Credential() != nil {
-		c.startWithRights()
+		c.used.Name, c.nominal = DefaultTube, true // see authorize.go
+		c.refresh()
 		return
 	}
 	c.verbs = access.Every

@@ -28,7 +28,8 @@ func (c *conn) use() {
 
 func (c *conn) usedNow(r *core.Reply) {
 	old := c.used
-	c.setUsed(c.Host().Map.TubeOf(r.Face))
+	c.used = c.Host().Map.TubeOf(r.Face)
+	c.refresh()
 	if old.Shard == c.Visited() {
 		c.sayUsing()
 		return
@@ -151,24 +152,39 @@ func (c *conn) sayOn() {
 	c.walk.list = nil
 }
 
-// listTubes replies to list-tubes with a snapshot of the names.
+// listTubes replies to list-tubes with a snapshot of the names. With an access file its first parts
+// only choose the names that the client may see.
 func (c *conn) listTubes() {
 	names, foreign := c.Host().Map.Tubes().Names()
-	if c.Credential() != nil {
-		c.listVisible(names, foreign)
-		return
+	at, n, name := 0, names.Len(), names.At
+	head := func(bytes int) { c.SetOut(beanstalk.AppendTubeListHead(c.Out(), n, bytes)) }
+	chosen, bytes := c.Credential() == nil, 0
+	if chosen {
+		head(names.ShownBytes())
 	}
-	c.SetOut(beanstalk.AppendTubeListHead(c.Out(), names.Len(), names.ShownBytes()))
-	at := 0
+	var seen []string
 	c.sayList(func() bool {
-		for end := min(at+partNames, names.Len()); at < end; at++ {
-			name := names.At(at)
-			if foreign {
+		for end := min(at+partNames, n); at < end; at++ {
+			name := name(at)
+			switch {
+			case !chosen && c.Credential().Verbs([]byte(name)) == 0:
+				continue
+			case foreign:
 				name = string(gearman.AppendQuoted(nil, []byte(name)))
 			}
-			c.SetOut(beanstalk.AppendTubeListName(c.Out(), name))
+			if chosen {
+				c.SetOut(beanstalk.AppendTubeListName(c.Out(), name))
+				continue
+			}
+			seen = append(seen, name)
+			bytes += len(name)
 		}
-		if at < names.Len() {
+		switch {
+		case at < n:
+			return true
+		case !chosen:
+			at, n, name, chosen, foreign = 0, len(seen), func(i int) string { return seen[i] }, true, false
+			head(bytes)
 			return true
 		}
 		c.Say(beanstalk.MsgTubeListEnd)

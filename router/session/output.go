@@ -87,7 +87,9 @@ func (s *Session) Unsent() int { return s.conn.Unsent() + s.out.bytes }
 // LeavesAtOnce reports whether output would go to the socket at once.
 func (s *Session) LeavesAtOnce() bool { return s.conn.Unsent() == 0 && !s.isGated() }
 
-// Flush sends the output. It stops the session if the client does not read.
+// Flush sends the output. It stops the session if the client does not read. A broken session has no
+// output: the reply to a pending operation of a killed session could show what its client lost the
+// right to see.
 func (s *Session) Flush() {
 	l := s.loop
 	if len(l.out) == 0 {
@@ -96,7 +98,7 @@ func (s *Session) Flush() {
 	l.round.budget -= WriteUnits + len(l.out)/UnitBytes
 	s.fence()
 	switch {
-	case s.life == gone:
+	case s.life == gone || s.end == broken:
 	case s.isGated():
 		s.uncork()
 		s.gateReply(l.out, nil)
@@ -133,7 +135,7 @@ func (s *Session) writeLarge() {
 	s.fence()
 	if s.isGated() {
 		s.gateReply(nil, body)
-	} else {
+	} else if s.end != broken {
 		s.activity.out += uint64(body.Len())
 		s.conn.WriteStable(body)
 		s.checkUnsent()

@@ -253,8 +253,8 @@ func (c *chaos) read(cn *chaosConn) error {
 		switch words[0] {
 		case "RESERVED", "FOUND", "OK":
 			size, err := strconv.Atoi(words[len(words)-1])
-			if c.kept && err == nil && len(rest) < size+2 {
-				return nil
+			if (c.kept || c.access != nil) && err == nil && len(rest) < size+2 {
+				return nil // the rest comes later, unless the session is killed
 			}
 			if err != nil || len(rest) < size+2 || string(rest[size:size+2]) != "\r\n" {
 				if cn.k.congested || cn.k.Ended {

@@ -1,7 +1,7 @@
 // The server itself: facts, journal, cluster, settings, log level, drain.
 import { html, useState } from './vendor/preact.mjs';
 import { complain, get, may, notify, openDialog, refresh, request, usePolled } from './state.mjs';
-import { Age, Button, Bytes, clock, confirm, Fact, Num, Trouble } from './parts.mjs';
+import { Age, Button, Bytes, clock, confirm, Fact, Num, plural, Trouble } from './parts.mjs';
 import { once } from './act.mjs';
 import Cluster from './cluster.mjs';
 
@@ -48,6 +48,7 @@ export default function Server({ params }) {
 async function reload() {
   try {
     const v = await request('POST', 'reload');
+    if (v.closed) notify(`${plural(v.closed, 'connection')} closed: they used a right that the access file does not give any more`);
     if (!v.applied.length && !v.restart.length) notify('The configuration has not changed');
     else {
       openDialog((close) => html`<h2 id="dialog-title">The configuration was reloaded</h2>

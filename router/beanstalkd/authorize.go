@@ -163,6 +163,7 @@ func (c *conn) refresh() {
 // openTubes opens the used tube, and watches the default tube if no other is watched. It returns
 // false if a shard is busy.
 func (c *conn) openTubes() bool {
+	c.refresh() // a tube may be watched since a reload has found that none is
 	for c.unopened && !c.Stopped() {
 		if c.used.ID == 0 && c.verbs != 0 {
 			name := []byte(c.used.Name)

@@ -357,13 +357,12 @@ func (s *selection) request(tube, body string) client.Request {
 // open opens a file, or standard input for "-". The error ends with the remedy.
 func (a *App) open(file, remedy string) (io.ReadCloser, error) {
 	if file == "-" {
-		if a.Screens.In {
-			return io.NopCloser(a.typed()), nil
-		}
 		if f, ok := a.In.(*os.File); ok {
-			return f, nil // its size may be known
+			if s, err := f.Stat(); err == nil && s.Mode().IsRegular() {
+				return f, nil // its size is known
+			}
 		}
-		return io.NopCloser(a.In), nil
+		return io.NopCloser(a.typed()), nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -372,15 +371,15 @@ func (a *App) open(file, remedy string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// A typed reads what a person types. An interrupt ends a Read, which the operating system would not
-// end.
+// A typed reads what a person types, or a pipe. An interrupt ends a Read, which the operating system
+// would not end.
 type typed struct{ a *App }
 
 func (a *App) typed() io.Reader { return typed{a} }
 
 // Read implements io.Reader.
 func (t typed) Read(b []byte) (n int, err error) {
-	read := make([]byte, len(b))
+	read := make([]byte, min(len(b), 1<<16)) // a pipe returns no more
 	done := make(chan struct{})
 	var got int
 	var failed error

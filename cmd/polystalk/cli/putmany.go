@@ -64,10 +64,10 @@ func (p *putting) start(in io.Reader, skip uint64) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return client.Errorf(client.Usage, "there are only %s: --skip %d is too many", counted(p.n, "line"), skip)
-		case err != nil && err != errLong:
-			return err
 		case p.ctx.Err() != nil:
 			return p.ctx.Err()
+		case err != nil && err != errLong:
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -45,6 +46,9 @@ code 2: there was no job. The server may be any that speaks beanstalkd's protoco
 			if err != nil {
 				return err
 			}
+			if r.printer.Format == "name" && !keep {
+				return r.usagef("-o name would delete the job without its body: give --keep, or another -o")
+			}
 			t, o, err := r.findBeanstalk(r.ctx)
 			if err != nil {
 				return err
@@ -71,6 +75,9 @@ code 2: there was no job. The server may be any that speaks beanstalkd's protoco
 				return client.Errorf(client.Nothing, "there is no job: polystalk tubes shows where jobs are")
 			}
 			if err = r.showReserved(j, raw); err != nil {
+				if _, known := errors.AsType[*client.Error](err); !known {
+					err = client.Errorf(client.NotDone, "job %d could not be written, and is ready again: %v", j.ID, err)
+				}
 				return err
 			}
 			end := w.Delete

@@ -145,7 +145,7 @@ func (t *tail) look(first bool) (rows []json.RawMessage, err error) {
 	}
 	t.seen, t.before, t.total = seen, now, tube.Total
 	if t.hidden += int64(came) - int64(len(rows)); t.hidden > 0 && !first && !t.outage.down {
-		t.note("%s came, and left or was taken by a worker before it could be shown", counted(uint64(t.hidden), "other job"))
+		t.note("%s came and could not be shown: taken, gone, or too many at once", counted(uint64(t.hidden), "other job"))
 	}
 	if first || t.outage.down || t.hidden > 0 { // a restart makes the counts wrong
 		t.hidden = 0
@@ -158,7 +158,6 @@ var errSeen = errors.New("the jobs before were seen")
 
 // newest returns the jobs that have entered a state since the look before, by id.
 func (t *tail) newest(first bool, came uint64) (all []tailed, err error) {
-	back := time.Since(t.before).Seconds() + 1
 	limit := int(min(came+tailMore, tailMax))
 	switch {
 	case first:
@@ -169,6 +168,7 @@ func (t *tail) newest(first bool, came uint64) (all []tailed, err error) {
 	for _, state := range []string{"ready", "delayed", "buried"} {
 		q := client.Request{Path: "/tubes/{tube}/jobs", Tube: t.tube, Limit: limit, Query: url.Values{"state": {state}, "order": {"newest"}, "body": {t.body}}}
 		err := t.server.List(t.ctx, q, func(document []byte) error {
+			back := time.Since(t.before).Seconds() + 1 // a later page has older jobs
 			var part struct{ Jobs []json.RawMessage }
 			if err := client.Read(document, &part); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,8 +49,9 @@ type worker struct {
 
 	mu   sync.Mutex // guards the rest, and notes
 	busy int        // running commands
+	cut  int        // slots whose last attempt to use the server has failed
 	last time.Time  // the end of the last job, or of the last outage
-	down outage     // of the server
+	down outage     // of the server, while a slot is cut off
 }
 
 func (a *App) workVerb() verb {
@@ -65,8 +67,9 @@ Its exit code decides what happens to the job:
   other  the job is buried, or with --failed release released
 
 A job is touched at half of its time to run, so a command may take long. After SIGTERM or
-Ctrl-C, running commands end first. A second signal ends everything, and their jobs are ready
-again. The server may be any that speaks beanstalkd's protocol.`,
+Ctrl-C, running commands end first. After a second signal their jobs are ready again. On Linux
+it also ends the commands, but not the programs that they have started. The server may be any
+that speaks beanstalkd's protocol.`,
 		examples: `polystalk work mail -- ./send-mail
 polystalk work thumbnails --concurrency 4 --backoff 10s -- sh -c 'convert - "out/$POLYSTALK_JOB_ID.png"'`,
 		flags: func(fs *pflag.FlagSet) {
@@ -145,16 +148,19 @@ func (w *worker) work() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.busy > 0 {
-			w.note("waiting for the end of %s; another signal ends everything", counted(uint64(w.busy), "command"))
+			w.note("waiting for the end of %s; another signal makes their jobs ready again at once", counted(uint64(w.busy), "command"))
 		}
 	})()
 	w.stop, w.last = stop, time.Now()
 	go w.start()
 	defer close(w.starts)
 	var all sync.WaitGroup
-	for c := first; w.concurrency > 0; w.concurrency-- {
+	for i := range w.concurrency {
+		c := first
+		if i > 0 {
+			c = nil
+		}
 		all.Go(func() { w.slot(ctx, c) })
-		c = nil
 	}
 	all.Wait()
 	if w.ctx.Err() != nil {
@@ -188,7 +194,7 @@ func (w *worker) slot(ctx context.Context, c *client.Worker) {
 		if err == nil {
 			err = w.next(ctx, c)
 		}
-		w.reached(ctx, err)
+		w.reached(ctx, pause > 0, err)
 		if err == nil {
 			pause = 0
 			continue
@@ -208,17 +214,26 @@ func (w *worker) slot(ctx context.Context, c *client.Worker) {
 	}
 }
 
-// reached records that the server could be used, or why not.
-func (w *worker) reached(ctx context.Context, err error) {
+// reached records that a slot could use the server, or why not. cut reports that the slot's last
+// attempt has failed.
+func (w *worker) reached(ctx context.Context, cut bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		w.last = time.Now()
+		if !cut {
+			w.cut++
+		}
+	case cut:
+		w.cut--
 	}
-	w.down.note(w.App, w.target.Name, err)
+	if err != nil || w.cut == 0 {
+		w.down.note(w.App, w.target.Name, err)
+	}
 }
 
 // An outage records whether the last attempt to use a server has failed.
@@ -294,7 +309,7 @@ func (w *worker) runJob(c *client.Worker, j *client.Job) error {
 	}
 	switch {
 	case err != nil:
-		w.say("job %d: the command has ended, but the connection is lost, so the job runs again", j.ID)
+		w.say("job %d: the connection is lost, so the job runs again", j.ID)
 	case lost:
 		w.say("job %d: its reservation has ended before the command, so the job may run again", j.ID)
 	}
@@ -309,43 +324,60 @@ func (w *worker) backoffOf(j *client.Job) time.Duration {
 	return min(w.delay<<min(j.Releases, 12), backoffMost) // 2^12 seconds are above an hour
 }
 
-var errNotStarted = errors.New("the command cannot be started")
+var (
+	errNotStarted = errors.New("the command cannot be started")
+	errLate       = errors.New("another worker may have the job")
+)
 
-// execute runs the command, and touches the job meanwhile. An error other than errNotStarted comes
-// from the connection; the command has ended nevertheless.
+// execute runs the command. It touches the job meanwhile, also while other commands start. An error
+// other than errNotStarted comes from the connection; the command has ended nevertheless.
 func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) {
 	cmd := exec.Command(w.command[0], w.command[1:]...)
 	cmd.Env = append(os.Environ(),
 		"POLYSTALK_JOB_ID="+strconv.FormatUint(j.ID, 10), "POLYSTALK_JOB_TUBE="+j.Tube, "POLYSTALK_JOB_RESERVES="+strconv.FormatUint(j.Reserves, 10))
 	cmd.Stdout, cmd.Stderr = w.Out, w.Err // files, so that nothing waits for a daemon that keeps them open
 	cmd.SysProcAttr = apart()
+	touch := time.NewTicker(max(j.TTR, time.Second) / 2)
+	defer touch.Stop()
 	in, err := input(j.Body)
-	j.Body = nil // the command may take long
-	if err == nil {
-		cmd.Stdin = in
-		started := make(chan error)
-		w.starts <- func() { started <- cmd.Start() }
-		err = <-started
-		in.Close()
-	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
+	j.Body, cmd.Stdin = nil, in // the command may take long
+	var late atomic.Bool
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	touch := time.NewTicker(max(j.TTR, time.Second) / 2)
-	defer touch.Stop()
+	go func() {
+		started := make(chan error)
+		w.starts <- func() {
+			if late.Load() {
+				started <- errLate
+			} else {
+				started <- cmd.Start()
+			}
+		}
+		err := <-started
+		in.Close()
+		if err == nil {
+			err = cmd.Wait()
+		}
+		ended <- err
+	}()
 	for {
 		select {
 		case failure := <-ended:
-			code := cmd.ProcessState.ExitCode() // -1 after a signal
-			if code != 0 && code != exitAgain {
+			if cmd.Process == nil && failure != errLate {
+				return 0, fmt.Errorf("%w: %w", errNotStarted, failure)
+			}
+			code := cmd.ProcessState.ExitCode() // -1 after a signal, or if it was late
+			if code != 0 && code != exitAgain && failure != errLate {
 				w.say("job %d: the command has failed: %v", j.ID, failure)
 			}
 			return code, err
 		case <-touch.C:
 			if err == nil {
-				_, err = c.Touch(j)
+				var lost bool
+				lost, err = c.Touch(j)
+				late.Store(lost || err != nil)
 			}
 		}
 	}

@@ -144,12 +144,13 @@ func (e replyError) Error() string { return fmt.Sprintf("it answers %.20q", stri
 
 const notFound replyError = "NOT_FOUND"
 
-// send writes a command. Each part of a large body restarts the timeout.
+// send writes a command. Each part of a large body restarts the timeout, also of a receive that
+// waits meanwhile.
 func (c *Beanstalk) send(command io.Reader) error {
 	for {
 		n, err := io.ReadFull(command, c.out)
 		if n > 0 {
-			if err := c.conn.SetWriteDeadline(time.Now().Add(c.wait)); err != nil {
+			if err := c.conn.SetDeadline(time.Now().Add(c.wait)); err != nil {
 				return err
 			}
 			if _, err := c.conn.Write(c.out[:n]); err != nil {

@@ -78,8 +78,8 @@ func Put(ctx context.Context, s Server, j *admin.LineJob) (uint64, error) {
 // workers until then.
 const buryDelay = 3600
 
-// PutMany implements Server. It sends all commands before it reads the first reply, so the replies
-// must fit into the buffers of the connection. Buried jobs take a second turn.
+// PutMany implements Server. It reads replies while it sends commands: otherwise a server that waits
+// until its replies are read would read no commands. Buried jobs take a second turn.
 func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results []PutResult, err error) {
 	var commands net.Buffers
 	var text []byte
@@ -106,7 +106,8 @@ func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results 
 		text = append(text, "\r\n"...)
 	}
 	commands = append(commands, text)
-	sent := c.send(&commands) // after an error, there may still be replies
+	sent := make(chan error, 1)
+	go func() { sent <- c.send(&commands) }()
 	var buries []*PutResult
 	var pris []uint32
 	results = make([]PutResult, 0, len(jobs))
@@ -115,16 +116,17 @@ func (c *Beanstalk) PutMany(ctx context.Context, jobs []admin.LineJob) (results 
 		r := PutResult{Err: CheckName(j.Tube)}
 		if r.Err == nil {
 			if r, err = c.putReply(ctx, j); err != nil {
-				if sent != nil {
-					err = sent
-				}
 				err = c.failure(ctx, "", err)
+				c.conn.Close() // ends send
 				break
 			}
 		}
 		if results = append(results, r); j.Buried && r.Err == nil {
 			buries, pris = append(buries, &results[i]), append(pris, j.Pri)
 		}
+	}
+	if failed := <-sent; err == nil {
+		err = c.failure(ctx, "", failed)
 	}
 	c.buryMany(ctx, buries, pris)
 	return results, err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,11 @@ import (
 // put, and closes the connection at the put after the last one.
 func replying(t *testing.T, replies ...string) string {
 	t.Helper()
-	return "beanstalk://" + serving(t, func(conn net.Conn) {
+	return "beanstalk://" + serving(t, conversing(replies))
+}
+
+func conversing(replies []string) func(net.Conn) {
+	return func(conn net.Conn) {
 		left := replies
 		for in := bufio.NewScanner(conn); in.Scan(); {
 			reply := ""
@@ -41,7 +46,7 @@ func replying(t *testing.T, replies ...string) string {
 				return
 			}
 		}
-	})
+	}
 }
 
 // TestRefusedLinesInFlightAreNamed. A drain ends the command behind the last job that was put, so
@@ -144,5 +149,16 @@ func TestLinesArePutBeforeTheNextIsAwaited(t *testing.T) {
 	a := &cli.App{In: in, Out: &stdout, Err: &stderr, Getenv: func(string) string { return "" }}
 	if code := cli.Run(ctx, a, []string{"put", "a", "--lines", "--server", server, "-o", "name"}); code != 0 || strings.Count(stdout.String(), "\n") != 6 {
 		t.Errorf("%d, %q, %q", code, stdout.String(), stderr.String())
+	}
+}
+
+// TestRepliesAreReadWhileLinesAreSent, as a server that waits until its replies are read reads no
+// lines. The buffers of a unix socket are small.
+func TestRepliesAreReadWhileLinesAreSent(t *testing.T) {
+	const lines = 900
+	p := &program{t: t, server: "beanstalk+unix:" + servingAt(t, "unix", filepath.Join(t.TempDir(), "s"), conversing(slices.Repeat([]string{"INSERTED 7"}, lines)))}
+	for _, code := range []int{0, client.NotDone} { // the second time, it closes the connection
+		p.in = strings.Repeat(strings.Repeat("x", 300)+"\n", lines+code)
+		p.must(code, "put", "a", "--lines", "--timeout", "5")
 	}
 }

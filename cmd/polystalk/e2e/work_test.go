@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -385,4 +386,63 @@ func TestReserveWritesOneJob(t *testing.T) {
 			p.says("is not a time", client.Usage, "reserve", "mail", "--wait", "soon")
 		})
 	}
+}
+
+// TestReserveDeletesNoUnseenJob: its body is not shown, or cannot be written.
+func TestReserveDeletesNoUnseenJob(t *testing.T) {
+	p := queue(t)
+	p.must(0, "put", "mail", "--body", "x")
+	p.says("give --keep", client.Usage, "reserve", "mail", "-o", "name")
+	p.prints("1\n", "reserve", "mail", "-o", "name", "--keep")
+	for _, format := range []string{"table", "json"} {
+		out, in, err := os.Pipe()
+		must(t, err)
+		out.Close()
+		var notes bytes.Buffer
+		a := &cli.App{In: strings.NewReader(""), Out: in, Err: &notes, Getenv: func(string) string { return "" }}
+		if code := cli.Run(t.Context(), a, []string{"reserve", "mail", "-o", format, "--server", p.server}); code != client.NotDone || !strings.Contains(notes.String(), "job 1 could not be written, and is ready again") {
+			t.Errorf("exit code %d, %q", code, notes.String())
+		}
+		in.Close()
+		expectJobs(t, p, "mail", "1 0 0 0")
+	}
+}
+
+// TestSlotsShareNothing that the race detector knows, and each has one connection.
+func TestSlotsShareNothing(t *testing.T) {
+	p := queue(t)
+	p.in = strings.Repeat("x\n", 20)
+	p.must(0, "put", "mail", "--lines")
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer file.Close()
+	a := &cli.App{In: strings.NewReader(""), Out: file, Err: file, Getenv: func(string) string { return "" }}
+	ctx, stop := context.WithCancel(t.Context())
+	code := make(chan int)
+	go func() {
+		code <- cli.Run(ctx, a, []string{"work", "mail", "--concurrency", "4", "--server", p.server, "--", "true"})
+	}()
+	expectJobs(t, p, "mail", "0 0 0 0")
+	p.prints("4\n", "tube", "mail", "--jq", ".watching")
+	stop()
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+// TestManyCommandsRunOnce, although the last one starts long after its job is reserved.
+func TestManyCommandsRunOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	const jobs = 300
+	p := queue(t)
+	p.in = strings.Repeat("x\n", jobs)
+	p.must(0, "put", "slow", "--lines", "--ttr", "1")
+	file := filepath.Join(t.TempDir(), "runs")
+	startWork(t, p.server, "slow", "--concurrency", fmt.Sprint(jobs), "--idle", "1", "--", "sh", "-c", "echo run >> "+file+"; sleep 2").ends(0, "")
+	if runs, _ := os.ReadFile(file); bytes.Count(runs, []byte("\n")) != jobs {
+		t.Errorf("%d runs of %d jobs", bytes.Count(runs, []byte("\n")), jobs)
+	}
+	expectJobs(t, p, "slow", "0 0 0 0")
 }

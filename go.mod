@@ -9,8 +9,7 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	// The memory limit of the machine or of its control group, from which bounds are derived.
 	github.com/KimMachineGun/automemlimit v1.0.1
-	// polystalk: asks any beanstalkd, pipelined. Tests: a client in real use, whose replies
-	// are parsed by its own code.
+	// Tests, and the guide's recipe in Go: a client in real use, whose own code parses replies.
 	github.com/beanstalkd/go-beanstalk v0.2.0
 	// Tube name to slot, for ever: a fixed function, fast on short names.
 	github.com/cespare/xxhash/v2 v2.3.0

@@ -52,4 +52,15 @@ func TestRisksAreLogged(t *testing.T) {
 			}
 		}
 	}
+	for role, want := range map[string]int{"none": 0, "read": 0, "operate": 1} {
+		var b bytes.Buffer
+		socks := new(listen.Sockets)
+		socks.Of = map[string][]net.Listener{listen.HTTP: {tcp("127.0.0.1"), unix, tcp("10.0.0.1")}}
+		c := &config.Config{BinlogDir: "/d"}
+		c.HTTP.Anonymous = role
+		warnOfRisks(c, socks, slog.New(slog.NewTextHandler(&b, nil)))
+		if n := strings.Count(b.String(), "clients need no token"); n != want {
+			t.Errorf("%s: %d warnings: %s", role, n, &b)
+		}
+	}
 }

@@ -97,6 +97,9 @@ func (o *Operator) stuckShards(ctx context.Context) string {
 func (o *Operator) notStarted(p Phase) string {
 	switch p {
 	case Starting:
+		if why := o.opts.Life.waits.Load(); why != nil && *why != "" {
+			return "the server waits to bootstrap a cluster: " + *why
+		}
 		return "the journal is being read"
 	case Following:
 		if _, leader := o.Leads(); leader == "" {
@@ -177,6 +180,7 @@ func (p Phase) String() string { return [...]string{"starting", "following", "se
 type Life struct {
 	phase     atomic.Int32
 	read, all atomic.Int64
+	waits     atomic.Pointer[string]
 	failure   atomic.Pointer[failure]
 }
 
@@ -208,6 +212,9 @@ func (l *Life) Read(read, all int64) {
 	l.all.Store(all)
 	l.read.Store(read)
 }
+
+// Waits sets what the server waits for before it can read a journal; "": nothing.
+func (l *Life) Waits(why string) { l.waits.Store(&why) }
 
 // Bytes returns the last values of Read, also after the journal is read.
 func (l *Life) Bytes() (read, all int64) { return l.read.Load(), l.all.Load() }

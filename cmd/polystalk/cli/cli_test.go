@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -183,6 +184,7 @@ func TestTransferEndsWhenTheNamedServerLeads(t *testing.T) {
 type accepting struct {
 	client.Server
 	bodies []string
+	put    chan int // nil: nobody counts
 }
 
 func (s *accepting) Ask(context.Context, client.Request) (client.Answer, error) {
@@ -193,6 +195,9 @@ func (s *accepting) PutMany(_ context.Context, jobs []admin.LineJob) (results []
 	for _, j := range jobs {
 		s.bodies = append(s.bodies, string(j.Body))
 		results = append(results, client.PutResult{ID: uint64(len(s.bodies))})
+	}
+	if s.put != nil {
+		s.put <- len(jobs)
 	}
 	return results, nil
 }
@@ -227,4 +232,124 @@ func (endless) Read(b []byte) (int, error) {
 		b[i] = 'x'
 	}
 	return len(b), nil
+}
+
+// A slowList lists ready jobs on two pages, the second one long after the first.
+type slowList struct {
+	client.Server
+	total int
+}
+
+func (s *slowList) Ask(context.Context, client.Request) (client.Answer, error) {
+	return client.Answer{Document: fmt.Appendf(nil, `{"jobs_total":%d}`, s.total)}, nil
+}
+
+func (s *slowList) List(_ context.Context, r client.Request, page func([]byte) error) error {
+	began := time.Now()
+	for id := s.total; id > 0 && r.Query.Get("state") == "ready"; id-- {
+		age := time.Since(began).Seconds()
+		if err := page(fmt.Appendf(nil, `{"jobs":[{"id":"%d","age_seconds":%f,"state_seconds":%f}]}`, id, age, age)); err != nil {
+			return err
+		}
+		time.Sleep(3 * time.Second)
+	}
+	return nil
+}
+
+// TestTailReadsAllPagesOfABusyTube, although the jobs of later pages are older when they come.
+func TestTailReadsAllPagesOfABusyTube(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notes bytes.Buffer
+		s := &slowList{}
+		a := &App{Err: &notes, out: bufio.NewWriter(io.Discard)}
+		l := &tail{run: &run{App: a, ctx: t.Context(), server: s}, tube: "mail", began: time.Now()}
+		for first := range 2 {
+			rows, err := l.look(first == 0)
+			if err != nil || len(rows) != s.total || notes.Len() > 0 {
+				t.Errorf("%d rows of %d, %v; %q", len(rows), s.total, err, &notes)
+			}
+			time.Sleep(tailEach)
+			s.total = 3
+		}
+	})
+}
+
+// TestAnInterruptEndsLinesOfAQuietPipe, and says how to continue.
+func TestAnInterruptEndsLinesOfAQuietPipe(t *testing.T) {
+	in, quiet, err := os.Pipe()
+	must(t, err)
+	defer quiet.Close()
+	_, err = io.WriteString(quiet, "a\nb\nc")
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	s := &accepting{put: make(chan int, 2)}
+	a := &App{In: in, Err: io.Discard, out: bufio.NewWriter(io.Discard), ended: ctx.Done()}
+	file, err := a.open("-", "")
+	must(t, err)
+	p := putting{run: &run{App: a, ctx: ctx, server: s}, progress: a.progress("put"), longest: func(body int64) int64 { return body }}
+	p.parse = func(text []byte) (admin.LineJob, bool, error) { return admin.LineJob{Body: text}, false, nil }
+	must(t, p.start(file, 0))
+	go func() {
+		for n := 0; n < 2; n += <-s.put {
+		}
+		stop()
+	}()
+	if err := p.all(); client.ExitCode(err) != client.NotDone || err.Error() != "interrupted: 2 jobs put; continue with --skip 2" {
+		t.Error(err)
+	}
+}
+
+// TestSlotsNoteAnOutageOnce: when the first one fails, and when the last one recovers.
+func TestSlotsNoteAnOutageOnce(t *testing.T) {
+	var notes bytes.Buffer
+	w := &worker{run: &run{App: &App{Err: &notes, out: bufio.NewWriter(io.Discard)}}, target: client.Target{Name: "S"}}
+	gone := errors.New("gone")
+	for _, step := range []struct {
+		cut bool
+		err error
+	}{{false, nil}, {false, gone}, {false, nil}, {false, gone}, {true, gone}, {true, nil}, {false, nil}, {true, nil}} {
+		w.reached(t.Context(), step.cut, step.err)
+	}
+	if want := "polystalk: gone; it is asked again until it answers\npolystalk: S answers again\n"; notes.String() != want {
+		t.Errorf("%q", notes.String())
+	}
+}
+
+// TestALateCommandIsNotStarted: its job is touched while it waits, until the reservation has ended.
+func TestALateCommandIsNotStarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	touches := make(chan int, 100)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			reply := map[string]string{"list": "USING default", "watc": "WATCHING 1", "igno": "WATCHING 1", "touc": "NOT_FOUND"}[in.Text()[:4]]
+			if reply == "NOT_FOUND" {
+				touches <- 1
+			}
+			if _, err := io.WriteString(conn, reply+"\r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	c, err := client.DialWorker(t.Context(), client.Target{Name: "S", Network: "tcp", Address: l.Addr().String()}, client.Options{Timeout: time.Minute}, []string{"mail"})
+	must(t, err)
+	defer c.Close()
+	w := &worker{run: &run{App: &App{Out: io.Discard, Err: io.Discard}}, command: []string{"false"}, starts: make(chan func())}
+	go func() {
+		<-touches
+		<-touches // the reply to the first one was read
+		(<-w.starts)()
+	}()
+	if code, err := w.execute(c, &client.Job{ID: 1}); code != -1 || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
+	}
 }

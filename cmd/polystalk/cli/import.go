@@ -116,9 +116,9 @@ func (a *App) imported(file string) error {
 	switch {
 	case err != nil:
 		return client.Errorf(client.System, "the position in %s cannot be read: %v: delete %s%s if it was never imported", file, err, file, bookmarkSuffix)
-	case !found || m.Ended && m.Lines == 0:
+	case !found || m.Uncertain+m.Lines == 0:
 		return nil
-	case m.Ended:
+	case m.Uncertain == 0:
 		return client.Errorf(client.Unconfirmed, "%s was imported into %s, as far as line %d. To continue after line %d use --skip %d; to put all of it again, or into another server, use --skip 0.",
 			file, m.Server, m.Lines, m.Lines, m.Lines)
 	}
@@ -127,7 +127,7 @@ func (a *App) imported(file string) error {
 		elsewhere = " To put all of it into " + a.asked + " use --skip 0."
 	}
 	return client.Errorf(client.Unconfirmed, "%s is being imported into %s, or that was cut off: %s. %s%s",
-		file, m.Server, which(m.Lines+1, max(m.Uncertain, 1)), retrying(m.Lines+1, m.Uncertain), elsewhere)
+		file, m.Server, which(m.Lines+1, m.Uncertain), retrying(m.Lines+1, m.Uncertain), elsewhere)
 }
 
 // bookmarkSuffix ends the name of a bookmark, after the name of the imported file.
@@ -137,10 +137,7 @@ const bookmarkSuffix = ".imported"
 type mark struct {
 	Lines     uint64 `json:"lines"`               // number of first lines that were put
 	Uncertain uint64 `json:"uncertain,omitempty"` // number of lines after these that may have been put
-	// Ended is true if Uncertain is 0. An older version wrote false if it did not know whether the
-	// next line was put.
-	Ended  bool   `json:"ended"`
-	Server string `json:"server"` // as given to --server
+	Server    string `json:"server"`              // as given to --server
 
 	// Size and Modified identify the file: another file with the same name has no bookmark yet.
 	Size     int64     `json:"size"`
@@ -200,7 +197,7 @@ func (b *bookmark) at(lines, uncertain uint64) error {
 	if b == nil {
 		return nil
 	}
-	b.mark.Lines, b.mark.Uncertain, b.mark.Ended = lines, uncertain, uncertain == 0
+	b.mark.Lines, b.mark.Uncertain = lines, uncertain
 	text, err := json.Marshal(b.mark)
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func TestInterruptedImportsPutNothingTwice(t *testing.T) {
 	must(t, os.Remove(file+".imported"))
 	info, err := os.Stat(file)
 	must(t, err)
-	text, err := json.Marshal(map[string]any{"lines": 7, "ended": false, "server": "http://x", "size": info.Size(), "modified": info.ModTime()})
+	text, err := json.Marshal(map[string]any{"lines": 7, "uncertain": 1, "server": "http://x", "size": info.Size(), "modified": info.ModTime()})
 	must(t, err)
 	must(t, os.WriteFile(file+".imported", text, 0o600))
 	p, s := polystalkd(t)

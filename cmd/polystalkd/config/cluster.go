@@ -163,7 +163,9 @@ func (c *Config) clusterAddresses(flag string, list []string) (out []string) {
 				c.refuse(true, flag, "%q is not the address of a cluster's server: give HOST:PORT, as in %s", a, clusterAddress)
 				return nil
 			}
-			if !slices.Contains(out, a) {
+			again := slices.Contains(out, a)
+			c.refuse(again && flag == "cluster-bootstrap", flag, "%q is in the list twice: name each server once", a)
+			if !again {
 				out = append(out, a)
 			}
 		}

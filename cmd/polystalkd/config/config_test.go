@@ -187,6 +187,7 @@ func TestClusterIsRefused(t *testing.T) {
 		{good + " --cluster-new --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "leave --cluster-new"}},
 		{good + " --cluster-join 127.0.0.1:2 --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "--cluster-join"}},
 		{good + " --cluster-standby --cluster-bootstrap 127.0.0.1:1", []string{"--cluster-bootstrap", "--cluster-standby"}},
+		{good + " --cluster-bootstrap 127.0.0.1:1,127.0.0.1:1", []string{"--cluster-bootstrap", "twice: name each server once"}},
 		{good + " --cluster-bootstrap 127.0.0.1", []string{"--cluster-bootstrap", `"127.0.0.1"`, "HOST:PORT"}},
 		{good + " --cluster-join 127.0.0.1:2,:3", []string{"--cluster-join", `":3"`, "HOST:PORT"}},
 		{good + " --cluster-advertise here", []string{"--cluster-advertise", `"here"`, "HOST:PORT"}},

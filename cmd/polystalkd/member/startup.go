@@ -139,7 +139,7 @@ func (m *Member) begin() (err error) {
 		m.log.Info("bootstrapping a cluster with the other servers", "node", m.id.Name, "servers", k.Bootstrap)
 		m.state, err = bootstrap.Run(m.ctx, bootstrap.Options{
 			Disk: m.disk, Self: cluster.Member{ID: m.id.Node, Name: m.id.Name, Addr: k.Advertise}, List: k.Bootstrap,
-			Dial: m.dial(transport.Admin), Publish: m.told.answer.Store, Join: m.join, Log: m.limited,
+			Dial: m.dial(transport.Admin), Publish: m.told.answer.Store, Waits: m.srv.Operator().Life().Waits, Join: m.join, Log: m.limited,
 		})
 	}
 	if _, refused := errors.AsType[*snapshot.Refusal](err); refused || errors.Is(err, snapshot.ErrSelf) {

@@ -39,6 +39,7 @@ type Options struct {
 	Dial snapshot.Dial  // opens connections of kind Admin
 	// Publish is called with each new answer of this server to the others.
 	Publish func(*Answer)
+	Waits   func(why string) // is called with what this server waits for; "": nothing
 	// Join is snapshot.Join through the other servers, with a pause between tries.
 	Join func(ctx context.Context, addrs []string, pause func(context.Context) error) (*cluster.State, error)
 	Log  *slog.Logger // limited: see transport.LimitLog
@@ -70,6 +71,7 @@ func Run(ctx context.Context, o Options) (*cluster.State, error) {
 			return nil, ctx.Err()
 		}
 		d := decide(&self, list, answers)
+		o.Waits(d.why)
 		switch {
 		case d.do == bind:
 			if err := snapshot.Bind(o.Disk, d.bound); err != nil {

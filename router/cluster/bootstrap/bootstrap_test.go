@@ -53,7 +53,7 @@ func (b *booting) run(t *testing.T, all []*booting, list []string) {
 			var s *cluster.State
 			s, err = Run(t.Context(), Options{
 				Disk: b.disk, Self: cluster.Member{ID: id, Name: strings.ToLower(b.addr[:1]), Addr: b.addr}, List: list,
-				Publish: b.told.Store, Log: slog.New(slog.DiscardHandler),
+				Publish: b.told.Store, Waits: func(string) {}, Log: slog.New(slog.DiscardHandler),
 				Dial: func(_ context.Context, addr string) (net.Conn, error) {
 					for _, o := range all {
 						if o.addr == addr {

@@ -307,6 +307,11 @@ func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
 	if !c.TLS.RequiresCertificates() { // else strangers cannot connect to the others
 		clients = slices.Concat(clients, socks.Of[listen.BeanstalkdTLS], socks.Of[listen.GearmanTLS])
 	}
+	for _, l := range socks.Of[listen.HTTP] {
+		if c.AnonymousOn(l.Addr()) == "operate" {
+			clients = append(clients, l)
+		}
+	}
 	var open []net.Listener
 	for _, l := range clients {
 		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
@@ -315,13 +320,7 @@ func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
 	}
 	if len(open) > 0 && c.AccessFile == "" {
 		log.Warn("every machine that reaches these addresses may put, reserve and delete jobs: clients need no password", "listen", listen.Names(open),
-			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket, or with TLS and --tls-clients require")
-	}
-	for _, l := range socks.Of[listen.HTTP] {
-		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && c.AnonymousOn(a) == "operate" {
-			log.Warn("every machine that reaches this address may change and delete jobs by HTTP: clients need no token", "listen", a.String(),
-				"remedy", "listen on 127.0.0.1 or on a unix socket, or give --access-file or --http-anonymous read")
-		}
+			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket, or with TLS and --tls-clients require, or give --access-file")
 	}
 	if c.BinlogDir == "" {
 		log.Warn("jobs are in memory only and end with the process", "remedy", "give "+c.Spelling("binlog-dir")+" and a directory to keep them")

@@ -59,7 +59,7 @@ func TestRisksAreLogged(t *testing.T) {
 		c := &config.Config{BinlogDir: "/d"}
 		c.HTTP.Anonymous = role
 		warnOfRisks(c, socks, slog.New(slog.NewTextHandler(&b, nil)))
-		if n := strings.Count(b.String(), "clients need no token"); n != want {
+		if n := strings.Count(b.String(), open); n != want {
 			t.Errorf("%s: %d warnings: %s", role, n, &b)
 		}
 	}

@@ -42,7 +42,7 @@ var budgets = []budget{
 	{"router/gearmand", 1805},
 	{"router/http", 4995},
 	{"router/ops", 1650},
-	{"router/reactor", 2722},
+	{"router/reactor", 2745},
 	{"router/restore", 480},
 	{"router/session", 3510},
 	{"router/routertest", 620},

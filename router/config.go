@@ -16,7 +16,6 @@ import (
 	"polystalk/router/direct"
 	"polystalk/router/gearmand"
 	"polystalk/router/ops"
-	"polystalk/router/reactor"
 	"polystalk/router/restore"
 	"polystalk/router/session"
 	"polystalk/shard"
@@ -46,9 +45,6 @@ const (
 	// need the same shard.
 	shardsPerLoop = 4
 )
-
-// HandshakeSlots returns how many processors TLS handshakes use, beside that many loops.
-func HandshakeSlots(loops int) int { return reactor.HandshakeSlots(loops) }
 
 // Journal has the settings of the journal.
 type Journal = restore.Config
@@ -80,7 +76,7 @@ type Config struct {
 	// ConnectionMemory bounds the memory of all connections, jobs excluded, in bytes: input that
 	// must wait, incomplete bodies, and unread output. Default no bound.
 	ConnectionMemory int64
-	// TLS reserves descriptors for handshakes; see Server.Secure.
+	// TLS allows handshakes descriptors and processors; see Server.Secure.
 	TLS bool
 	// Balancers are the networks of load balancers; see Server.Balanced.
 	Balancers []netip.Prefix

@@ -11,7 +11,6 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
-	"polystalk/router"
 )
 
 // An account is the user that the process becomes once the sockets are open.
@@ -111,9 +110,7 @@ func setDescriptors(c *config.Config) error {
 // other goroutines: see router's yieldEvery. One more processor would be idle, and each loop that
 // pauses would make the runtime wake a thread to look for work. That cost a fifth of the CPU of a
 // nearly idle server, and a sixth for a connection that puts one job at a time.
-//
-// A handshake of TLS must not keep a loop from its processor, so there is one more for each slot.
-func setProcs(c *config.Config, secure bool) {
+func setProcs(c *config.Config) {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
 	}
@@ -122,9 +119,6 @@ func setProcs(c *config.Config, secure bool) {
 		// The committer occupies one processor while it waits for the disk. Without an idle one
 		// the runtime polls every 20 µs to take it back, which cost a sixth of all CPU.
 		procs += 2
-	}
-	if secure {
-		procs += router.HandshakeSlots(c.Loops)
 	}
 	runtime.GOMAXPROCS(procs)
 }

@@ -108,8 +108,7 @@ func (o *opened) close(log *slog.Logger) {
 // serve runs the server after it has dropped privileges: it reads the journal, serves until the
 // end, and shuts down.
 func (o *opened) serve(c *config.Config, read func() (*config.Config, error), signals <-chan os.Signal, waiting *parent, log *logger, exit func(error)) error {
-	secure := slices.Concat(o.socks.Of[listen.BeanstalkdTLS], o.socks.Of[listen.GearmanTLS])
-	setProcs(c, len(secure) > 0)
+	setProcs(c)
 	journal, unlock, err := openJournalDir(c, o.last != nil, log.Logger)
 	if err != nil {
 		return err
@@ -120,7 +119,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	if err != nil {
 		return err
 	}
-	rc.TLS = len(secure) > 0
+	rc.TLS = len(o.socks.Of[listen.BeanstalkdTLS])+len(o.socks.Of[listen.GearmanTLS]) > 0
 	var of *member.Member // nil: c has no cluster
 	if n := len(o.socks.Of[listen.HTTP]); n > 0 || c.Cluster.Listen != "" {
 		rc.OtherDescriptors = n + web.Descriptors

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,35 @@ func TestSlotCoolsDown(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		h.finish()
+	})
+}
+
+// TestWaitingHandshakesGetAProcessor, until none has waited for a while.
+func TestWaitingHandshakesGetAProcessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := runtime.GOMAXPROCS(0)
+		hs := bareHandshakes(1)
+		hs.procs = 1
+		wait := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := runtime.GOMAXPROCS(0); got != before+want {
+				t.Errorf("%d processors more, want %d", got-before, want)
+			}
+		}
+		_, a := pipeFrom("192.0.2.1")
+		_, b := pipeFrom("192.0.2.2")
+		first, second := hs.begin(a), hs.begin(b)
+		first.acquire()
+		wait(0)
+		go second.acquire()
+		wait(1)
+		first.finish()
+		time.Sleep(crowdTime - time.Second)
+		wait(1)
+		second.finish()
+		time.Sleep(2 * time.Second)
+		wait(0)
 	})
 }
 

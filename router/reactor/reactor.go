@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,7 +32,7 @@ type Options struct {
 	// OtherDescriptors is how many descriptors the process needs for other purposes, such as
 	// its journal.
 	OtherDescriptors int
-	// TLS reserves descriptors for handshakes; see Secure.
+	// TLS reserves descriptors for handshakes, and allows them more processors; see Secure.
 	TLS bool
 	// Balancers are the networks of load balancers; see Balanced.
 	Balancers []netip.Prefix
@@ -86,6 +87,9 @@ func New(o Options) *Reactor {
 	r.handshakes = newHandshakes(o.Host, o.Loops, descriptors())
 	if o.TLS {
 		r.opts.OtherDescriptors += r.handshakes.most
+		if os.Getenv("GOMAXPROCS") == "" {
+			r.handshakes.procs = slotsFor(o.Loops)
+		}
 	}
 	if len(o.Balancers) > 0 {
 		r.headers = make(chan struct{}, r.handshakes.most)

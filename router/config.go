@@ -194,12 +194,28 @@ func (s *Server) Prepare(to Settings) (apply func(), err error) {
 // right that the file does not give.
 func (s *Server) Reauthorize(ctx context.Context) (closed int, err error) {
 	done := make(chan int, 1)
+	s.classify()
 	s.host.Reauthorize(func(n int) { done <- n })
 	select {
 	case closed = <-done:
 		return closed, nil
 	case <-ctx.Done():
 		return 0, fmt.Errorf("the event loops do not respond, so some connections may keep rights that they have lost: %w", ctx.Err())
+	}
+}
+
+// classify gives each tube its class of quotas again.
+func (s *Server) classify() {
+	s.leading.Lock()
+	defer s.leading.Unlock()
+	if p := s.life.Phase(); p == admin.Following || p == admin.Starting {
+		return // tubes get their classes at the end of that
+	}
+	caller := direct.New(s.host.Map, s.host.Clock)
+	for i := range s.host.Map.Shards() {
+		for from, more := 0, true; more; more = from > 0 {
+			caller.Visit(context.Background(), i, func(sh *shard.Shard) { from = sh.Classify(from) })
+		}
 	}
 }
 

@@ -20,10 +20,10 @@
 //
 // The methods and their callers:
 //
-//	an owner                 Apply, Release, SetSubmitOptions, Counts, EachID, Jobs, Tubes, Clients, Digest
+//	an owner                 Apply, Release, SetSubmitOptions, Classify, Counts, EachID, Jobs, Tubes, Clients, Digest
 //	an event loop            Own, Send, Catchup; they never block
 //	a goroutine that waits   OwnPatiently, Recopy, NeedsCopy
-//	any goroutine            Readied, Counters, Nudge, and the methods of a Face (package core)
+//	any goroutine            Readied, Used, Counters, Nudge, and the methods of a Face (package core)
 //
 // A caller carries a Batch from shard to shard: the time of its turn and its deliveries. Only one
 // goroutine at a time uses a Batch. With Defer, several visits look like one to the sessions that

@@ -232,6 +232,12 @@ func (s *Shard) expire(b *Batch) {
 // yet.
 func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions(o) }
 
+// Used returns the jobs of a class of tubes, and the bytes of their bodies. Any goroutine may call it.
+func (s *Shard) Used(class uint16) (jobs, bytes int64) { return s.core.Used(class) }
+
+// Classify gives tubes their classes again, some at a time; the shard must be owned.
+func (s *Shard) Classify(from int) (next int) { return s.core.Classify(from) }
+
 // Catchup runs due timers that the goroutine has not run yet, so that the Mirrors are up to date.
 // If nothing is due, it costs one atomic load. If the shard is busy, the owner runs the timers.
 func (s *Shard) Catchup(b *Batch) {

@@ -105,6 +105,9 @@ var (
 	Busy = kind("busy", 429, "The server is busy with another large request",
 		"Requests that need much time or memory run one at a time, so that they do not slow down clients of the queue.",
 		"try again after the seconds in the header Retry-After")
+	Throttled = kind("throttled", 429, "The identity puts too fast",
+		"The access file limits the puts per second of each identity. Nothing was changed.",
+		"wait for the seconds in the header Retry-After, or raise puts-per-second in the access file")
 	Starting = kind("starting", 503, "The server is reading its journal",
 		"The server serves jobs once it has read the whole journal; /readyz shows the progress.",
 		"wait until /readyz answers 200")
@@ -126,6 +129,9 @@ var (
 	DiskFull = kind("disk-full", 507, "The disk is full",
 		"The journal has no space for the change. Nothing was changed. Jobs can still be deleted.",
 		"delete jobs, or free space on the disk of --binlog-dir")
+	QuotaReached = kind("quota-reached", 507, "The identity's tubes are full",
+		"The access file limits the jobs and bytes in the tubes of an identity. Nothing was changed. Jobs can still be deleted.",
+		"delete jobs, let workers catch up, or raise jobs and bytes in the access file")
 	OutOfMemory = kind("out-of-memory", 507, "There is no memory for the job",
 		"The system gives the server no more memory. Nothing was changed.",
 		"delete jobs, or give the server more memory")

@@ -32,6 +32,7 @@ type Denials struct {
 // so that a client that is refused often costs little.
 func (d *Denials) Add(c *Credential, verb Verbs, tube []byte, now time.Time, peer func() string) {
 	name := c.Name()
+	c.Identity().deny(verb)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k := range d.ring {

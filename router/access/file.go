@@ -31,6 +31,7 @@ type table struct {
 	networks       []netip.Prefix // longest first
 	plaintextToken bool           // tokens are accepted from a network without TLS
 	digest         digest         // see Identities.Digest
+	limited        []*Identity    // those with a limit of jobs or bytes, in the order of the file
 }
 
 // A parser collects the faults and the content of one file.
@@ -108,7 +109,7 @@ func (p *parser) openTable(at tomlfile.Place, text string) *tomlfile.Error {
 	case len(p.identities) == identitiesMax:
 		return at.Errorf("there are more than %d identities: remove unused ones", identitiesMax)
 	}
-	p.identities[name], p.places[name] = new(rules), at
+	p.identities[name], p.places[name] = &rules{line: at.Line}, at
 	p.canon = append(p.canon, "identity "+name)
 	return nil
 }
@@ -151,7 +152,7 @@ func (p *parser) key(k *tomlfile.Key, name string) {
 			p.fault(k, `unknown role: give "read", "operate" or "admin"`)
 			return
 		}
-		*r = *preset
+		r.list, r.level, r.bodies, r.role = preset.list, preset.level, preset.bodies, preset.role
 		p.canon = append(p.canon, name+" role "+text)
 	case "server":
 		text, _ := k.Value.(string)
@@ -172,9 +173,13 @@ func (p *parser) key(k *tomlfile.Key, name string) {
 		r.bodies = &b
 		p.canon = append(p.canon, name+" bodies "+text)
 	default:
+		if p.quota(k, name) {
+			p.canon = append(p.canon, fmt.Sprintf("%s %s %v", name, k.Name, k.Value))
+			return
+		}
 		verb, err := ParseVerb(k.Name)
 		if err != nil {
-			p.fault(k, "the key is unknown: give tokens, certificates, users or networks; put, work, look, manage, server and bodies, or role")
+			p.fault(k, "the key is unknown: give tokens, certificates, users or networks; put, work, look, manage, server and bodies, or role; or connections, puts-per-second, jobs and bytes")
 			return
 		}
 		p.patterns(k, name, verb)

@@ -28,6 +28,7 @@ type Identities struct {
 	mu          sync.Mutex // held to write the maps
 	identities  map[string]*Identity
 	credentials [ByServer]sync.Map // of Method: key to *Credential; those of earlier files stay
+	named       sync.Map           // of named to *Credential; see Named
 }
 
 // Open reads an access file. The error is a tomlfile.Errors.
@@ -61,7 +62,7 @@ func (t *Identities) use(next *table) {
 	defer t.mu.Unlock()
 	for name := range next.identities {
 		if t.identities[name] == nil {
-			t.identities[name] = &Identity{name: name}
+			t.identities[name] = &Identity{name: name, class: uint16(min(len(t.identities)+1, classMax))}
 		}
 	}
 	// An identity without rules may do nothing, so it does not matter that sessions see these
@@ -78,6 +79,9 @@ func (t *Identities) use(next *table) {
 			t.credential(next, Method(by), key)
 		}
 	}
+	t.credential(next, ByDefault, "")
+	t.assign()
+	next.limited = t.limitedOf(next)
 	t.table.Store(next)
 }
 
@@ -190,11 +194,29 @@ func (t *Identities) Default() *Credential {
 // rules are of this server's file: the other server is trusted with names only. A name that the
 // file does not have has no rights.
 func (t *Identities) Named(name string, by Method) *Credential {
-	c := &Credential{by: by}
+	key := named{name, by}
+	if c, ok := t.named.Load(key); ok {
+		return c.(*Credential)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.identity.Store(t.identities[name])
+	c, i := &Credential{by: by}, t.identities[name]
+	if i == nil {
+		return c
+	}
+	if old, ok := t.named.Load(key); ok {
+		return old.(*Credential)
+	}
+	c.identity.Store(i)
+	t.named.Store(key, c)
+	t.assign()
 	return c
+}
+
+// named is the key of a credential that another server has checked.
+type named struct {
+	identity string
+	by       Method
 }
 
 // PlaintextTokens reports whether tokens are accepted from a network without TLS.

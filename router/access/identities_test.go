@@ -54,6 +54,12 @@ func TestFilesThatCannotBeUsedAreRefusedWithLineAndRemedy(t *testing.T) {
 		{"plaintext", "plaintext-tokens = 1\n[identity.a]\n", ":1: plaintext-tokens: give true or false"},
 		{"server", "[identity.a]\nserver = \"all\"\n", `:2: server: give "none", "read" or "admin"`},
 		{"bodies", "[identity.a]\nbodies = true\n", `:2: bodies: give "none", "preview" or "full"`},
+		{"quota as text", "[identity.a]\njobs = \"5\"\n", ":2: jobs: give a number without quotes, as in jobs = 1000"},
+		{"quota of nothing", "[identity.a]\nconnections = 0\n", ":2: connections: give at least 1, or leave the key out"},
+		{"negative quota", "[identity.a]\nbytes = -1\n", ":2: bytes: give at least 1"},
+		{"large quota", "[identity.a]\nbytes = 9000000000000000000\n", ":2: bytes: give at most 1125899906842624"},
+		{"large rate", "[identity.a]\nputs-per-second = 1000000001\n", ":2: puts-per-second: give at most 1000000000"},
+		{"fraction of a rate", "[identity.a]\nputs-per-second = 0.5\n", ":2: puts-per-second: give a number"},
 		{"not TOML", "[identity.a]\nput\n", ":2: "},
 		{"two faults", "[identity.a]\nput = 1\nwork = 1\n", ":3: work: give a list"},
 	} {

@@ -51,13 +51,17 @@ type rules struct {
 	level  Level
 	bodies *Bodies // nil: the setting of the server, for an identity that may work or manage
 	role   string  // the preset that the file names; empty: none
+	quotas quotas
+	line   int // of its table in the file
 }
 
 // An Identity is a client, or a group of clients, of the access file. It keeps its address while
 // reloads change what it may do. Any goroutine may call its methods.
 type Identity struct {
 	name  string
+	class uint16                // see Class
 	rules atomic.Pointer[rules] // nil: the file has no such identity any more
+	usage usage
 }
 
 // Name returns the name in the file.
@@ -156,6 +160,7 @@ type Credential struct {
 	by       Method
 	key      string                   // within the method; see table
 	identity atomic.Pointer[Identity] // nil: the file does not have the credential any more
+	sessions atomic.Int64             // see Enter
 }
 
 // Preset returns a credential with the rights of a role, for a server without an access file. name
@@ -167,6 +172,9 @@ func Preset(role, name string) *Credential {
 	c.identity.Store(i)
 	return c
 }
+
+// Nobody returns a credential without rights.
+func Nobody() *Credential { return Preset("", "") }
 
 // By returns the method.
 func (c *Credential) By() Method {
@@ -181,19 +189,12 @@ func (c *Credential) Identity() *Identity {
 	if c == nil {
 		return nil
 	}
-	if i := c.identity.Load(); i != nil && i.rules.Load() != nil {
-		return i
-	}
-	return nil
+	return c.identity.Load()
 }
 
-// Name returns the name of the identity; empty: there is none. Another server of the cluster may have
-// named an identity that the file does not have any more.
+// Name returns the name of the identity; empty: there is none.
 func (c *Credential) Name() string {
-	if c == nil {
-		return ""
-	}
-	if i := c.identity.Load(); i != nil {
+	if i := c.Identity(); i != nil {
 		return i.name
 	}
 	return ""

@@ -31,6 +31,9 @@ const (
 type Transfer struct {
 	To   string // the tube; it is created if it does not exist
 	Copy bool
+	// Limit returns an error if the tube has no room for more jobs with bytes in their bodies. nil:
+	// there is no limit.
+	Limit func(jobs, bytes int) error
 }
 
 // Name implements Action.
@@ -116,6 +119,11 @@ func (r *transferRun) batch(ctx context.Context, rows []core.JobRow) error {
 				ids = ids[r.visit(c, ids, rows[0].Size):]
 			}
 		})
+	}
+	if limit := r.t.Limit; limit != nil {
+		if err := limit(n, all-n*(len(r.t.To)+claimHead)); err != nil {
+			return err
+		}
 	}
 	err := r.o.withRoom(ctx, all, put)
 	if wire.DiskFull.Is(err) && n > 1 {

@@ -69,7 +69,7 @@ func stoppedBy(stops session.Stops) []string {
 		name string
 	}{
 		{session.Unread, "unread_replies"}, {session.Uncommitted, "replies_not_durable"},
-		{session.NoSpace, "no_space_on_disk"}, {session.NoPlace, "other_large_bodies"},
+		{session.NoSpace, "no_space_on_disk"}, {session.NoPlace, "other_large_bodies"}, {session.Throttled, "identity_rate"},
 	} {
 		if stops&s.stop != 0 {
 			names = append(names, s.name)

@@ -317,3 +317,9 @@ func (o *Operator) ahead() core.Time {
 	o.opts.Host.Clock.Stamp(&b)
 	return b.Ahead
 }
+
+// Used returns the jobs of a class of tubes, and the bytes of their bodies.
+func (o *Operator) Used(class uint16) (jobs, bytes int64) { return o.opts.Host.Map.Used(class) }
+
+// Awake returns the time of the server's clock that does not count suspends.
+func (o *Operator) Awake() core.Time { return o.opts.Host.Clock.Awake() }

@@ -62,6 +62,9 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 		c.Deny(access.Put, []byte(c.used.Name))
 		c.dropPut(unknownCommand)
 		return
+	case c.Credential().IsLimited() && c.Exceeds([]byte(c.used.Name), int(c.cmd.Size)):
+		c.dropPut(outOfMemory)
+		return
 	}
 	cmd := &c.cmd
 	c.Op().Put(c.used.ID, c.putID, cmd.Pri, cmd.Delay, cmd.TTR, body, large)
@@ -108,7 +111,7 @@ func (c *conn) need() session.Need {
 		if cmd.Size > c.ahead.maxSize || cmd.Trailing { // put refuses it
 			return session.Need{Records: true, Optional: true}
 		}
-		return session.Need{Records: true, Body: int(cmd.Size)}
+		return session.Need{Records: true, Puts: true, Body: int(cmd.Size)}
 	case beanstalk.ReserveJob:
 		return session.Need{Records: true, Optional: true}
 	case beanstalk.Release, beanstalk.Bury, beanstalk.Kick, beanstalk.KickJob, beanstalk.PauseTube:

@@ -133,6 +133,7 @@ func (c *conn) need() (n session.Need) {
 	}
 	n.Body = c.m.Size
 	_, n.Records, n.Submits = c.m.Type.Submits()
+	n.Puts = n.Submits
 	return n
 }
 

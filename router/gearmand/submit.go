@@ -23,6 +23,15 @@ func (c *conn) submit(body []byte, large core.Large) {
 		c.EndBody()
 		return
 	}
+	size := len(body)
+	if large != nil {
+		size = large.Len()
+	}
+	if c.Exceeds(m.Args[0], size) {
+		c.fail(gearman.ErrorQueueFull)
+		c.EndBody()
+		return
+	}
 	priority, background, _ := m.Type.Submits()
 	c.AddRole(session.Producer)
 	shard := c.places().OfTube(m.Args[0])

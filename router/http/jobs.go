@@ -33,6 +33,12 @@ func (a *API) putJob(c *call) error {
 		return err
 	}
 	j.Tube = tubeOf(c)
+	if err := a.pay(c, 1); err != nil {
+		return err
+	}
+	if err := a.fits(c, j.Tube, len(j.Body), make(pending)); err != nil {
+		return err
+	}
 	id, err := a.op.Put(c.Ctx, j)
 	if err != nil {
 		return err
@@ -283,7 +289,7 @@ func (a *API) transferJob(copies bool) func(c *call) error {
 		if err := a.mayOn(c, access.Put, *in.To); err != nil {
 			return err
 		}
-		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies})
+		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies, Limit: a.transferLimit(c.By, *in.To)})
 		if err != nil {
 			return err
 		}

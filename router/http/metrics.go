@@ -250,6 +250,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	e.gauge("start_time_seconds", "Start time of the server, in Unix time.", float64(op.Started().UnixNano())/1e9, nil)
 	e.operators(op)
 	e.tls(op.Handshakes())
+	if ids := m.api.opts.Access; ids != nil {
+		e.identities(ids, op.Used)
+	}
 	for use, at := range m.api.opts.CertificateEnds() {
 		e.gauge("tls_certificate_not_after_seconds", "Expiry of the certificate that clients (clients) or operators (http) see, in Unix time.", float64(at.Unix()), label{"use"}, use)
 	}
@@ -444,9 +447,6 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 	ofMember(e, "cluster_room_bytes", "Bytes that a server can still write to its journal, as it reports.", m.RoomBytes, m)
 	if m.RoomBytes != nil {
 		e.gauge("cluster_disk_full", "1 if a server's disk has no space for changes.", truth(m.DiskFull), node, m.Name)
-	}
-	if m.AccessDigest != nil {
-		e.gauge("cluster_access_differs", "1 if a server has other rules in its access file than the leader.", truth(m.AccessDiffers), node, m.Name)
 	}
 	if self {
 		if m.CertificateNotAfter != nil {

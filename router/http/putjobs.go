@@ -22,7 +22,10 @@ func (a *API) putJobs(c *call) error {
 	}
 	answer := wire.PutLines{Lines: make([]wire.PutLine, len(lines))}
 	jobs, at := decodeLines(lines, answer.Lines)
-	if !c.By.Everywhere(access.Put) {
+	if err := a.pay(c, len(jobs)); err != nil {
+		return err
+	}
+	if !c.By.Everywhere(access.Put) || c.By.IsLimited() {
 		jobs, at = a.permitted(c, jobs, at, answer.Lines)
 	}
 	results, err := a.op.PutMany(c.Ctx, jobs)
@@ -54,8 +57,13 @@ func (a *API) putJobs(c *call) error {
 // permitted returns the jobs that the client may put, and the numbers of their lines. It sets the
 // results of the others.
 func (a *API) permitted(c *call, jobs []wire.LineJob, at []int, results []wire.PutLine) (may []wire.LineJob, lines []int) {
+	in := make(pending)
 	for k := range jobs {
-		if err := a.mayOn(c, access.Put, jobs[k].Tube); err != nil {
+		err := a.mayOn(c, access.Put, jobs[k].Tube)
+		if err == nil {
+			err = a.fits(c, jobs[k].Tube, len(jobs[k].Body), in)
+		}
+		if err != nil {
 			results[at[k]].Problem = err.(*wire.Problem)
 			continue
 		}

@@ -106,6 +106,10 @@ func (a *API) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
 		if err := a.mayOn(c, access.Put, *in.To); err != nil {
 			return b, err
 		}
+		if t, ok := b.Action.(admin.Transfer); ok {
+			t.Limit = a.transferLimit(c.By, t.To)
+			b.Action = t
+		}
 	}
 	if in.Select.Contains != "" {
 		if err := maySee(c, access.Full); err != nil { // guesses reveal bodies

@@ -15,20 +15,24 @@ type Map struct {
 	tubes   *Tubes
 	numbers []numbers // by shard
 	freed   func(core.Large)
+	classOf func(tube string) uint16
 }
 
-// MapOptions configures a Map. All fields must be set.
+// MapOptions configures a Map. All fields but ClassOf must be set.
 type MapOptions struct {
 	Shards int // a power of two up to core.Slots
 	Naming Naming
 	// BodyFreed gets each large body that no job has any more. A shard's owner calls it; see
 	// core.BodyHearer.
 	BodyFreed func(core.Large)
+	// ClassOf returns the class of a tube, for quotas; 0: it belongs to none. A shard's owner calls
+	// it. nil: there are no classes.
+	ClassOf func(tube string) uint16
 }
 
 // NewMap makes a Map without shards. Before they are added, only OfTube and OfSlot may be used.
 func NewMap(o MapOptions) *Map {
-	m := &Map{mask: uint64(o.Shards - 1), ids: newIDs(), tubes: newTubes(o.Naming), freed: o.BodyFreed}
+	m := &Map{mask: uint64(o.Shards - 1), ids: newIDs(), tubes: newTubes(o.Naming), freed: o.BodyFreed, classOf: o.ClassOf}
 	m.numbers = make([]numbers, o.Shards)
 	for i := range m.numbers {
 		m.numbers[i] = numbers{m.ids, i}
@@ -39,19 +43,39 @@ func NewMap(o MapOptions) *Map {
 // Directory returns a directory for the core of one shard, which reports new and removed tubes,
 // finished jobs and freed bodies to it.
 func (m *Map) Directory() core.Directory {
-	return &directory{Tubes: m.tubes, ended: m.Finisher(), freed: m.freed}
+	return &directory{Tubes: m.tubes, ended: m.Finisher(), freed: m.freed, classOf: m.classOf}
 }
 
-// A directory implements core.Directory, by its Tubes, and core.Finisher and core.BodyHearer.
+// A directory implements core.Directory, by its Tubes, and the interfaces for finished jobs, freed
+// bodies and classes.
 // The shard's owner calls it. It does not wait for a shard.
 type directory struct {
 	*Tubes
 	ended Finisher
 	freed func(core.Large)
+
+	classOf func(tube string) uint16
+}
+
+// ClassOf implements core's interface for classes.
+func (d *directory) ClassOf(tube string) uint16 {
+	if d.classOf == nil {
+		return 0
+	}
+	return d.classOf(tube)
 }
 
 func (d *directory) JobFinished(id core.JobID) { d.ended.Finish(id) }
 func (d *directory) BodyFreed(body core.Large) { d.freed(body) }
+
+// Used returns the jobs of a class of tubes, and the bytes of their bodies. Any goroutine may call it.
+func (m *Map) Used(class uint16) (jobs, bytes int64) {
+	for _, sh := range m.shards {
+		j, b := sh.Used(class)
+		jobs, bytes = jobs+j, bytes+b
+	}
+	return jobs, bytes
+}
 
 // Add adds the next shard: first index 0, then 1, up to MapOptions.Shards.
 func (m *Map) Add(sh *shard.Shard) {

@@ -3,7 +3,6 @@ package session
 import (
 	"net"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,9 +18,6 @@ import (
 //	             have no rights here that the file does not give them; with HTTP they have.
 //	network      the longest one with the client's address
 //	default
-//
-// Another server of the cluster that forwards a client has identified it in the same way. It is
-// trusted with the name of the identity. This server's file gives the rights.
 //
 // A token replaces an identity of network or default; the protocol passes it to Authenticate.
 //
@@ -62,17 +58,64 @@ func (s *Session) Credential() *access.Credential { return s.access }
 // Unproven reports whether the client has no right and must authenticate.
 func (s *Session) Unproven() bool { return s.unproven }
 
-// identify finds the client's credential.
-func (s *Session) identify() {
-	s.access = s.loop.host.identify(s.conn, s.Peer())
+// identify finds the client's credential. It returns false if the identity has too many sessions.
+func (s *Session) identify() bool {
+	c := s.loop.host.identify(s.conn)
+	ok := s.be(c) || c.By() == access.ByDefault // it may have a token
 	s.unproven = s.access.IsEmpty()
+	return ok
 }
 
-// identify returns the credential of a Conn or a net.Conn.
-func (h *Host) identify(c any, peer net.Addr) *access.Credential {
-	if f, ok := peer.(Forwarded); ok && f.Identity != "" {
-		return h.named(f.Identity)
+// be gives the session another credential. If the identity has too many sessions, be returns false,
+// and the session has no identity.
+func (s *Session) be(c *access.Credential) bool {
+	s.access.Leave()
+	if s.access = c; c.Enter() {
+		return true
 	}
+	s.access = access.Nobody()
+	s.access.Enter()
+	s.loop.host.CountRejection(RejectedQuota)
+	s.loop.host.Complain("refused a connection: its identity has too many", "conn", s, "identity", c.Name())
+	return false
+}
+
+// throttleMin is the shortest time for which a put waits: a timer for each put of a high rate would
+// cost more than the put.
+const throttleMin = 10 * time.Millisecond
+
+// pay takes a put from the rate of the client's identity, once for each put. If the put must wait,
+// pay stops the session and returns false.
+func (s *Session) pay() bool {
+	wait := s.access.Pay(1, int64(s.loop.awake()))
+	if wait == 0 {
+		return true
+	}
+	wait = max(wait, throttleMin)
+	s.access.Waits(wait)
+	s.body.paid = true
+	s.stops |= Throttled
+	s.loop.host.After(wait, func() {
+		s.loop.Signal(s, func(s *Session) {
+			if s.life < closing && s.stops&Throttled != 0 {
+				s.lift(Throttled)
+			}
+		})
+	})
+	return false
+}
+
+// Exceeds reports whether a job of size bytes in a tube exceeds a limit of jobs or bytes.
+func (s *Session) Exceeds(tube []byte, size int) bool {
+	h := s.loop.host
+	if s.access == nil || !h.Access.Exceeds(s.access, tube, 1, size, h.Map.Used) {
+		return false
+	}
+	h.Complain("refused a job: the tubes of its identity are full", "conn", s, "identity", s.access.Name(), "tube", string(tube[:min(len(tube), externalMax)]))
+	return true
+}
+
+func (h *Host) identify(c Conn) *access.Credential {
 	if e, ok := c.(encrypted); ok {
 		if _, by := e.TLS(); by != nil {
 			return by
@@ -85,54 +128,12 @@ func (h *Host) identify(c any, peer net.Addr) *access.Credential {
 			}
 		}
 	}
-	if a, isUnix := networkOf(peer); a.IsValid() && !isUnix {
+	if a, isUnix := networkOf(PeerOf(c)); a.IsValid() && !isUnix {
 		if by := h.Access.Network(a); by != nil {
 			return by
 		}
 	}
 	return h.Access.Default()
-}
-
-// named returns the credential of a Forwarded.Identity.
-func (h *Host) named(identity string) *access.Credential {
-	name, method, _ := strings.Cut(identity, ":")
-	by, ok := access.ParseMethod(method)
-	if !ok || by >= access.ByToken { // only this server checks tokens
-		name, by = "", access.ByDefault
-	}
-	return h.Access.Named(name, by)
-}
-
-// Forward describes a client that this server forwards to another one. c is a *net.TCPConn, a
-// *net.UnixConn or a connection with TLS after its handshake. ok is false if the client's certificate
-// is revoked by now.
-func (h *Host) Forward(c net.Conn) (f Forwarded, ok bool) {
-	f.Addr = c.RemoteAddr()
-	if e, ok := c.(encrypted); ok {
-		f.TLS, _ = e.TLS()
-	}
-	if h.Access != nil {
-		var client any = c
-		if u, ok := c.(*net.UnixConn); ok {
-			client = unixClient{u}
-		}
-		by := h.identify(client, f.Addr)
-		f.Identity = by.Name() + ":" + by.By().String()
-	}
-	return f, !isRevoked(c)
-}
-
-// A unixClient is a client of a unix socket that no loop serves.
-type unixClient struct{ *net.UnixConn }
-
-// User implements local.
-func (c unixClient) User() (uid uint32, ok bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	failed := raw.Control(func(fd uintptr) { uid, err = access.PeerUser(int(fd)) })
-	return uid, err == nil && failed == nil
 }
 
 // networkOf returns the address of a client, or that it uses a unix socket. Another server of the
@@ -161,8 +162,8 @@ func (s *Session) Authenticate(token string) bool {
 	case c == nil:
 		h.Complain("refused a token that is not in the access file", "conn", s)
 	default:
-		if by := s.access.By(); by != access.ByCertificate && by != access.ByUser {
-			s.access = c
+		if by := s.access.By(); by != access.ByCertificate && by != access.ByUser && !s.be(c) {
+			return false
 		}
 		s.unproven = false
 		return true
@@ -173,17 +174,12 @@ func (s *Session) Authenticate(token string) bool {
 
 // mayPresentToken reports whether only the server can read a token of the client.
 func (s *Session) mayPresentToken() bool {
-	peer := s.Peer()
-	if f, ok := peer.(Forwarded); ok {
-		if f.TLS {
-			return true
-		}
-	} else if e, ok := s.conn.(encrypted); ok { // a Forwarded comes in the TLS between servers
+	if e, ok := s.conn.(encrypted); ok {
 		if used, _ := e.TLS(); used {
 			return true
 		}
 	}
-	a, isUnix := networkOf(peer)
+	a, isUnix := networkOf(s.Peer())
 	return isUnix || a.IsLoopback() || s.loop.host.Access.PlaintextTokens()
 }
 
@@ -288,7 +284,7 @@ func (c *check) part(l *Loop, above uint64) {
 }
 
 // isRevoked reports whether the certificate of the client was revoked since it has connected.
-func isRevoked(c any) bool {
+func isRevoked(c Conn) bool {
 	r, ok := c.(interface{ Revoked() bool })
 	return ok && r.Revoked()
 }
@@ -304,7 +300,9 @@ func (s *Session) reauthorize() bool {
 		return true
 	case s.unproven || s.activity.last == 0 && s.access.By() != access.ByToken: // it has had no command yet
 		was := s.unproven
-		s.identify()
+		if !s.identify() {
+			return false
+		}
 		if !was {
 			s.loop.expect(s)
 		}

@@ -25,6 +25,8 @@ import (
 //	             no room now                            or never will
 //	NoPlace      Admit: other large bodies are being    letIn: freePlace of another session
 //	             received
+//	Throttled    Admit: the client's identity puts      a timer, when the identity's rate allows
+//	             faster than its quota                  the put
 //
 //	refusal      applies to
 //	Draining     a Need that Submits, while the server drains (Gearman; a put is refused behind its body)
@@ -45,6 +47,7 @@ const (
 	Uncommitted                   // too many replies wait for commits
 	NoSpace                       // the next command, or part of a body, waits for room on the disk
 	NoPlace                       // the next command's large body waits for a place
+	Throttled                     // the next put waits for its identity's rate
 )
 
 // A verdict says what the protocol must do with a command.
@@ -70,11 +73,24 @@ type Need struct {
 	Records  bool // space in the log
 	Optional bool // if the disk is full, the command runs without being recorded
 	Submits  bool // a server that accepts jobs
+	Puts     bool // a put of its client's rate, if that is limited
 	Body     int  // bytes of the body that follows; above slab.MaxSize it waits for a place
 }
 
 // Admit decides whether the parsed command may run now.
 func (s *Session) Admit(n Need) (verdict, Reason) {
+	if !n.Puts || s.access == nil {
+		return s.admit(n)
+	}
+	if !s.body.paid && !s.pay() {
+		return Wait, 0
+	}
+	v, why := s.admit(n)
+	s.body.paid = s.body.paid && v == Wait
+	return v, why
+}
+
+func (s *Session) admit(n Need) (verdict, Reason) {
 	h := s.loop.host
 	if n.Submits && h.Draining.Load() {
 		return s.refuse(Draining)

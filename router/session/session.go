@@ -291,6 +291,9 @@ func (s *Session) EndWait() {
 func (s *Session) close() {
 	l := s.loop
 	s.move(closing)
+	if s.body.paid {
+		s.access.Refund(1)
+	}
 	s.Flush()
 	s.uncork()
 	s.dropReplies()
@@ -324,6 +327,7 @@ func (s *Session) closeConn() {
 // less also sees its jobs ready again.
 func (s *Session) Gone() {
 	s.move(gone)
+	s.access.Leave()
 	for r := Producer; r <= waits; r <<= 1 {
 		s.DropRole(r)
 	}

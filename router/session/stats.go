@@ -81,13 +81,14 @@ const (
 	RejectedForeign                   // it spoke HTTP or TLS to a port of another protocol
 	RejectedToken                     // its token was refused
 	RejectedUnproven                  // it has no right, and did not authenticate
+	RejectedQuota                     // its identity has too many connections
 	RejectedHeader                    // its balancer sent no header of the PROXY protocol
 	NumRejections
 )
 
 // String returns the reason's name in metrics.
 func (r Rejection) String() string {
-	return [...]string{"limit", "lost", "foreign", "token", "unauthorized", "balancer"}[r]
+	return [...]string{"limit", "lost", "foreign", "token", "unauthorized", "quota", "balancer"}[r]
 }
 
 // CountRejection counts a client that was not served. Any goroutine may call it.

@@ -139,7 +139,11 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 	s := f.Open(l, c)
 	l.enroll(s, f)
 	if l.host.Access != nil {
-		s.identify()
+		if !s.identify() {
+			l.turn(s, (*Session).QuitNow)
+			l.endCallback()
+			return s
+		}
 		l.expect(s)
 	}
 	if st, ok := s.proto.(starter); ok {

@@ -46,7 +46,9 @@ type Core struct {
 	recorder
 	collection *collection // nil: nothing was ever flushed
 
-	_ [16]byte // see TestNothingSharesCacheLines
+	quotas *quotas
+
+	_ [8]byte // see TestNothingSharesCacheLines
 }
 
 // coreCounts are the counters of Counts that no table of the core has.
@@ -63,6 +65,7 @@ func New(dir Directory) *Core {
 		large:   new(largeBodies),
 		readied: new(ReadyLog),
 		sums:    new(coreSums),
+		quotas:  new(quotas),
 		watches: slab.NewPool[watch](),
 		dir:     dir,
 	}

@@ -190,7 +190,7 @@ func (c *Core) flush(t *tube, s State) {
 		c.counts.Buried -= uint64(n)
 		until = c.buriedAt
 	}
-	t.jobs -= n
+	c.weigh(t, -n, 0)
 	t.deletes += uint64(n)
 	t.flowOf().CountN(stats.Flush, n)
 	c.sums.CountN(stats.Flush, n)
@@ -258,7 +258,7 @@ func (c *Core) collectJob(t *tube, l *flushedList) {
 		c.recordDelete(t, j)
 		c.collection.commit = c.buf.Commit
 	}
-	t.bytes -= uint64(j.Size)
+	c.weigh(t, 0, -int64(j.Size))
 	id := j.ID
 	j.State, j.Client = Nowhere, 0
 	c.freeJob(i, j)

@@ -8,14 +8,12 @@ import (
 // countIn adds the new job j to t and its counters.
 func (c *Core) countIn(t *tube, j *Job) {
 	j.Tube = t.id
-	t.jobs++
-	t.bytes += uint64(j.Size)
+	c.weigh(t, 1, int64(j.Size))
 }
 
 // countOut subtracts j, which is about to end, from the counters of t.
 func (c *Core) countOut(t *tube, j *Job) {
-	t.jobs--
-	t.bytes -= uint64(j.Size)
+	c.weigh(t, -1, -int64(j.Size))
 }
 
 // newJob makes a record and stores the body. Without memory for both it returns 0 and changes

@@ -260,7 +260,7 @@ func (c *Core) changeBody(t *tube, j *Job, op *Op) bool {
 	if c.records(j) {
 		c.account(t, j, -1)
 	}
-	t.bytes += uint64(size) - uint64(j.Size)
+	c.weigh(t, 0, int64(size)-int64(j.Size))
 	c.freeBody(j)
 	j.Body, j.Size = body, size
 	if j.Flags &^= flagLarge; op.Large != nil {

@@ -45,6 +45,7 @@ type Face struct {
 	name   string
 	id     TubeID
 	slot   uint16
+	class  uint16 // of quotas; 0: none. Only the shard's owner reads it
 	mirror Mirror // it is kept up to date once a router has asked for it
 }
 

@@ -291,6 +291,7 @@ func (p *Replay) Done(now Time) {
 		p.untilNow(t)
 		if c.dir != nil && !t.pinned { // the directory knows it
 			c.dir.TubeAdded(t.name)
+			c.classify(t)
 		}
 	}
 	p.buriedByNow()

@@ -108,6 +108,7 @@ func (c *Core) openTube(name []byte) *tube {
 	c.namesMost = max(c.namesMost, len(c.names))
 	if c.dir != nil {
 		c.dir.TubeAdded(t.name)
+		c.classify(t)
 	}
 	return t
 }

@@ -126,6 +126,17 @@ func newWorld(t testing.TB, with setup) *world {
 	if with.dir != "" {
 		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
 	}
+	if !with.noTokens {
+		w.access = filepath.Join(t.TempDir(), "access.toml")
+		text := with.access
+		if text == "" {
+			text = accessText()
+		}
+		noErr(t, os.WriteFile(w.access, []byte(text), 0o600))
+		ids, err := access.Open(w.access)
+		noErr(t, err)
+		cfg.Access = ids
+	}
 	srv, err := router.New(cfg)
 	noErr(t, err)
 	w.srv = srv
@@ -141,16 +152,7 @@ func newWorld(t testing.TB, with setup) *world {
 		CertificateEnds: func() map[string]time.Time { return map[string]time.Time{"http": time.Unix(2e9, 0)} },
 		Settings:        func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
 	}
-	if !with.noTokens {
-		w.access = filepath.Join(t.TempDir(), "access.toml")
-		text := with.access
-		if text == "" {
-			text = accessText()
-		}
-		noErr(t, os.WriteFile(w.access, []byte(text), 0o600))
-		o.Access, err = access.Open(w.access)
-		noErr(t, err)
-	}
+	o.Access = cfg.Access
 	if with.options != nil {
 		with.options(&o)
 	}

@@ -49,8 +49,9 @@ type conn struct {
 	fit  bool // the last visit for the closed wait queued it, or left it queued
 }
 
-func (d *driver) TubeAdded(name string)   { d.log = append(d.log, "+"+name) }
-func (d *driver) TubeRemoved(name string) { d.log = append(d.log, "-"+name) }
+func (d *driver) TubeAdded(name string)      { d.log = append(d.log, "+"+name) }
+func (d *driver) ClassOf(name string) uint16 { return testClass(name) }
+func (d *driver) TubeRemoved(name string)    { d.log = append(d.log, "-"+name) }
 
 // newDriver lets pick decide everything: pick(n) is in [0, n).
 func newDriver(pick func(n int) int) *driver {

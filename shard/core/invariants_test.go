@@ -3,6 +3,8 @@ package core
 import (
 	"errors"
 	"fmt"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Check walks the whole core and returns every broken invariant, or nil. It changes nothing.
@@ -23,6 +25,7 @@ func (c *Core) Check() error {
 	checkHandles(&k, "clients", c.clients, c.freeClients)
 	k.counters()
 	k.submissions()
+	k.quotas()
 	return errors.Join(k.errs...)
 }
 
@@ -449,3 +452,28 @@ func (k *checker) submissions() {
 		}
 	}
 }
+
+// quotas checks that each class counts the jobs of its tubes, and that each tube has the directory's
+// class.
+func (k *checker) quotas() {
+	jobs, bytes := make(map[uint16]int64), make(map[uint16]int64)
+	d, _ := k.c.dir.(classifier)
+	for _, t := range k.c.tubes {
+		if t == nil {
+			continue
+		}
+		if d != nil {
+			follows := k.c.replayed == 0 && t.class == 0 // a follower's tubes get classes at its end
+			k.that(follows || t.class == d.ClassOf(t.name), "tube %q has the class %d", t.name, t.class)
+		}
+		jobs[t.class] += int64(t.jobs)
+		bytes[t.class] += int64(t.bytes)
+	}
+	for class := uint16(1); class < 8; class++ {
+		j, b := k.c.Used(class)
+		k.that(j == jobs[class] && b == bytes[class], "class %d counts %d jobs, %d bytes; its tubes have %d, %d", class, j, b, jobs[class], bytes[class])
+	}
+}
+
+// testClass is the class of a tube in tests.
+func testClass(name string) uint16 { return uint16(xxhash.Sum64String(name) % 3) }

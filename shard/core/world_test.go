@@ -24,8 +24,9 @@ type peer struct {
 	waiter *Waiter
 }
 
-func (w *world) TubeAdded(name string)   { w.dir = append(w.dir, "+"+name) }
-func (w *world) TubeRemoved(name string) { w.dir = append(w.dir, "-"+name) }
+func (w *world) TubeAdded(name string)      { w.dir = append(w.dir, "+"+name) }
+func (w *world) ClassOf(name string) uint16 { return testClass(name) }
+func (w *world) TubeRemoved(name string)    { w.dir = append(w.dir, "-"+name) }
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, now: 1_700_000_000 * Second}

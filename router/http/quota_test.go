@@ -1,0 +1,42 @@
+package http
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	wire "polystalk/codec/admin"
+)
+
+// TestQuotasHoldForRequests: puts above the rate get 429 and a time to wait, and above the jobs 507.
+// A job that is copied, and each line of many jobs, counts.
+func TestQuotasHoldForRequests(t *testing.T) {
+	const rateToken = "rate-token-0123456789"
+	w := restricted(t, rightsText+
+		identity("full", lookToken+"2", "put = [\"full-*\"]\nmanage = [\"full-*\"]\njobs = 3\nbytes = 100")+
+		identity("rate", rateToken, "put = [\"rate\"]\nputs-per-second = 1"))
+	full := ask{token: lookToken + "2", header: octets, body: "x"}
+	w.do("POST", "/api/v1/tubes/full-1/jobs", full).wants(t, 201, "")
+	full.body = strings.Repeat("x", 100)
+	w.do("POST", "/api/v1/tubes/full-1/jobs", full).wants(t, 507, "quota-reached")
+	lines := ask{token: lookToken + "2", header: map[string]string{"Content-Type": wire.LinesType}, body: strings.Repeat(`{"tube":"full-2","body":"x"}`+"\n", 4)}
+	a := w.do("POST", "/api/v1/jobs", lines)
+	if n := strings.Count(a.body, "quota-reached"); a.status != 200 || n != 2 {
+		t.Errorf("%d: %d of 4 lines are refused: %s", a.status, n, a.body)
+	}
+	w.do("POST", "/api/v1/jobs/4/copy", ask{token: lookToken + "2", json: true, body: `{"to":"full-3"}`}).wants(t, 507, "quota-reached")
+	w.do("POST", operations, ask{token: lookToken + "2", json: true, body: `{"action":"copy","to":"full-3","select":{"tube":"full-2"}}`})
+	metrics := w.do("GET", "/metrics", ask{token: adminToken}).body
+	for _, want := range []string{`identity_jobs{identity="full"} 3`, `identity_job_bytes{identity="full"} 3`, `identity_refused_total{identity="full",quota="jobs"}`, `identity_connections{identity="rate"} 0`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+	rate := ask{token: rateToken, header: octets, body: "x"}
+	w.do("POST", "/api/v1/tubes/rate/jobs", rate).wants(t, 201, "")
+	a = w.do("POST", "/api/v1/tubes/rate/jobs", rate)
+	a.wants(t, 429, "throttled")
+	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n != 1 {
+		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+	}
+}

@@ -74,6 +74,7 @@ func (l *logged) String() string {
 type setup struct {
 	anonymous string // see Door
 	noTokens  bool   // there is no access file
+	quotas    bool   // the access file holds for the queue too
 	access    string // text of the access file; empty: accessText
 	dir       string // of the journal; empty: no journal
 	disk      wal.Disk
@@ -126,6 +127,7 @@ func newWorld(t testing.TB, with setup) *world {
 	if with.dir != "" {
 		cfg.Journal = &router.Journal{Dir: with.dir, SegmentSize: 1 << 20, Disk: with.disk}
 	}
+	var listed *access.Identities
 	if !with.noTokens {
 		w.access = filepath.Join(t.TempDir(), "access.toml")
 		text := with.access
@@ -135,7 +137,9 @@ func newWorld(t testing.TB, with setup) *world {
 		noErr(t, os.WriteFile(w.access, []byte(text), 0o600))
 		ids, err := access.Open(w.access)
 		noErr(t, err)
-		cfg.Access = ids
+		if listed = ids; with.quotas { // clients of the queue need rights then
+			cfg.Access = ids
+		}
 	}
 	srv, err := router.New(cfg)
 	noErr(t, err)
@@ -152,7 +156,7 @@ func newWorld(t testing.TB, with setup) *world {
 		CertificateEnds: func() map[string]time.Time { return map[string]time.Time{"http": time.Unix(2e9, 0)} },
 		Settings:        func() []wire.Setting { return []wire.Setting{{Name: "port", Value: "11300", Origin: "default"}} },
 	}
-	o.Access = cfg.Access
+	o.Access = listed
 	if with.options != nil {
 		with.options(&o)
 	}

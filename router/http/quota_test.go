@@ -12,9 +12,9 @@ import (
 // A job that is copied, and each line of many jobs, counts.
 func TestQuotasHoldForRequests(t *testing.T) {
 	const rateToken = "rate-token-0123456789"
-	w := restricted(t, rightsText+
-		identity("full", lookToken+"2", "put = [\"full-*\"]\nmanage = [\"full-*\"]\njobs = 3\nbytes = 100")+
-		identity("rate", rateToken, "put = [\"rate\"]\nputs-per-second = 1"))
+	w := newWorld(t, setup{quotas: true, options: withHistory(10), access: rightsText +
+		identity("full", lookToken+"2", "put = [\"full-*\"]\nmanage = [\"full-*\"]\njobs = 3\nbytes = 100") +
+		identity("rate", rateToken, "put = [\"rate\"]\nputs-per-second = 1")})
 	full := ask{token: lookToken + "2", header: octets, body: "x"}
 	w.do("POST", "/api/v1/tubes/full-1/jobs", full).wants(t, 201, "")
 	full.body = strings.Repeat("x", 100)
@@ -24,7 +24,7 @@ func TestQuotasHoldForRequests(t *testing.T) {
 	if n := strings.Count(a.body, "quota-reached"); a.status != 200 || n != 2 {
 		t.Errorf("%d: %d of 4 lines are refused: %s", a.status, n, a.body)
 	}
-	w.do("POST", "/api/v1/jobs/4/copy", ask{token: lookToken + "2", json: true, body: `{"to":"full-3"}`}).wants(t, 507, "quota-reached")
+	w.do("POST", "/api/v1/jobs/1/copy", ask{token: lookToken + "2", json: true, body: `{"to":"full-3"}`}).wants(t, 507, "quota-reached")
 	w.do("POST", operations, ask{token: lookToken + "2", json: true, body: `{"action":"copy","to":"full-3","select":{"tube":"full-2"}}`})
 	metrics := w.do("GET", "/metrics", ask{token: adminToken}).body
 	for _, want := range []string{`identity_jobs{identity="full"} 3`, `identity_job_bytes{identity="full"} 3`, `identity_refused_total{identity="full",quota="jobs"}`, `identity_connections{identity="rate"} 0`} {

@@ -216,15 +216,11 @@ func (s *Server) Secure(l net.Listener, config func() *tls.Config, revoked func(
 }
 
 // Take serves a client of another server, or one that was accepted elsewhere in this process.
-// The server owns c, a *net.TCPConn or *net.UnixConn, even after an error. protocol is the
-// name of a session.Front. client is the client's address at the other server, or nil. See
-// reactor.Reactor.Take.
+// The server owns c even after an error. protocol is the name of a session.Front. client is a
+// session.Forwarded for a client of another server, or nil. See reactor.Reactor.Take.
 func (s *Server) Take(c net.Conn, protocol string, client net.Addr) error {
 	for _, f := range s.fronts {
 		if f.Name() == protocol {
-			if client != nil {
-				client = session.Forwarded{Addr: client}
-			}
 			return s.reactor.Take(c, f, client)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
+	"polystalk/cmd/polystalkd/member"
 	"polystalk/codec/tomlfile"
 	"polystalk/router"
 	"polystalk/router/access"
@@ -27,27 +28,31 @@ func checkAccess(c *config.Config) error {
 	return err
 }
 
-// readAccess returns the part of a reload that reads the access file again.
-func (r *reloader) readAccess(ids *access.Identities, srv *router.Server) reloadable {
+// readAccess returns the part of a reload that reads the access file again. of is
+// nil without a cluster.
+func (r *reloader) readAccess(ids *access.Identities, srv *router.Server, of *member.Member) reloadable {
 	log := r.log
 	return func(next *config.Config) (func(), error) {
 		use, err := ids.Prepare()
 		return func() {
 			use()
-			r.reauthorize(srv)
+			r.reauthorize(srv, of)
 			log.Info("the access file was read again", "identities", len(ids.All()), "closed", r.closed, "digest", ids.Digest())
 			warnOfExposure(ids, next, log)
 		}, accessFaults(err)
 	}
 }
 
-// reauthorize closes the connections that may no longer be open.
-func (r *reloader) reauthorize(srv *router.Server) {
+// reauthorize closes the connections that may no longer be open. of is nil without a cluster.
+func (r *reloader) reauthorize(srv *router.Server, of *member.Member) {
 	ctx, cancel := context.WithTimeout(context.Background(), reauthorizeWithin)
 	defer cancel()
 	var err error
 	if r.closed, err = srv.Reauthorize(ctx); err != nil {
 		r.log.Error("the files were read again, but not all connections were checked", "err", err)
+	}
+	if of != nil {
+		r.closed += of.Reauthorize()
 	}
 }
 

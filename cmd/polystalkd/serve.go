@@ -128,7 +128,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		if of, err = member.New(member.Options{Config: c, Listener: o.socks.Of[listen.Cluster][0], Log: log.Logger}, journal); err != nil {
 			return err
 		}
-		rc.OtherDescriptors += member.Descriptors(c)
+		rc.OtherDescriptors += member.Descriptors
 		rc.Cluster = of
 	}
 	ids, err := openAccess(c)
@@ -146,9 +146,9 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 	}
 	switch {
 	case ids == nil && c.TLS.CRL != "":
-		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() { reloads.reauthorize(srv) }, nil })
+		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() { reloads.reauthorize(srv, of) }, nil })
 	case ids != nil:
-		reloads.parts = append(reloads.parts, reloads.readAccess(ids, srv))
+		reloads.parts = append(reloads.parts, reloads.readAccess(ids, srv, of))
 		warnOfExposure(ids, c, log)
 	}
 	ops, err := serveHTTP(c, srv, ids, of, clients, o.socks.Of[listen.HTTP], reloads, log) // before the journal is read, so probes can report the progress

@@ -76,6 +76,12 @@ type ClusterMember struct {
 	RoomBytes *int64 `json:"room_bytes"`
 	DiskFull  bool   `json:"disk_full"`
 
+	// AccessDigest is a digest of the rules in the member's access file: the beginning of the digest
+	// that its log shows, or none for a server without one; null: it was not reported. AccessDiffers:
+	// it is not the leader's.
+	AccessDigest  *string `json:"access_digest"`
+	AccessDiffers bool    `json:"access_differs"`
+
 	ClockAheadSeconds *float64 `json:"clock_ahead_seconds"` // of the answering server's clock
 
 	// CertificateNotAfter is the expiry of the member's certificate chain: from the files of the

@@ -189,12 +189,19 @@ func (c *Credential) Identity() *Identity {
 	if c == nil {
 		return nil
 	}
-	return c.identity.Load()
+	if i := c.identity.Load(); i != nil && i.rules.Load() != nil {
+		return i
+	}
+	return nil
 }
 
-// Name returns the name of the identity; empty: there is none.
+// Name returns the name of the identity; empty: there is none. Another server of the cluster may have
+// named an identity that the file does not have any more.
 func (c *Credential) Name() string {
-	if i := c.Identity(); i != nil {
+	if c == nil {
+		return ""
+	}
+	if i := c.identity.Load(); i != nil {
 		return i.name
 	}
 	return ""

@@ -100,12 +100,19 @@ func readCaller(texts []string) (*caller, error) {
 	return c, err
 }
 
+// isServer reports whether the client is root, or the server's own user, on the machine of the other
+// server: that has the rights of the other server itself. Another client of a server without an access
+// file has the method server as well, and no such name.
+func (c *caller) isServer() bool {
+	return c.method == access.ByServer && strings.HasPrefix(c.name, userPrefix)
+}
+
 // identify finds the client's credential: its token, its session, its user, its network, or the
 // default. Without an access file it is the role of the user or of the listener.
 func (a *API) identify(c *call) error {
 	ids, door := a.opts.Access, doorOf(c.R)
 	switch {
-	case c.caller != nil && ids != nil:
+	case c.caller != nil && ids != nil && !c.caller.isServer():
 		c.By = ids.Named(c.caller.name, c.caller.method)
 		return nil
 	case c.caller != nil:

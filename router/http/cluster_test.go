@@ -34,7 +34,7 @@ func newFakeCluster() *fakeCluster {
 		Totals:      wire.ClusterTotals{LeaderChanges: 3, LeaseLapses: 2, Fetches: 1, Forwarded: 4},
 		Members: []wire.ClusterMember{
 			{Name: "n1", ID: "0000000000000001", Address: "10.0.0.1:1", Kind: wire.MemberVotes, Leads: true, Connected: true, RoomBytes: &room, CertificateNotAfter: new(time.Unix(2e9, 0).UTC())},
-			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, RoomBytes: &room, DiskFull: true, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
+			{Name: "n2", ID: "0000000000000002", Address: "10.0.0.2:1", Kind: wire.MemberVotes, Connected: true, MatchIndex: &match, LagEntries: &lag, LagSeconds: &late, HeardSeconds: &late, ClockAheadSeconds: &ahead, RoomBytes: &room, DiskFull: true, AccessDigest: new("none"), AccessDiffers: true, SentBytes: 5, ReceivedBytes: 6, Dropped: 7},
 			{Name: "n3", ID: "0000000000000003", Address: "10.0.0.3:1", Kind: wire.MemberStandby, Trouble: "connection refused"},
 		},
 		AsOf: time.Now().UTC(),
@@ -128,6 +128,7 @@ func TestClusterByHTTP(t *testing.T) {
 	}
 	k.ended.Store(false)
 	expect(t, k.asked == asked, "a probe of a server that leads asks for its status, which may have to wait")
+	w.do("GET", "/metrics", ask{}).has(t, `polystalk_cluster_access_differs{node="n2"} 1`)
 	w.do("GET", "/metrics", ask{}).has(t, `polystalk_cluster_disk_full{node="n2"} 1`, `polystalk_cluster_disk_full{node="n1"} 0`)
 
 	w.do("GET", "/metrics", ask{}).has(t, "\npolystalk_cluster_commit_seconds_sum 1\n", `polystalk_cluster_commit_seconds_bucket{le="0.25"} 0`)

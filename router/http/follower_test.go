@@ -185,6 +185,23 @@ func TestTheFollowerNamesTheClientAndTheLeaderKnowsItsRights(t *testing.T) {
 	f.do("POST", "/api/v1/tubes/a/jobs", ask{header: octets, body: "x", token: "only-token-0123456789"}).wants(t, 404, "not-found").by(t, "n2")
 	f.do("POST", "/api/v1/tubes/b/jobs", ask{header: octets, body: "x", token: "only-token-0123456789"}).wants(t, 404, "not-found").by(t, "")
 
+	// Root on the machine of another server has the rights of that server. Its other clients do not,
+	// if it has no access file.
+	for header, status := range map[string]int{
+		"name=uid+0&method=server&role=admin&sees=full&request=1": 200,
+		"name=uid+0&method=user&role=admin&sees=full&request=1":   403,
+		"name=&method=server&role=admin&sees=full&request=1":      401,
+		"name=boss&method=token&role=none&sees=none&request=1":    200,
+	} {
+		r, err := http.NewRequest("GET", "http://"+p.door+"/api/v1/server", nil)
+		noErr(t, err)
+		r.Header.Set("Polystalk-Caller", header)
+		res, err := f.client.Do(r)
+		noErr(t, err)
+		res.Body.Close()
+		expect(t, res.StatusCode == status, "%q is answered with %d, want %d", header, res.StatusCode, status)
+	}
+
 	// Requests of other servers without a valid caller header are refused.
 	for _, values := range [][]string{nil, {""}, {"role=admin&sees=full&request=1"}, {"role=admin&method=token&sees=all&request=1"},
 		{"role=admin&method=root&sees=full&request=1"}, {"role=admin&method=token&sees=full"}, {"%"}, {forged["Polystalk-Caller"], forged["Polystalk-Caller"]}} {

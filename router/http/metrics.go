@@ -448,6 +448,9 @@ func (e emitter) member(m *wire.ClusterMember, self bool) {
 	if m.RoomBytes != nil {
 		e.gauge("cluster_disk_full", "1 if a server's disk has no space for changes.", truth(m.DiskFull), node, m.Name)
 	}
+	if m.AccessDigest != nil {
+		e.gauge("cluster_access_differs", "1 if a server has other rules in its access file than the leader.", truth(m.AccessDiffers), node, m.Name)
+	}
 	if self {
 		if m.CertificateNotAfter != nil {
 			e.gauge("cluster_certificate_not_after_seconds", "Expiry of the server's own certificate, in Unix time.", float64(m.CertificateNotAfter.Unix()), nil)

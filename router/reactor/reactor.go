@@ -230,8 +230,9 @@ var (
 )
 
 // Take serves a connection that was accepted elsewhere, a *net.TCPConn, a *net.UnixConn, or one of
-// a listener of Balanced, or of Secure after its handshake. The reactor owns c, even after an error. f makes its session. client is the client's address, or
-// nil if the system knows it. A connection above the limit is closed, because it cannot wait in
+// a listener of Balanced, or of Secure or ServeTLS after its handshake. The reactor owns c, even after
+// an error. f makes its session. client is the client's address, or nil if the system knows it. A
+// connection above the limit is closed, because it cannot wait in
 // a backlog.
 func (r *Reactor) Take(c net.Conn, f session.Front, client net.Addr) error {
 	k := &socket{reactor: r, front: f, client: client}

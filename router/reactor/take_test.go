@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"os"
@@ -162,4 +163,34 @@ func TestOnlyAUnixSocketOfThisServerHasAUser(t *testing.T) {
 		f.Close()
 		server.Close()
 	}
+}
+
+// TestStreamWithTLSIsTakenWithItsInput: the beginning of the stream was read before, and package tls
+// has decrypted more than that.
+func TestStreamWithTLSIsTakenWithItsInput(t *testing.T) {
+	s := start(t, newReactor(t, Options{Loops: 2, MaxConnections: 3}), "tcp", "127.0.0.1:0")
+	raw, server := connect(t, "tcp")
+	stream := ServeTLS(server, testConfig())
+	client := tls.Client(raw, &tls.Config{InsecureSkipVerify: true})
+	go io.WriteString(client, "headerthe rest") // one record
+	b := make([]byte, len("header"))
+	if _, err := io.ReadFull(stream, b); err != nil || string(b) != "header" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if err := s.Take(stream, s.front, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	b = make([]byte, len("the rest"))
+	if _, err := io.ReadFull(client, b); err != nil || string(b) != "the rest" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if !echoes(t, client) {
+		t.Error("not served any more")
+	}
+	client.CloseWrite()
+	if got, err := io.ReadAll(client); err != nil || len(got) > 0 {
+		t.Errorf("%q, %v, want the end", got, err)
+	}
+	eventually(t, func() bool { open, _ := s.Connections(); return open == 0 })
+	s.stop(t)
 }

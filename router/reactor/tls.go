@@ -38,7 +38,7 @@ const (
 	plainMax = 96 << 10
 )
 
-// A secure is a connection with TLS. It is a net.Conn until a loop adopts it.
+// A secure is the server's end of a connection with TLS. It is a net.Conn until a loop adopts it.
 type secure struct {
 	*tls.Conn
 	link      link
@@ -105,7 +105,18 @@ func (l *link) SetWriteDeadline(t time.Time) error {
 	return l.Conn.SetWriteDeadline(t)
 }
 
-// TLS reports whether the client uses TLS, and what its certificate proves; nil: nothing.
+// ServeTLS returns the server's end of TLS on a connection of another server of the cluster. It can be
+// used as a net.Conn, and passed to Take after its handshake, which waits for no slot.
+func ServeTLS(nc net.Conn, config *tls.Config) net.Conn {
+	s := &secure{link: link{Conn: nc}}
+	s.Conn = tls.Server(&s.link, config)
+	return s
+}
+
+// TLS implements the interface of package session for a client that Forward describes.
+func (s *secure) TLS() (used bool, certified *access.Credential) { return true, s.certified }
+
+// TLS reports whether the connection uses TLS, and what its certificate proves; nil: nothing.
 func (k *socket) TLS() (used bool, certified *access.Credential) {
 	if k.tls == nil {
 		return false, nil
@@ -114,8 +125,11 @@ func (k *socket) TLS() (used bool, certified *access.Credential) {
 }
 
 // Revoked reports whether the client's certificate is revoked by now.
-func (k *socket) Revoked() bool {
-	return k.tls != nil && k.tls.revoked != nil && k.tls.revoked(k.tls.ConnectionState().PeerCertificates)
+func (k *socket) Revoked() bool { return k.tls != nil && k.tls.Revoked() }
+
+// Revoked implements the interface of package session, as TLS does.
+func (s *secure) Revoked() bool {
+	return s.revoked != nil && s.revoked(s.ConnectionState().PeerCertificates)
 }
 
 // decrypt gives the session the plaintext of b, the received records. It is called in a callback.

@@ -3,6 +3,7 @@ package session
 import (
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 //	             have no rights here that the file does not give them; with HTTP they have.
 //	network      the longest one with the client's address
 //	default
+//
+// Another server of the cluster that forwards a client has identified it in the same way. It is
+// trusted with the name of the identity. This server's file gives the rights.
 //
 // A token replaces an identity of network or default; the protocol passes it to Authenticate.
 //
@@ -60,7 +64,7 @@ func (s *Session) Unproven() bool { return s.unproven }
 
 // identify finds the client's credential. It returns false if the identity has too many sessions.
 func (s *Session) identify() bool {
-	c := s.loop.host.identify(s.conn)
+	c := s.loop.host.identify(s.conn, s.Peer())
 	ok := s.be(c) || c.By() == access.ByDefault // it may have a token
 	s.unproven = s.access.IsEmpty()
 	return ok
@@ -115,7 +119,11 @@ func (s *Session) Exceeds(tube []byte, size int) bool {
 	return true
 }
 
-func (h *Host) identify(c Conn) *access.Credential {
+// identify returns the credential of a Conn or a net.Conn.
+func (h *Host) identify(c any, peer net.Addr) *access.Credential {
+	if f, ok := peer.(Forwarded); ok && f.Identity != "" {
+		return h.named(f.Identity)
+	}
 	if e, ok := c.(encrypted); ok {
 		if _, by := e.TLS(); by != nil {
 			return by
@@ -128,12 +136,54 @@ func (h *Host) identify(c Conn) *access.Credential {
 			}
 		}
 	}
-	if a, isUnix := networkOf(PeerOf(c)); a.IsValid() && !isUnix {
+	if a, isUnix := networkOf(peer); a.IsValid() && !isUnix {
 		if by := h.Access.Network(a); by != nil {
 			return by
 		}
 	}
 	return h.Access.Default()
+}
+
+// named returns the credential of a Forwarded.Identity.
+func (h *Host) named(identity string) *access.Credential {
+	name, method, _ := strings.Cut(identity, ":")
+	by, ok := access.ParseMethod(method)
+	if !ok || by >= access.ByToken { // only this server checks tokens
+		name, by = "", access.ByDefault
+	}
+	return h.Access.Named(name, by)
+}
+
+// Forward describes a client that this server forwards to another one. c is a *net.TCPConn, a
+// *net.UnixConn or a connection with TLS after its handshake. ok is false if the client's certificate
+// is revoked by now.
+func (h *Host) Forward(c net.Conn) (f Forwarded, ok bool) {
+	f.Addr = c.RemoteAddr()
+	if e, ok := c.(encrypted); ok {
+		f.TLS, _ = e.TLS()
+	}
+	if h.Access != nil {
+		var client any = c
+		if u, ok := c.(*net.UnixConn); ok {
+			client = unixClient{u}
+		}
+		by := h.identify(client, f.Addr)
+		f.Identity = by.Name() + ":" + by.By().String()
+	}
+	return f, !isRevoked(c)
+}
+
+// A unixClient is a client of a unix socket that no loop serves.
+type unixClient struct{ *net.UnixConn }
+
+// User implements local.
+func (c unixClient) User() (uid uint32, ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	failed := raw.Control(func(fd uintptr) { uid, err = access.PeerUser(int(fd)) })
+	return uid, err == nil && failed == nil
 }
 
 // networkOf returns the address of a client, or that it uses a unix socket. Another server of the
@@ -174,12 +224,17 @@ func (s *Session) Authenticate(token string) bool {
 
 // mayPresentToken reports whether only the server can read a token of the client.
 func (s *Session) mayPresentToken() bool {
-	if e, ok := s.conn.(encrypted); ok {
+	peer := s.Peer()
+	if f, ok := peer.(Forwarded); ok {
+		if f.TLS {
+			return true
+		}
+	} else if e, ok := s.conn.(encrypted); ok { // a Forwarded comes in the TLS between servers
 		if used, _ := e.TLS(); used {
 			return true
 		}
 	}
-	a, isUnix := networkOf(s.Peer())
+	a, isUnix := networkOf(peer)
 	return isUnix || a.IsLoopback() || s.loop.host.Access.PlaintextTokens()
 }
 
@@ -284,7 +339,7 @@ func (c *check) part(l *Loop, above uint64) {
 }
 
 // isRevoked reports whether the certificate of the client was revoked since it has connected.
-func isRevoked(c Conn) bool {
+func isRevoked(c any) bool {
 	r, ok := c.(interface{ Revoked() bool })
 	return ok && r.Revoked()
 }

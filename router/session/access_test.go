@@ -149,9 +149,19 @@ func TestFirstProofIdentifiesAClient(t *testing.T) {
 		{"mapped address", peerConn{peer: tcp("[::ffff:10.1.1.1]:1"), uid: -1}, "net"},
 		{"other network", peerConn{peer: tcp("11.1.1.1:1"), uid: -1}, ""},
 		{"loopback", peerConn{peer: tcp("127.0.0.1:1"), uid: -1}, ""},
-		{"forwarded", peerConn{peer: Forwarded{tcp("10.1.1.1:1")}, uid: -1}, "net"},
-		{"forwarded from a unix socket", peerConn{peer: Forwarded{unix}, uid: -1}, ""},
+		{"forwarded", peerConn{peer: Forwarded{Addr: tcp("10.1.1.1:1")}, uid: -1}, "net"},
+		{"forwarded from a unix socket", peerConn{peer: Forwarded{Addr: unix}, uid: -1}, ""},
 		{"gone", peerConn{uid: -1}, ""},
+		{"identified by another server", peerConn{peer: Forwarded{tcp("11.1.1.1:1"), true, "cert:certificate"}, uid: -1}, "cert"},
+		{"its name counts, not the address", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "me:user"}, uid: -1}, "me"},
+		{"no rights there", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, ":default"}, uid: -1}, ""},
+		{"a name that is not in the file", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "root:certificate"}, uid: -1}, ""},
+		{"the default of the other file", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "default:default"}, uid: -1}, ""},
+		{"only this server checks tokens", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "token:token"}, uid: -1}, ""},
+		{"a method that is none", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "cert:server"}, uid: -1}, ""},
+		{"no method", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "cert"}, uid: -1}, ""},
+		{"the certificate of the other server", peerConn{peer: Forwarded{tcp("10.1.1.1:1"), false, "net:network"}, uid: -1, encrypted: true,
+			certified: w.h.Access.Named("cert", access.ByCertificate)}, "net"},
 	} {
 		s := w.open(&tt.conn)
 		if s.Credential().Name() != tt.want || s.Unproven() != (tt.want == "") {
@@ -174,8 +184,12 @@ func TestTokensAreAcceptedOnlyWhereOthersCannotReadThem(t *testing.T) {
 		{"TLS", aToken, peerConn{peer: tcp("11.1.1.1:1"), uid: -1, encrypted: true}, "token"},
 		{"loopback", aToken, peerConn{peer: tcp("127.0.0.1:1"), uid: -1}, "token"},
 		{"unix socket", aToken, peerConn{peer: unix, uid: 5}, "token"},
-		{"forwarded loopback", aToken, peerConn{peer: Forwarded{tcp("[::1]:1")}, uid: -1}, "token"},
-		{"forwarded plaintext network", aToken, peerConn{peer: Forwarded{tcp("11.1.1.1:1")}, uid: -1}, ""},
+		{"forwarded loopback", aToken, peerConn{peer: Forwarded{Addr: tcp("[::1]:1")}, uid: -1}, "token"},
+		{"forwarded plaintext network", aToken, peerConn{peer: Forwarded{Addr: tcp("11.1.1.1:1")}, uid: -1}, ""},
+		{"TLS between servers", aToken, peerConn{peer: Forwarded{Addr: tcp("11.1.1.1:1")}, uid: -1, encrypted: true}, ""},
+		{"forwarded, the client uses TLS", aToken, peerConn{peer: Forwarded{tcp("11.1.1.1:1"), true, ":default"}, uid: -1}, "token"},
+		{"forwarded, from a network", aToken, peerConn{peer: Forwarded{tcp("127.0.0.1:1"), false, "net:network"}, uid: -1}, "token"},
+		{"forwarded, a certificate keeps its identity", aToken, peerConn{peer: Forwarded{tcp("127.0.0.1:1"), true, "cert:certificate"}, uid: -1}, "cert"},
 		{"a user keeps its identity", aToken, peerConn{peer: unix, uid: 1}, "me"},
 	} {
 		w := newAccessWorld(t, identities)
@@ -252,6 +266,66 @@ func TestReloadClosesOnlySessionsThatLostARight(t *testing.T) {
 	w.front.opened[2].unproven = false
 	if n := w.reload(both("x", "")); n != 1 || !conns[""][0].closed {
 		t.Errorf("%d sessions without an identity were closed", n)
+	}
+}
+
+// The other server is trusted with names. Rights, and whether there is such an identity, follow the
+// leader's file.
+func TestReloadReachesForwardedClients(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	open := func(identity string) (*tubeUser, *peerConn) {
+		c := &peerConn{peer: Forwarded{tcp("10.1.1.1:1"), true, identity}, uid: -1}
+		s := w.open(c)
+		s.activity.last = 1 // it has had a command
+		return s, c
+	}
+	_, cert := open("cert:certificate")
+	_, net := open("net:network")
+	later, _ := open("later:certificate")
+	if n := w.reload("[identity.net]\nwork = [\"y\"]\n[identity.later]\nwork = [\"x\"]\n"); n != 2 || !cert.closed || !net.closed {
+		t.Errorf("%d closed; removed: %v, lost a right: %v", n, cert.closed, net.closed)
+	}
+	if later.Unproven() || later.Credential().Name() != "later" {
+		t.Errorf("an identity of the new file: %q, unproven: %v", later.Credential().Name(), later.Unproven())
+	}
+	if n := w.reload(identities); n != 1 {
+		t.Errorf("%d sessions of the identity that has gone again were closed, want 1", n)
+	}
+}
+
+// What a follower says about its clients, the leader understands.
+func TestFollowerDescribesItsClients(t *testing.T) {
+	w := newAccessWorld(t, fmt.Sprintf("[identity.me]\nwork = [\"x\"]\nusers = [\"%d\"]\n[identity.lo]\nwork = [\"x\"]\nnetworks = [\"127.0.0.1\"]\n", os.Getuid()))
+	for _, tt := range []struct{ network, addr, identity, name string }{
+		{"unix", filepath.Join(t.TempDir(), "s"), "me:user", "me"},
+		{"tcp", "127.0.0.1:0", "lo:network", "lo"},
+		{"tcp", "[::1]:0", ":default", ""},
+	} {
+		l, err := net.Listen(tt.network, tt.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		client, err := net.Dial(tt.network, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		f, ok := w.h.Forward(c)
+		if !ok || f.Identity != tt.identity || f.TLS || f.Addr.String() != c.RemoteAddr().String() {
+			t.Errorf("%s: %+v, want %s", tt.addr, f, tt.identity)
+		}
+		if s := w.open(&peerConn{peer: f, uid: -1}); s.Credential().Name() != tt.name {
+			t.Errorf("%s: the leader takes it for %q", tt.addr, s.Credential().Name())
+		}
+		if f, _ = new(Host).Forward(c); f.Identity != "" {
+			t.Errorf("%s: identified as %q without an access file", tt.addr, f.Identity)
+		}
 	}
 }
 

@@ -97,9 +97,15 @@ func PeerOf(c Conn) net.Addr {
 	return nil
 }
 
-// A Forwarded is the address of a client of another server of the cluster, which forwards the
-// connection to this one. A local address there is not local here.
-type Forwarded struct{ net.Addr }
+// A Forwarded describes a client of another server of the cluster, which forwards the connection to
+// this one. A local address there is not local here.
+type Forwarded struct {
+	net.Addr
+	TLS bool // the client uses TLS
+	// Identity is what that server's access file says about the client, as in "web:certificate",
+	// or ":default" for a client without rights; empty: that server has no access file.
+	Identity string
+}
 
 // PeerName formats an address for people. It is "unix" for a unix socket, where clients have
 // no addresses.

@@ -141,6 +141,7 @@ func (a *App) checkVerb() verb {
 	var (
 		tube    string
 		journal bool
+		cluster bool
 		limits  = make(map[string]*string)
 	)
 	return verb{
@@ -157,6 +158,7 @@ critical; a wrong command line, or a missing token, is unknown.`,
 				limits[f.flag] = fs.String(f.flag, "", f.help)
 			}
 			fs.BoolVar(&journal, "journal", false, "check the journal: a warning while the disk is behind, critical when it is full; polystalkd only")
+			fs.BoolVar(&cluster, "cluster", false, "check the cluster: critical without a leader, a warning if a server is not connected or has another access file than the leader")
 		},
 		do: func(r *run) (err error) {
 			set := make(map[string]threshold)
@@ -180,6 +182,11 @@ critical; a wrong command line, or a missing token, is unknown.`,
 			}
 			if journal {
 				if err := r.checkJournal(v); err != nil {
+					return err
+				}
+			}
+			if cluster {
+				if err := r.checkCluster(v); err != nil {
 					return err
 				}
 			}
@@ -280,6 +287,32 @@ func (r *run) checkJournal(v *verdict) error {
 		v.add(levelWarning, "the disk of the journal is behind")
 	default:
 		v.add(levelCritical, "journal "+j.Pressure)
+	}
+	return nil
+}
+
+// checkCluster checks the servers of the cluster.
+func (r *run) checkCluster(v *verdict) error {
+	if !r.server.HasAPI() {
+		return client.Unsupported("report the state of a cluster")
+	}
+	var k admin.Cluster
+	if _, err := r.read("/cluster", "", &k); err != nil {
+		return err
+	}
+	if k.Leader == nil {
+		v.add(levelCritical, "no server leads")
+		return nil
+	}
+	v.add(levelOK, *k.Leader+" leads")
+	for i := range k.Members {
+		m := &k.Members[i]
+		if !m.Connected {
+			v.add(levelWarning, m.Name+" is not connected to "+k.Node)
+		}
+		if m.AccessDiffers {
+			v.add(levelWarning, m.Name+" has other rules in its access file than "+*k.Leader)
+		}
 	}
 	return nil
 }

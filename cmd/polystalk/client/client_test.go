@@ -131,12 +131,12 @@ func TestOnlyCellsThatNeedAttentionAreColoured(t *testing.T) {
 	const red, end = "\x1b[1;31m", "\x1b[0m"
 	tubes := `{"tubes":[{"name":"a","watching":1,"jobs":{"ready":5,"buried":0},"pause_left_seconds":0},
 		{"name":"b","watching":0,"jobs":{"ready":5,"buried":3},"pause_left_seconds":60},{"name":"\u001b[2J","watching":0,"jobs":{"ready":0}}]}`
-	members := `{"members":[{"name":"a","connected":true,"room_bytes":1},{"name":"b","connected":false,"room_bytes":1,"disk_full":true,"trouble":"lost"}]}`
+	members := `{"members":[{"name":"a","connected":true,"room_bytes":1},{"name":"b","connected":false,"room_bytes":1,"disk_full":true,"trouble":"lost","access_digest":"none","access_differs":true}]}`
 	for _, tt := range []struct {
 		view                   View
 		document, format, want string
 	}{
-		{TubesView, tubes, "table", "5 3 1m00s"}, {ClusterView, members, "table", "1 B (full) lost"}, {ClusterView, members, "wide", "1 B (full) lost no"},
+		{TubesView, tubes, "table", "5 3 1m00s"}, {ClusterView, members, "table", "1 B (full) lost"}, {ClusterView, members, "wide", "1 B (full) lost no none (differs)"},
 		{TubesView, tubes, "jsonl", ""}, {TubesView, tubes, "json", ""}, {TubesView, tubes, "name", ""},
 		{HealthView, `{"status":"fail"}`, "table", "fail"}, {HealthView, `{"status":"ok"}`, "table", ""}, {DrainView, `{"draining":true}`, "table", "yes"},
 	} {

@@ -48,13 +48,14 @@ const (
 	body               // the member body or body_base64 of a job
 	role               // leader, or the member kind of a server
 	free               // Bytes, and whether the disk is full
+	rules              // Text, and whether it is not the leader's
 )
 
 // Pad fills a cell of a column with spaces: numbers are on the right.
 func (c Column) Pad(cell string, width int) string {
 	space := strings.Repeat(" ", max(0, width-ansi.StringWidthWc(cell)))
 	switch c.As {
-	case Text, Moment, body, role, free:
+	case Text, Moment, body, role, free, rules:
 		return cell + space
 	}
 	return space + cell
@@ -122,6 +123,9 @@ func (c Column) Cell(row any) string {
 	case nil:
 		return Missing
 	case string:
+		if c.As == rules && At(row, "access_differs") == true {
+			v += " (differs)"
+		}
 		if c.As == Moment {
 			if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
 				return t.Local().Format(time.DateTime)
@@ -178,6 +182,7 @@ var alarms = map[string]func(row any) bool{
 	"pause_left_seconds": func(row any) bool { return positive(row, "pause_left_seconds") },
 	"draining":           func(row any) bool { return At(row, "draining") == true },
 	"room_bytes":         func(row any) bool { return At(row, "disk_full") == true },
+	"access_digest":      func(row any) bool { return At(row, "access_differs") == true },
 	"trouble":            func(row any) bool { return At(row, "trouble") != nil },
 	"connected":          func(row any) bool { return At(row, "connected") == false },
 	"status":             func(row any) bool { return At(row, "status") == "fail" },
@@ -307,6 +312,8 @@ func KindOf(path string) kind {
 		return role
 	case "room_bytes":
 		return free
+	case "access_digest":
+		return rules
 	}
 	for _, k := range kinds {
 		if strings.HasSuffix(path, k.suffix) {
@@ -403,7 +410,7 @@ var (
 		"LAST last, COUNT #count, IDENTITY identity, VERB verb, TUBE tube, PEER peer", "FIRST first")
 	ClusterView = list("members", "name", "",
 		"NAME name, ROLE kind, LAG lag_seconds, LAST-SEEN heard_seconds, DISK-FREE room_bytes, ERROR trouble",
-		`ADDRESS address, ID id, CONNECTED connected, LAG-ENTRIES #lag_entries, LAST-ENTRY #match_index,
+		`ADDRESS address, ID id, CONNECTED connected, ACCESS access_digest, LAG-ENTRIES #lag_entries, LAST-ENTRY #match_index,
 		CATCH-UP fetching.sent_bytes, OF fetching.all_bytes, CLOCK-AHEAD #clock_ahead_seconds,
 		CERTIFICATE-UNTIL certificate_not_after, SENT sent_bytes_total, RECEIVED received_bytes_total,
 		DROPPED #dropped_messages_total`)

@@ -15,7 +15,7 @@ import (
 )
 
 // settings are the set-ups of the guide's access.md.
-var settings = []string{"A laptop", "A single server"}
+var settings = []string{"A laptop", "A single server", "A cluster"}
 
 // TestSecuringAServer runs the commands of the guide's access.md: each section in one shell, with
 // free ports and other directories. Servers run in the background.

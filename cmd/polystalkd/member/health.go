@@ -57,6 +57,7 @@ type health struct {
 	space      spaceWatch
 	learners   learners
 	place      place
+	rules      rulesWatch
 }
 
 // look makes the checks of one second.
@@ -78,6 +79,7 @@ func (m *Member) look(h *health, now time.Time) {
 		return // the node is busy, or has ended
 	}
 	q := m.newQuorum(&s, m.links.transport.Status())
+	h.rules.look(m, &v, now)
 	h.place.look(m, n, &v, v.Leader == m.id.Node || isHeard(v.Leader, q.links, &s, q.within), now)
 	if ready := h.learners.look(&s); len(ready) > 0 {
 		h.learners.promoting.start(func() { m.promote(n, ready) })

@@ -7,45 +7,29 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"polystalk/cmd/polystalkd/config"
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/forward"
 	"polystalk/router/cluster/transport"
+	"polystalk/router/reactor"
+	"polystalk/router/session"
 )
 
 // links are the connections with the other servers.
 type links struct {
 	m         *Member
 	transport *transport.Transport
-	security  *transport.Security // nil: plaintext
-	receiver  *forward.Receiver   // of clients from followers
-	relay     *forward.Relay      // of operators' requests to the leader
-	leaving   atomic.Bool         // this server takes no clients any more
+	security  *transport.Security               // nil: plaintext
+	receiver  *forward.Receiver                 // of clients from followers
+	relay     *forward.Relay                    // of operators' requests to the leader
+	leaving   atomic.Bool                       // this server takes no clients any more
+	digests   atomic.Pointer[map[string]string] // of the other servers' rules, by ID; nil: not asked yet
 }
 
-// secureMax returns the number of forwarded clients that are served with TLS at a time. Each takes
-// two file descriptors more than another client: together a quarter of the limit.
-var secureMax = sync.OnceValue(func() int {
-	const least = 64
-	var r syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
-		return least
-	}
-	return max(least, int(min(r.Cur, 1<<20))/8)
-})
-
-// Descriptors returns the number of file descriptors for the other servers and for operators.
-func Descriptors(c *config.Config) int {
-	n := transport.Descriptors(cluster.MembersMax) + controlDescriptors + forward.RelayMax
-	if c.Cluster.Cert != "" {
-		n += (forward.DescriptorsSecure - forward.DescriptorsPlain) * secureMax()
-	}
-	return n
-}
+// Descriptors is the number of file descriptors for the other servers and for operators.
+var Descriptors = transport.Descriptors(cluster.MembersMax) + controlDescriptors + forward.RelayMax
 
 // open makes the parts. They accept no connections before the transport is started.
 func (w *links) open() (err error) {
@@ -53,11 +37,11 @@ func (w *links) open() (err error) {
 	if w.security, err = Secure(c); err != nil {
 		return err
 	}
-	w.receiver = forward.NewReceiver(m.ctx, func(c net.Conn, protocol string, client net.Addr) error { return m.srv.Take(c, protocol, client) }, secureMax(), m.limited)
+	w.receiver = forward.NewReceiver(m.take, m.limited)
 	w.relay = forward.NewRelay(forward.RelayOptions{Self: m.id.Node, Open: w.openRelay})
 	w.transport, err = transport.New(transport.Options{
 		Self:      transport.Identity{Cluster: m.id.Cluster, Node: m.id.Node, Name: m.id.Name},
-		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security,
+		Advertise: c.Cluster.Advertise, Listener: m.o.Listener, Security: w.security, ServeTLS: reactor.ServeTLS,
 		Now: time.Now, Log: m.log,
 		Receive: func(from uint64, b []byte) {
 			if n := m.node.Load(); n != nil {
@@ -217,6 +201,26 @@ func (d *clients) serve() {
 	d.m.log.Info("this server leads: clients are served here")
 	d.forward.Release()
 	d.forward.SetLeader(d.m.id.Node)
+}
+
+// take implements forward.Take.
+func (m *Member) take(c net.Conn, protocol string, client *forward.Client) error {
+	if client == nil {
+		return m.srv.Take(c, protocol, nil)
+	}
+	return m.srv.Take(c, protocol, session.Forwarded(*client))
+}
+
+// Reauthorize ends forwarded connections after a change of the access file or of the revoked certificates, and returns their number:
+// see forward.Forwarder.Reidentify. A leader has none.
+func (m *Member) Reauthorize() int {
+	d := &m.clients
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.forward == nil {
+		return 0
+	}
+	return d.forward.Reidentify()
 }
 
 // setLeader follows a new view. A server that has led serves until the process restarts.

@@ -135,7 +135,11 @@ func (m *Member) Follow(srv *router.Server) error {
 	srv.ForCluster(m.cluster.Load())
 	k := &m.o.Config.Cluster
 	m.clients.begin(forward.New(forward.Options{
-		Self: m.id.Node, Open: m.links.openForward, Take: srv.Take, Wait: k.Wait, Max: m.forwardMax(), Log: m.limited,
+		Self: m.id.Node, Open: m.links.openForward, Take: m.take, Wait: k.Wait, Max: m.forwardMax(), Log: m.limited,
+		Describe: func(c net.Conn) (forward.Client, bool) {
+			about, ok := srv.Host().Forward(c)
+			return forward.Client(about), ok
+		},
 	}))
 	node, err := cluster.StartNode(cluster.NodeOptions{
 		State: m.state, Log: m.journal.Entries(), Transport: m.links.transport,

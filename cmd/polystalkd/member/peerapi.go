@@ -45,6 +45,7 @@ type membership struct {
 	Index   uint64 `json:"index"`   // of the last change of the members that the answering server has applied
 	Address string `json:"address"` // of the asking member; empty: it is none
 	Process uint64 `json:"process"` // of the answering server: see Member.process
+	Access  string `json:"access"`  // digest of the answering server's rules: see Member.accessDigest
 }
 
 // removes reports whether the answer proves a removal. If the answering server knows no later change
@@ -129,7 +130,7 @@ func (k *control) serveMembership(w http.ResponseWriter, r *http.Request) {
 	}
 	told := membership{Process: k.m.process}
 	if n, v := k.m.view(); n != nil {
-		told.Index = v.Members.Index
+		told.Index, told.Access = v.Members.Index, k.m.accessDigest()
 		if one := v.Members.Find(from.Node); one != nil {
 			told.Member, told.Address = true, one.Addr
 		}

@@ -73,6 +73,7 @@ func (m *Member) Status() *wire.Cluster {
 		row.DiskFull = row.RoomBytes != nil && m.journal.FullWith(*row.RoomBytes)
 		out.Members = append(out.Members, row)
 	}
+	m.addRules(out.Members)
 	slices.SortFunc(out.Members, func(a, b wire.ClusterMember) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -7,10 +7,14 @@
 //	operator ─► web.Server of a follower ══ a stream, HTTP ══► web.Server of the leader
 //	            Relay: Ask
 //
-// A client's stream begins with a header: the protocol and the client's address. The client's bytes
-// follow unchanged. The leader adopts the descriptor of a plaintext stream: such a client costs as
-// much as any other. With TLS it adopts one end of a socket pair, and two goroutines copy between
-// the other end and the stream.
+// A client's stream begins with a header: the protocol, and the client's address and identity. The
+// client's bytes follow unchanged. An event loop of the leader adopts the stream: such a client costs
+// as much as any other, with TLS between servers as much as a client with TLS.
+//
+// The follower has the client's handshake and certificate, user or network, so it identifies the
+// client. The leader trusts the name, gives it the rights of its own access file, and checks tokens
+// itself. If a change of the follower's file gives the client another identity, the follower ends the
+// connection.
 //
 // # Without a leader
 //
@@ -22,7 +26,7 @@
 // # Cost
 //
 // On a follower a connection takes two descriptors, two goroutines, and no buffer while it is idle;
-// with TLS 16 KiB, on the leader as well. Package net would splice through pipes: four more
+// with TLS 16 KiB. Package net would splice through pipes: four more
 // descriptors and up to 2 MiB of kernel memory per connection, to save a cheap copy. A reply takes
 // 13 µs longer than at the leader, with TLS 28 µs, if both servers share two cores.
 //

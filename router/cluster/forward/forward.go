@@ -20,6 +20,8 @@ type Options struct {
 	Open func(ctx context.Context, node uint64) (*transport.Stream, error)
 	// Take serves a client at this server, once it leads.
 	Take Take
+	// Describe describes a client after its handshake. ok is false if it may not be connected any more.
+	Describe func(net.Conn) (about Client, ok bool)
 	// Wait is how long a client waits for a leader.
 	Wait time.Duration
 	// Max bounds the clients that are forwarded or wait; others stay in the backlog.
@@ -70,9 +72,10 @@ func newTarget(ctx context.Context, node uint64) *target {
 
 // A route is a forwarded client connection.
 type route struct {
-	client conn
-	stream *transport.Stream
-	to     uint64
+	client   conn
+	identity string // see Client
+	stream   *transport.Stream
+	to       uint64
 }
 
 // cut ends a route.
@@ -242,7 +245,8 @@ func (f *Forwarder) connect(ctx context.Context, leader uint64, c conn, protocol
 	if err != nil {
 		return nil, err
 	}
-	h := header{protocol: protocol, client: c.RemoteAddr()}
+	about, _ := f.o.Describe(c)
+	h := header{protocol, about}
 	s.SetWriteDeadline(time.Now().Add(headerTimeout))
 	if _, err := s.Write(h.append(nil)); err != nil {
 		s.Abort()
@@ -255,7 +259,36 @@ func (f *Forwarder) connect(ctx context.Context, leader uint64, c conn, protocol
 		s.Abort()
 		return nil, errLeaderless
 	}
-	r := &route{client: c, stream: s, to: leader}
+	r := &route{client: c, identity: about.Identity, stream: s, to: leader}
+	if !f.isCurrent(r) { // Reidentify has missed it
+		s.Abort()
+		return nil, errReidentified
+	}
 	f.routes[r] = struct{}{}
 	return r, nil
+}
+
+// errReidentified is the error of an attempt during which the client's identity has changed.
+var errReidentified = errors.New("the access file has changed meanwhile")
+
+// isCurrent reports whether the client still has the identity that the leader was told.
+func (f *Forwarder) isCurrent(r *route) bool {
+	about, ok := f.o.Describe(r.client)
+	return ok && about.Identity == r.identity
+}
+
+// Reidentify ends the connections of clients that have another identity after a change of the access
+// file, or a revoked certificate, and returns their number. The leader would keep the earlier identity.
+// It trusts this server with that.
+func (f *Forwarder) Reidentify() (ended int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := range f.routes {
+		if !f.isCurrent(r) {
+			ended++
+			go r.cut() // may block with TLS
+			delete(f.routes, r)
+		}
+	}
+	return ended
 }

@@ -21,6 +21,7 @@ import (
 
 	"polystalk/codec/wiretest/certtest"
 	"polystalk/router/cluster/transport"
+	"polystalk/router/reactor"
 )
 
 // ample bounds the wait for an event that must come.
@@ -50,12 +51,11 @@ type node struct {
 	leads  bool
 	full   bool
 	came   []string // "protocol client" of each
+	named  string   // the identity of all clients of this node
 	conns  []net.Conn
 	serves sync.WaitGroup
 
-	ctx   context.Context    // of the receiver
-	end   context.CancelFunc // the same
-	holds atomic.Int64       // connections that neither read nor end before ctx
+	holds atomic.Int64 // connections that neither read nor end before the test
 }
 
 // newCluster starts nodes 1 to n, with TLS between them or not.
@@ -67,12 +67,11 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 		x := &node{t: t, number: uint64(i + 1), served: make(chan error, 1)}
 		name := fmt.Sprint("n", x.number)
 		l := listen(t, "tcp", "127.0.0.1:0")
-		x.ctx, x.end = context.WithCancel(context.Background())
-		x.receiver = NewReceiver(x.ctx, x.take, 16, slog.New(slog.DiscardHandler))
+		x.receiver = NewReceiver(x.take, slog.New(slog.DiscardHandler))
 		o := transport.Options{
 			Self: transport.Identity{Cluster: 1, Node: x.number, Name: name}, Listener: l,
 			Now: time.Now, Log: slog.New(slog.DiscardHandler),
-			Receive: func(uint64, []byte) {},
+			Receive: func(uint64, []byte) {}, ServeTLS: reactor.ServeTLS,
 			Admit: func(_ transport.Identity, k transport.Kind) error {
 				if x.mu.Lock(); k == transport.Forward && !x.leads {
 					defer x.mu.Unlock()
@@ -82,7 +81,12 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 				return nil
 			},
 			Streams: map[transport.Kind]func(*transport.Stream){
-				transport.Forward: func(s *transport.Stream) { x.receiver.Receive(s) },
+				transport.Forward: func(s *transport.Stream) {
+					x.mu.Lock()
+					r := x.receiver
+					x.mu.Unlock()
+					r.Receive(s)
+				},
 			},
 		}
 		if security != nil {
@@ -93,7 +97,7 @@ func newCluster(t testing.TB, n int, security func(name string) *transport.Secur
 			t.Fatal(err)
 		}
 		fo := Options{
-			Self: x.number, Wait: ample, Max: 100, Log: o.Log, Take: x.take,
+			Self: x.number, Wait: ample, Max: 100, Log: o.Log, Take: x.take, Describe: x.describe,
 			Open: func(ctx context.Context, node uint64) (*transport.Stream, error) {
 				return x.transport.Open(ctx, node, transport.Forward)
 			},
@@ -140,7 +144,6 @@ func listen(t testing.TB, network, addr string) net.Listener {
 
 // close ends the node with all its goroutines.
 func (x *node) close() {
-	x.end()
 	x.forwarder.Close()
 	x.transport.Close()
 	x.mu.Lock()
@@ -151,30 +154,37 @@ func (x *node) close() {
 	x.serves.Wait()
 }
 
+// describe implements Options.Describe.
+func (x *node) describe(c net.Conn) (about Client, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return Client{Addr: c.RemoteAddr(), TLS: x.named != "", Identity: x.named}, x.named != "revoked"
+}
+
+// name changes the identity of all clients of a node.
+func (x *node) name(identity string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.named = identity
+}
+
 // take implements Take.
-func (x *node) take(c net.Conn, protocol string, client net.Addr) error {
-	defer c.Close()
+func (x *node) take(c net.Conn, protocol string, client *Client) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.leads || x.full {
+		c.Close()
 		return errors.New("not here")
-	}
-	f, err := c.(interface{ File() (*os.File, error) }).File()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	own, err := net.FileConn(f)
-	if err != nil {
-		return err
 	}
 	from := "itself"
 	if client != nil {
-		from = client.String()
+		if from = client.String(); client.Identity != "" {
+			from = fmt.Sprint(from, " ", client.Identity, " ", client.TLS)
+		}
 	}
 	x.came = append(x.came, protocol+" "+from)
-	x.conns = append(x.conns, own)
-	x.serves.Go(func() { x.answer(own) })
+	x.conns = append(x.conns, c)
+	x.serves.Go(func() { x.answer(c) })
 	return nil
 }
 
@@ -350,7 +360,6 @@ func TestCloseEndsClientsThatTheServerHolds(t *testing.T) {
 		for _, x := range []*node{nodes[1], nodes[0]} {
 			closed := make(chan struct{})
 			go func() {
-				x.end()
 				x.forwarder.Close()
 				x.transport.Close()
 				close(closed)
@@ -361,24 +370,6 @@ func TestCloseEndsClientsThatTheServerHolds(t *testing.T) {
 				t.Fatal("it does not end")
 			}
 		}
-	})
-}
-
-func TestSecureStreamsAreBounded(t *testing.T) {
-	nodes := newCluster(t, 2, authority(t), nil)
-	nodes[1].receiver.pairs = make(chan struct{}, 1)
-	lead(nodes, 2)
-	first := nodes[0].dial()
-	say(t, first, "one", 2)
-	wantEnd(t, nodes[0].dial())
-	say(t, first, "still", 2)
-	first.Close()
-	await(t, "there is room again", func() bool {
-		c := nodes[0].dial()
-		defer c.Close()
-		io.WriteString(c, "x\n")
-		n, _ := c.Read(make([]byte, 1))
-		return n == 1
 	})
 }
 
@@ -611,5 +602,78 @@ func TestCrowdIsForwardedInOrder(t *testing.T) {
 	}
 	if n := most.Load(); n > 2*attemptsMax { // the attempts at the silent leader may be about to end
 		t.Errorf("%d concurrent attempts, want at most %d", n, attemptsMax)
+	}
+}
+
+// The leader is told about the client as it was when it connected, even if the file has changed while it waited.
+func TestClientIsDescribedToTheLeader(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		lead(nodes, 0)
+		nodes[0].name("old:network")
+		c := nodes[0].dial()
+		await(t, "it waits", func() bool { return nodes[0].waiting() == 1 })
+		nodes[0].name("web:certificate")
+		if n := nodes[0].forwarder.Reidentify(); n != 0 {
+			t.Errorf("%d of no connections have ended", n)
+		}
+		lead(nodes, 2)
+		say(t, c, "one", 2)
+		nodes[1].mu.Lock()
+		defer nodes[1].mu.Unlock()
+		if want := "beanstalkd " + c.LocalAddr().String() + " web:certificate true"; len(nodes[1].came) != 1 || nodes[1].came[0] != want {
+			t.Errorf("%q arrived, want %q", nodes[1].came, want)
+		}
+	})
+}
+
+// A client of another identity must connect again: the leader has the earlier one. Others stay.
+func TestAnotherIdentityEndsTheConnection(t *testing.T) {
+	forBoth(t, func(t *testing.T, nodes []*node) {
+		nodes[0].name("a:network")
+		c := nodes[0].dial()
+		say(t, c, "one", 2)
+		if n := nodes[0].forwarder.Reidentify(); n != 0 {
+			t.Errorf("%d connections of the same identity have ended", n)
+		}
+		say(t, c, "two", 2)
+		nodes[0].name(":default")
+		if n := nodes[0].forwarder.Reidentify(); n != 1 {
+			t.Errorf("%d connections have ended, want 1", n)
+		}
+		wantEnd(t, c)
+		await(t, "it is over", func() bool { return nodes[0].open() == 0 })
+		nodes[1].serves.Wait()
+		nodes[0].name("revoked")
+		c = nodes[0].dial()
+		await(t, "it is not forwarded", func() bool { return nodes[0].waiting() == 1 })
+		nodes[0].name("a:network")
+		say(t, c, "three", 2)
+	})
+}
+
+// The file changes between the description and the beginning of a route.
+func TestChangeDuringAnAttemptIsNotMissed(t *testing.T) {
+	var x *node
+	described := 0
+	nodes := newCluster(t, 2, nil, func(o *Options) {
+		if o.Self != 1 {
+			return
+		}
+		o.Describe = func(c net.Conn) (Client, bool) {
+			if described++; described == 2 {
+				x.name("b:network")
+			}
+			return x.describe(c)
+		}
+	})
+	x = nodes[0]
+	x.name("a:network")
+	lead(nodes, 2)
+	c := x.dial()
+	say(t, c, "one", 2)
+	nodes[1].mu.Lock()
+	defer nodes[1].mu.Unlock()
+	if last := nodes[1].came[len(nodes[1].came)-1]; !strings.HasSuffix(last, " b:network true") {
+		t.Errorf("%q arrived", nodes[1].came)
 	}
 }

@@ -12,22 +12,31 @@ import (
 // A header begins a client's stream:
 //
 //	0      2          3
-//	+------+----------+--------------------+-------------------+
-//	| size | network  | length, protocol   | length, address   |    lengths are u8; size is u16,
-//	+------+----------+--------------------+-------------------+    of the bytes after it
+//	+------+----------+--------------------+-------------------+--------------------+
+//	| size | network  | length, protocol   | length, address   | length, identity   |    lengths are u8; size is
+//	+------+----------+--------------------+-------------------+--------------------+    u16, of the bytes after it
 //
 // network is 1 for TCP, with the client's address, as in "192.0.2.1:1234"; 2 for a unix socket,
-// without one.
+// without one. 128 is added if the client uses TLS. A server without an access file sends neither
+// that nor the identity, like servers of older versions, which do not understand them.
 type header struct {
-	protocol string   // the name of a session.Front
-	client   net.Addr // *net.TCPAddr or *net.UnixAddr
+	protocol string // the name of a session.Front
+	client   Client
+}
+
+// A Client describes a client of a follower. Its fields are those of session.Forwarded.
+type Client struct {
+	net.Addr        // *net.TCPAddr or *net.UnixAddr
+	TLS      bool   // the client uses TLS
+	Identity string // by the follower's access file; empty: it has none
 }
 
 const (
 	networkTCP  = 1
 	networkUnix = 2
+	usesTLS     = 128 // beside the network
 
-	headerMax = 1 + 2*(1+textMax)
+	headerMax = 1 + 3*(1+textMax)
 	textMax   = 255
 )
 
@@ -37,17 +46,27 @@ var errMangled = errors.New("the header of a client's connection is mangled")
 // append encodes h.
 func (h *header) append(dst []byte) []byte {
 	network, addr := byte(networkUnix), ""
-	if tcp, ok := h.client.(*net.TCPAddr); ok {
+	if tcp, ok := h.client.Addr.(*net.TCPAddr); ok {
 		network, addr = networkTCP, tcp.AddrPort().String()
 	}
-	if len(h.protocol) > textMax || len(addr) > textMax {
-		panic(fmt.Sprintf("a client of %s that speaks %s cannot be described", addr, h.protocol))
+	texts := []string{h.protocol, addr}
+	if h.client.Identity != "" {
+		texts = append(texts, h.client.Identity)
+		if h.client.TLS {
+			network |= usesTLS
+		}
 	}
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(1+1+len(h.protocol)+1+len(addr)))
-	dst = append(dst, network, byte(len(h.protocol)))
-	dst = append(dst, h.protocol...)
-	dst = append(dst, byte(len(addr)))
-	return append(dst, addr...)
+	at := len(dst)
+	dst = append(dst, 0, 0, network)
+	for _, s := range texts {
+		if len(s) > textMax {
+			panic(fmt.Sprintf("a client with the text %s cannot be described", s))
+		}
+		dst = append(dst, byte(len(s)))
+		dst = append(dst, s...)
+	}
+	binary.LittleEndian.PutUint16(dst[at:], uint16(len(dst)-at-2))
+	return dst
 }
 
 // readHeader reads a header and no byte more.
@@ -72,19 +91,24 @@ func parseHeader(b []byte) (h header, err error) {
 	if len(b) < 1 {
 		return h, errMangled
 	}
-	network := b[0]
-	b = b[1:]
-	var texts [2]string
-	for i := range texts {
-		if len(b) == 0 || len(b) < 1+int(b[0]) {
+	network := b[0] &^ usesTLS
+	h.client.TLS = b[0] != network
+	var texts []string
+	for b = b[1:]; len(b) > 0; {
+		n := 1 + int(b[0])
+		if len(b) < n || len(texts) == 3 {
 			return h, errMangled
 		}
-		n := 1 + int(b[0])
-		texts[i] = string(b[1:n])
+		texts = append(texts, string(b[1:n]))
 		b = b[n:]
 	}
-	if len(b) > 0 {
+	switch {
+	case len(texts) < 2, len(texts) == 2 && h.client.TLS:
 		return h, errMangled
+	case len(texts) == 3:
+		if h.client.Identity = texts[2]; texts[2] == "" {
+			return h, errMangled
+		}
 	}
 	h.protocol = texts[0]
 	switch {
@@ -93,9 +117,9 @@ func parseHeader(b []byte) (h header, err error) {
 		if err != nil {
 			return h, errMangled
 		}
-		h.client = net.TCPAddrFromAddrPort(at)
+		h.client.Addr = net.TCPAddrFromAddrPort(at)
 	case network == networkUnix && texts[1] == "":
-		h.client = &net.UnixAddr{Net: "unix"}
+		h.client.Addr = &net.UnixAddr{Net: "unix"}
 	default:
 		return h, errMangled
 	}

@@ -11,10 +11,19 @@ import (
 )
 
 var someHeaders = []header{
-	{"beanstalkd", &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1).To4(), Port: 1234}},
-	{"Gearman", &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 1}},
-	{"", &net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 65535, Zone: "eth0"}},
-	{strings.Repeat("p", textMax), &net.UnixAddr{Net: "unix"}},
+	{"beanstalkd", Client{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1).To4(), Port: 1234}}},
+	{"Gearman", Client{&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 1}, true, "web:certificate"}},
+	{"", Client{&net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 65535, Zone: "eth0"}, false, ":default"}},
+	{strings.Repeat("p", textMax), Client{Addr: &net.UnixAddr{Net: "unix"}}},
+	{strings.Repeat("p", textMax), Client{&net.UnixAddr{Net: "unix"}, true, strings.Repeat("i", textMax)}},
+}
+
+// Servers of older versions refuse a longer header.
+func TestHeaderWithoutIdentityIsTheOldOne(t *testing.T) {
+	h := header{"beanstalkd", Client{Addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1).To4(), Port: 1}, TLS: true}}
+	if got, want := string(h.append(nil)), "\x18\x00\x01\x0abeanstalkd\x0b192.0.2.1:1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 func TestHeadersSurviveTheWire(t *testing.T) {
@@ -47,6 +56,10 @@ func TestMangledHeadersAreRefused(t *testing.T) {
 		"a unix socket's address":   with(2, networkUnix),
 		"a long protocol":           with(3, 255),
 		"an address that is none":   with(15, 'x'),
+		"TLS without an identity":   with(2, networkTCP|usesTLS),
+		"an empty identity":         append(with(0, good[0]+1), 0),
+		"half an identity":          append(with(0, good[0]+2), 2, 'x'),
+		"a fourth text":             append(with(0, good[0]+3), 1, 'x', 0),
 	} {
 		if h, err := readHeader(bytes.NewReader(b)); err == nil {
 			t.Errorf("%s: read %+v", name, h)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"polystalk/router"
+	"polystalk/router/session"
 )
 
 // Both protocols work at a whole server through a follower. A client that disconnects, and the end of
@@ -31,7 +32,11 @@ func TestServerIsReachedThroughAFollower(t *testing.T) {
 			}
 		})
 		t.Cleanup(end)
-		nodes[1].receiver = NewReceiver(t.Context(), srv.Take, 16, slog.New(slog.DiscardHandler))
+		nodes[1].mu.Lock()
+		nodes[1].receiver = NewReceiver(func(c net.Conn, protocol string, client *Client) error {
+			return srv.Take(c, protocol, session.Forwarded(*client))
+		}, slog.New(slog.DiscardHandler))
+		nodes[1].mu.Unlock()
 		gears := listen(t, "tcp", "127.0.0.1:0")
 		go nodes[0].forwarder.Serve(gears, "Gearman")
 		beans := nodes[0].listener

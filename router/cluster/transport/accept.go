@@ -131,8 +131,8 @@ func (t *Transport) welcome(s *Stream) (greeting, error) {
 	s.raw.SetDeadline(time.Now().Add(t.within.greet))
 	s.Conn = s.raw
 	if t.o.Security != nil {
-		secure := tls.Server(s.raw, t.o.Security.config("", x509.ExtKeyUsageClientAuth))
-		if err := secure.Handshake(); err != nil {
+		secure := t.serveTLS(s.raw, t.o.Security.config("", x509.ExtKeyUsageClientAuth))
+		if err := secure.HandshakeContext(context.Background()); err != nil { // t.ctx closes raw
 			t.refusePlaintext(err)
 			return greeting{}, t.explain(err)
 		}
@@ -163,6 +163,20 @@ func (t *Transport) welcome(s *Stream) (greeting, error) {
 	s.raw.SetDeadline(time.Time{})
 	s.remote, s.kind = g.from, g.kind
 	return g, nil
+}
+
+// A tlsConn is a *tls.Conn, or wraps one.
+type tlsConn interface {
+	net.Conn
+	HandshakeContext(context.Context) error
+	ConnectionState() tls.ConnectionState
+}
+
+func (t *Transport) serveTLS(raw net.Conn, config *tls.Config) tlsConn {
+	if t.o.ServeTLS == nil {
+		return tls.Server(raw, config)
+	}
+	return t.o.ServeTLS(raw, config).(tlsConn)
 }
 
 // refusePlaintext answers another server that does not use TLS, while this one does.

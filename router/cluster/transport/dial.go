@@ -40,6 +40,13 @@ func (s *Stream) TCP() *net.TCPConn {
 	return c
 }
 
+// Detach returns the connection, which the caller owns from now on: a *net.TCPConn, or with TLS the
+// result of Options.ServeTLS. The stream must not be used any more.
+func (s *Stream) Detach() net.Conn {
+	s.stop()
+	return s.Conn
+}
+
 // NetConn returns the connection below TLS, for socket options.
 func (s *Stream) NetConn() net.Conn { return s.raw }
 

@@ -196,7 +196,7 @@ func checkName(c *x509.Certificate, name string) error {
 
 // certificateOf returns the certificate that the other end has shown, or nil.
 func certificateOf(c net.Conn) *x509.Certificate {
-	if t, ok := c.(*tls.Conn); ok {
+	if t, ok := c.(tlsConn); ok {
 		return t.ConnectionState().PeerCertificates[0]
 	}
 	return nil
@@ -227,8 +227,10 @@ func (s *Security) config(other string, use x509.ExtKeyUsage) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		SessionTicketsDisabled: true,
-		ClientAuth:             tls.RequireAnyClientCert,
-		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.current.Load().pair, nil },
+		// One record for each write: small records only help browsers.
+		DynamicRecordSizingDisabled: true,
+		ClientAuth:                  tls.RequireAnyClientCert,
+		GetCertificate:              func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &s.current.Load().pair, nil },
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &s.current.Load().pair, nil
 		},

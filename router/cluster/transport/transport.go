@@ -3,6 +3,7 @@ package transport
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,9 @@ type Options struct {
 	Listener net.Listener
 	// Security checks certificates; nil: connections are plaintext. See Secure.
 	Security *Security
+	// ServeTLS makes the accepting end of TLS, which has the methods of a *tls.Conn, so that Detach
+	// returns a connection that an event loop can serve; nil: it is tls.Server.
+	ServeTLS func(raw net.Conn, config *tls.Config) net.Conn
 	// Now is the time of day.
 	Now func() time.Time
 	// Room returns the free bytes on this server's disk, which it sends to the others every second;

@@ -103,7 +103,9 @@ func TestAccessThroughAFollower(t *testing.T) {
 	}
 	ca := certtest.New(t)
 	cert, key := ca.Issue(certtest.ForNode("server"))
-	own, err := tls.LoadX509KeyPair(ca.Issue(certtest.ForNode("client")))
+	crl := ca.Revoke(certtest.Tomorrow())
+	clientCert, clientKey := ca.Issue(certtest.ForNode("client"))
+	own, err := tls.LoadX509KeyPair(clientCert, clientKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func TestAccessThroughAFollower(t *testing.T) {
 		g := &guarded{node: n, rules: filepath.Join(dir, "access.toml"), tls: daemon.FreeAddress(t), unix: filepath.Join(dir, "s")}
 		g.write(everybody...)
 		g.flags = append(secure(ca, n.name), "-l", "unix:"+g.unix, "--tls-listen", g.tls, "--tls-cert", cert, "--tls-key", key,
-			"--tls-client-ca", ca.File, "--access-file", g.rules)
+			"--tls-client-ca", ca.File, "--tls-client-crl", crl, "--access-file", g.rules)
 		first := "--cluster-new"
 		if i > 0 {
 			first = "--cluster-join=" + all[0].cluster
@@ -199,4 +201,21 @@ func TestAccessThroughAFollower(t *testing.T) {
 		daemon.Says(t, c, put, "INSERTED")
 		daemon.Says(t, g.client("net", nil), "use cert\r\n"+put, "USING cert\r\nUNKNOWN_COMMAND\r\n")
 	}
+
+	// The follower has the certificate, so it ends the connection when the certificate is revoked.
+	_, others = leader(t, others)
+	f = guards[others[0]]
+	c, stays := f.client("cert", &own), f.client("TLS", nil)
+	daemon.Says(t, c, "watch cert\r\n", "WATCHING 2\r\n")
+	daemon.Says(t, stays, "auth "+aToken+"\r\n", "AUTHENTICATED\r\n")
+	revoked, err := os.ReadFile(ca.Revoke(certtest.Tomorrow(), clientCert))
+	if err == nil {
+		err = os.WriteFile(crl, revoked, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.reload(everybody...)
+	ends(t, c, "a revoked certificate")
+	daemon.Says(t, stays, "watch token\r\n", "WATCHING 2\r\n")
 }

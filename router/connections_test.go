@@ -207,7 +207,7 @@ func TestTakenClientsAreServed(t *testing.T) {
 		}
 		return c, s.Take(other, protocol, client)
 	}
-	there := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
+	there := session.Forwarded{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}}
 	for protocol, says := range map[string]struct{ ask, want string }{
 		s.Fronts()[0].Name(): {"use a\r\n", "USING a\r\n"},
 		s.Fronts()[1].Name(): {"shutdown\n", "ERR UNKNOWN_COMMAND Unknown+server+commandshutdown\r\n"}, // forwarded by another machine

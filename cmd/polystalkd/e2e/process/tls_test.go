@@ -117,14 +117,14 @@ func TestCertificatesOfClientsAreRequired(t *testing.T) {
 func TestNamedSocketsUseTLS(t *testing.T) {
 	cert, key := certtest.New(t).Issue(certtest.ForNode("server"))
 	l, m := listenTCP(t), listenTCP(t)
-	cmd := activated(t, []listener{l, m}, "--tls-cert", cert, "--tls-key", key, "--tls-listen", "127.0.0.1:0")
+	cmd := activated(t, []listener{l, m}, "-l", "127.0.0.1", "-p", "0", "--tls-cert", cert, "--tls-key", key, "--tls-listen", "127.0.0.1:0")
 	cmd.Env = append(cmd.Env, "LISTEN_FDNAMES=beanstalkd-tls:gearman-tls")
 	s := daemon.Await(t, cmd)
 	ignores(t, s, "--tls-listen")
 	daemon.Says(t, dialTLS(t, l.Addr().String(), "server"), "list-tube-used\r\n", "USING default\r\n")
 	daemon.Says(t, dialTLS(t, m.Addr().String(), "server"), daemon.Request(gearman.EchoReq, "x"), daemon.Response(gearman.EchoRes, "x"))
 	ends(t, s, syscall.SIGTERM)
-	cmd = activated(t, []listener{l})
+	cmd = activated(t, []listener{l}, "-l", "127.0.0.1", "-p", "0")
 	cmd.Env = append(cmd.Env, "LISTEN_FDNAMES=beanstalkd-tls")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "give --tls-cert and --tls-key") {
 		t.Errorf("a socket without a certificate: %v, %s", err, out)

@@ -40,7 +40,7 @@ var budgets = []budget{
 	{"router/cluster", 7125},
 	{"router/direct", 300},
 	{"router/gearmand", 1815},
-	{"router/http", 5110},
+	{"router/http", 5115},
 	{"router/ops", 1655},
 	{"router/reactor", 2760},
 	{"router/restore", 480},

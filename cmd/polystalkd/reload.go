@@ -130,7 +130,7 @@ func (r *reloader) reloadForOperators() (*wire.Reloaded, error) {
 	did, err := r.reload()
 	var lines []string
 	for _, f := range fault.All(err) {
-		lines = append(lines, strings.TrimSpace(f.Error()+"\n"+f.Excerpt))
+		lines = append(lines, strings.TrimSuffix(f.Error()+"; the line: "+f.Excerpt, "; the line: "))
 	}
 	if lines != nil {
 		return nil, wire.BadConfiguration.Problem(strings.Join(lines, "\n"))

@@ -98,7 +98,10 @@ func (a *API) refuse(c *call, verb access.Verbs, tube, needed string) error {
 		ids.Denials.Add(c.By, verb, []byte(tube[:min(len(tube), detailMost)]), time.Now(), func() string { return c.client })
 	}
 	remedy := "use a token of another identity, or change the identity in the file of --access-file"
-	if !c.proven() {
+	switch {
+	case a.opts.Access == nil:
+		remedy = "start the server with --access-file, which defines identities; as root or the server's user, use a unix socket"
+	case !c.proven():
 		remedy = "use a token of an identity that has it: the file of --access-file defines identities"
 	}
 	return wire.NotPermitted.With("", fmt.Sprintf("this needs %s, but %s does not have it", needed, c.who()), remedy)

@@ -175,7 +175,9 @@ func (a *API) serve(rt *route, rw http.ResponseWriter, r *http.Request) {
 	}()
 	if err := a.check(c); err != nil && w.status == 0 {
 		p, ok := errors.AsType[*wire.Problem](err)
-		if !ok {
+		if !ok && c.R.Context().Err() != nil {
+			p = wire.Failed.Problem("") // the client has gone and reads no answer
+		} else if !ok {
 			a.opts.Log.Error("a request failed", "request", c.ID, "route", c.rt.pattern, "err", err)
 			p = wire.Failed.Problem("")
 		}

@@ -68,7 +68,7 @@ func wantSeen(t *testing.T, seen map[string]int, what ...string) {
 // byte with a server of one shard without delays.
 func TestManyShardsAnswerAsOne(t *testing.T) {
 	runs, tied := 0, 0
-	seeds(t, 300, func(seed uint64) error {
+	seeds(t, 200, func(seed uint64) error {
 		s := newSerial(seed)
 		err := s.run(150)
 		runs++

@@ -56,7 +56,10 @@ func (a *App) lookVerbs() []verb {
 					q.Query.Set("match", glob)
 				}
 				l, err := r.list(q, client.TubesView)
-				if err == nil && l.N == 0 {
+				switch {
+				case err == nil && l.N == 0 && glob == "":
+					err = client.Errorf(client.Nothing, "there is no tube that you may look at: polystalk access whoami shows your rights")
+				case err == nil && l.N == 0:
 					err = client.Errorf(client.Nothing, "no tube matches %q: polystalk tubes lists all", glob)
 				}
 				return err
@@ -82,7 +85,7 @@ come and go. beanstalkd's protocol shows the first job of each state.
 				picked.flags(fs, jobsLimit)
 				fs.BoolVar(&all, "all", false, "show all jobs; overrides --limit")
 				fs.StringVar(&order, "order", "", "scan, next, oldest or newest; default: scan, by beanstalkd's protocol next")
-				fs.StringVar(&body, "body", "preview", "none, preview (256 bytes) or full")
+				fs.StringVar(&body, "body", "preview", "show `PART` of each body: none, preview (256 bytes) or full")
 			},
 			do: func(r *run) error {
 				q, err := picked.list(r, body)

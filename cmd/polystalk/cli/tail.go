@@ -61,7 +61,7 @@ such jobs. If the server restarts, it connects again. Ctrl-C ends it.`,
 		examples: "polystalk tail mail\npolystalk tail mail --body full -o jsonl",
 		flags: func(fs *pflag.FlagSet) {
 			a.pathFlag(fs)
-			fs.StringVar(&body, "body", "preview", "none, preview (256 bytes) or full")
+			fs.StringVar(&body, "body", "preview", "show `PART` of each body: none, preview (256 bytes) or full")
 		},
 		do: func(r *run) (err error) {
 			t := &tail{run: r, body: body, began: time.Now(), list: r.printer.List(client.JobsView)}

@@ -370,7 +370,7 @@ func (w *worker) execute(c *client.Worker, j *client.Job) (code int, err error) 
 			}
 			code := cmd.ProcessState.ExitCode() // -1 after a signal, or if it was late
 			if code != 0 && code != exitAgain && failure != errLate {
-				w.say("job %d: the command has failed: %v", j.ID, failure)
+				w.say("job %d: the command has failed: %v: %s", j.ID, failure, map[bool]string{false: "it is buried", true: "it is released"}[w.failed == "release"])
 			}
 			return code, err
 		case <-touch.C:

@@ -25,6 +25,7 @@ type Beanstalk struct {
 	in     *bufio.Reader
 	out    []byte // buffer of send
 	wait   time.Duration
+	proven bool        // the server has accepted a token
 	used   string      // the tube of the last "use"
 	stop   func() bool // separates the connection from the context of Dial
 }
@@ -90,6 +91,8 @@ func secure(ctx context.Context, plain net.Conn, t Target, deadline time.Time, o
 func (c *Beanstalk) authenticate(token string) error {
 	err := c.do("AUTHENTICATED", "auth %s", token)
 	switch err {
+	case nil:
+		c.proven = true
 	case replyError("UNKNOWN_COMMAND"):
 		return nil
 	case replyError("UNAUTHORIZED"), replyError("BAD_FORMAT"):
@@ -309,6 +312,8 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 		return Errorf(NotDone, "the server has no memory, or no space on its disk: delete jobs, or give it more")
 	case err == replyError("BURIED"):
 		return Errorf(NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
+	case err == replyError("UNKNOWN_COMMAND") && c.proven:
+		return Errorf(Refused, "%s refuses the command: the identity of the token lacks the right; an operator sees why with polystalk access explain NAME TUBE", c.target.Name)
 	case err == replyError("UNKNOWN_COMMAND"):
 		return Errorf(Refused, "%s refuses the command: you may not do that, as polystalk access explain shows, or the server is older and does not know it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -50,9 +50,9 @@ func TestProtectedServers(t *testing.T) {
 	if !testing.Short() {
 		p.must(0, "work", "mail-1", "--idle", "1", "--", "true")
 	}
-	p.says("you may not do that", client.Refused, "put", "other", "--body", "x")
-	p.says("you may not do that", client.Refused, "reserve", "other", "--wait", "0")
-	p.says("you may not do that", client.Refused, "work", "other", "--idle", "1", "--", "true")
+	p.says("the identity of the token lacks the right", client.Refused, "put", "other", "--body", "x")
+	p.says("the identity of the token lacks the right", client.Refused, "reserve", "other", "--wait", "0")
+	p.says("the identity of the token lacks the right", client.Refused, "work", "other", "--idle", "1", "--", "true")
 	p.says("there is no tube other", client.Nothing, "tube", "other")
 
 	secure := p.server

@@ -27,11 +27,11 @@ func rulesOf(identities ...string) string {
 		"net":   `networks = ["127.0.0.1/32"]`,
 		"token": fmt.Sprintf(`tokens = ["sha256:%x"]`, sha256.Sum256([]byte(aToken))),
 	}
-	text := ""
+	var text strings.Builder
 	for _, name := range identities {
-		text += fmt.Sprintf("[identity.%s]\n%s\nput = [\"%s\"]\nwork = [\"%s\"]\n", name, ways[name], name, name)
+		text.WriteString(fmt.Sprintf("[identity.%s]\n%s\nput = [\"%s\"]\nwork = [\"%s\"]\n", name, ways[name], name, name))
 	}
-	return text
+	return text.String()
 }
 
 // A guarded node has an access file, and serves clients with TLS and at a unix socket.

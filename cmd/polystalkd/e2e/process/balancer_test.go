@@ -27,15 +27,16 @@ func TestClientsThroughHAProxy(t *testing.T) {
 	s := daemon.Serve(t, "--proxy-protocol", "127.0.0.9", "--gearman-listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0",
 		"--tls-cert", cert, "--tls-key", key, "--http", "127.0.0.1:0")
 	answers(t, s.Listen[0])
-	config := "defaults\n mode tcp\n timeout connect 5s\n timeout client 1m\n timeout server 1m\n"
+	var config strings.Builder
+	config.WriteString("defaults\n mode tcp\n timeout connect 5s\n timeout client 1m\n timeout server 1m\n")
 	ports := map[string]string{"beanstalkd": s.Listen[0], "gearman": s.Gearman()[0], "tls": addressOf(t, s, "serving"), "http": httpOf(t, s)}
 	fronts := make(map[string]string)
 	for name, server := range ports {
 		fronts[name] = daemon.FreeAddress(t)
-		config += fmt.Sprintf("listen %s\n bind %s\n server one %s source 127.0.0.9 send-proxy-v2 check inter 50ms check-send-proxy\n", name, fronts[name], strings.TrimPrefix(server, "http://"))
+		config.WriteString(fmt.Sprintf("listen %s\n bind %s\n server one %s source 127.0.0.9 send-proxy-v2 check inter 50ms check-send-proxy\n", name, fronts[name], strings.TrimPrefix(server, "http://")))
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	write(t, file, config)
+	write(t, file, config.String())
 	cmd := exec.Command(path, "-db", "-f", file)
 	must(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()

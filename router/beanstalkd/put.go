@@ -62,7 +62,7 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 		c.Deny(access.Put, []byte(c.used.Name))
 		c.dropPut(unknownCommand)
 		return
-	case c.Credential().IsLimited() && c.Exceeds([]byte(c.used.Name), int(c.cmd.Size)):
+	case c.Credential() != nil && c.Credential().IsLimited() && c.Exceeds([]byte(c.used.Name), int(c.cmd.Size)):
 		c.dropPut(outOfMemory)
 		return
 	}

@@ -79,18 +79,9 @@ type Need struct {
 
 // Admit decides whether the parsed command may run now.
 func (s *Session) Admit(n Need) (verdict, Reason) {
-	if !n.Puts || s.access == nil {
-		return s.admit(n)
+	if n.Puts && s.access != nil {
+		return s.admitPut(n)
 	}
-	if !s.body.paid && !s.pay() {
-		return Wait, 0
-	}
-	v, why := s.admit(n)
-	s.body.paid = s.body.paid && v == Wait
-	return v, why
-}
-
-func (s *Session) admit(n Need) (verdict, Reason) {
 	h := s.loop.host
 	if n.Submits && h.Draining.Load() {
 		return s.refuse(Draining)
@@ -111,6 +102,17 @@ func (s *Session) admit(n Need) (verdict, Reason) {
 		s.freePlace() // a setting has changed while the command waited for its place
 	}
 	return Run, 0
+}
+
+// admitPut is Admit for a put of a client with an identity.
+func (s *Session) admitPut(n Need) (verdict, Reason) {
+	if !s.body.paid && !s.pay() {
+		return Wait, 0
+	}
+	n.Puts = false
+	v, why := s.Admit(n)
+	s.body.paid = s.body.paid && v == Wait
+	return v, why
 }
 
 func (s *Session) refuse(why Reason) (verdict, Reason) {

@@ -24,6 +24,12 @@ func (q *quotas) at(class uint16) *quota {
 	return nil
 }
 
+func (q *quotas) add(class uint16, jobs int, bytes int64) {
+	of := q.at(class)
+	of.jobs.Add(int64(jobs))
+	of.bytes.Add(bytes)
+}
+
 // make makes the quota of a class, if there is none.
 func (q *quotas) make(class uint16) {
 	if q.at(class) != nil {
@@ -49,9 +55,7 @@ func (c *Core) weigh(t *tube, jobs int, bytes int64) {
 	t.jobs += jobs
 	t.bytes += uint64(bytes)
 	if t.class != 0 {
-		q := c.quotas.at(t.class)
-		q.jobs.Add(int64(jobs))
-		q.bytes.Add(bytes)
+		c.quotas.add(t.class, jobs, bytes)
 	}
 }
 

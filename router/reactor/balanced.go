@@ -38,7 +38,8 @@ type balancedListener struct {
 	r        *Reactor
 	begin    sync.Once
 	accepted chan accepted
-	expired  atomic.Bool // the deadline has passed
+	slots    chan struct{} // an element for each connection that Accept has not returned
+	expired  atomic.Bool   // the deadline has passed
 	end      sync.Once
 	closed   chan struct{}
 }
@@ -66,7 +67,7 @@ func (r *Reactor) Balanced(l net.Listener) net.Listener {
 	if !ok || len(r.opts.Balancers) == 0 {
 		return l
 	}
-	return &balancedListener{netListener: tcp, r: r, accepted: make(chan accepted), closed: make(chan struct{})}
+	return &balancedListener{netListener: tcp, r: r, accepted: make(chan accepted), slots: make(chan struct{}, r.headers), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
@@ -97,7 +98,9 @@ func (l *balancedListener) Close() error {
 	return l.netListener.Close()
 }
 
-// acceptAll accepts until Close. With too many incomplete headers, others wait in the backlog.
+// acceptAll accepts until Close. With too many incomplete headers, or if Accept is not called at the
+// connection limit, others wait in the backlog. Each listener has its own slots: probes of HTTP are
+// answered also at the limit.
 func (l *balancedListener) acceptAll() {
 	for {
 		c, err := l.netListener.Accept()
@@ -107,9 +110,9 @@ func (l *balancedListener) acceptAll() {
 			}
 			continue
 		}
-		l.r.headers <- struct{}{}
+		l.slots <- struct{}{}
 		go func() {
-			defer func() { <-l.r.headers }()
+			defer func() { <-l.slots }()
 			if b := l.r.readHeader(c.(*net.TCPConn)); b != nil {
 				l.deliver(b, nil)
 			}

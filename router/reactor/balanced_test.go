@@ -155,7 +155,7 @@ func TestClientThroughABalancer(t *testing.T) {
 		silent := s.dial(t)
 		half := s.dial(t)
 		io.WriteString(half, session.ProxySignature)
-		for range 2 * cap(s.headers) {
+		for range 2 * s.headers {
 			c, err := net.Dial("tcp", s.addr.String()) // a probe
 			if err != nil {
 				t.Fatal(err)
@@ -187,7 +187,7 @@ func TestClientThroughABalancer(t *testing.T) {
 		silent.Close()
 		half.Close()
 		c.Close()
-		eventually(t, func() bool { open, _ := s.Connections(); return open == 0 && len(s.headers) == 0 })
+		eventually(t, func() bool { open, _ := s.Connections(); return open == 0 })
 		s.stop(t)
 	}
 }
@@ -209,7 +209,7 @@ func TestHeaderMustComeInTime(t *testing.T) {
 		t.Skip("long")
 	}
 	s := startBalanced(t, "127.0.0.0/8", false)
-	for range cap(s.headers) {
+	for range s.headers {
 		s.dial(t)
 	}
 	c := s.dial(t)
@@ -254,4 +254,41 @@ func TestBalancedListenerIsHandedOver(t *testing.T) {
 	if c, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v, %v after Close", c, err)
 	}
+}
+
+// TestListenersWaitApart: clients that wait at the connection limit do not keep HTTP from its probes.
+func TestListenersWaitApart(t *testing.T) {
+	r := newReactor(t, Options{Loops: 1, Balancers: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	r.headers = 2
+	full, free := listenBalanced(t, r), listenBalanced(t, r)
+	connect := func(l net.Listener) {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		io.WriteString(c, header(0x21, 0x11, addresses4))
+	}
+	connect(full)
+	if _, err := full.Accept(); err != nil { // the last one: from now on its clients wait
+		t.Fatal(err)
+	}
+	for range 2 * r.headers {
+		connect(full)
+	}
+	eventually(t, func() bool { return len(full.slots) == r.headers })
+	connect(free)
+	if c, err := free.Accept(); err != nil || c.RemoteAddr().String() != client4 {
+		t.Fatalf("%v, %v", c, err)
+	}
+}
+
+func listenBalanced(t *testing.T, r *Reactor) *balancedListener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return r.Balanced(l).(*balancedListener)
 }

@@ -58,8 +58,8 @@ type Reactor struct {
 	behind   atomic.Int64 // connections with output that their sockets did not take
 	notifier *notifier
 
-	handshakes *handshakes   // of clients with TLS
-	headers    chan struct{} // an element for each incomplete header of a balancer
+	handshakes *handshakes // of clients with TLS
+	headers    int         // the most incomplete headers of balancers, for each listener
 
 	// afterFunc is time.AfterFunc, except in tests.
 	afterFunc func(time.Duration, func()) *time.Timer
@@ -92,8 +92,8 @@ func New(o Options) *Reactor {
 		}
 	}
 	if len(o.Balancers) > 0 {
-		r.headers = make(chan struct{}, r.handshakes.most)
-		r.opts.OtherDescriptors += r.handshakes.most
+		r.headers = max(1, r.handshakes.most/listenersMost)
+		r.opts.OtherDescriptors += listenersMost * r.headers
 	}
 	r.setLimit(r.opts.limitOf(descriptors()))
 	return r

@@ -18,8 +18,9 @@ import (
 //	delete                                a held job, or manage      NOT_FOUND
 //	release, bury, touch                  a held job                 NOT_FOUND, as without an access file
 //	reserve-job, kick-job                 work, manage               NOT_FOUND
-//	peek, stats-job                       look                       NOT_FOUND
-//	peek-ready, peek-delayed, peek-buried look on the used tube      NOT_FOUND
+//	peek                                  look, and full bodies      NOT_FOUND
+//	peek-ready, peek-delayed, peek-buried the same on the used tube  NOT_FOUND
+//	stats-job                             look                       NOT_FOUND
 //	stats-tube, pause-tube                look, manage               NOT_FOUND
 //	kick                                  manage on the used tube    UNKNOWN_COMMAND
 //	list-tubes                            any verb shows a tube      the tube is omitted
@@ -81,7 +82,7 @@ func (c *conn) authorize() authorization {
 	}
 	switch need := needs[cmd.Kind]; cmd.Kind {
 	case beanstalk.Put, beanstalk.Kick, beanstalk.PeekReady, beanstalk.PeekDelayed, beanstalk.PeekBuried:
-		if c.verbs&need == 0 {
+		if c.verbs&need == 0 || c.hidesBody() {
 			return c.deny(need, []byte(c.used.Name))
 		}
 	case beanstalk.Watch, beanstalk.StatsTube, beanstalk.PauseTube:
@@ -98,6 +99,16 @@ func (c *conn) authorize() authorization {
 		}
 	}
 	return permitted
+}
+
+// hidesBody reports whether the command is a peek of a client that may not see whole bodies. The
+// server's --http-bodies is a setting of HTTP only.
+func (c *conn) hidesBody() bool {
+	switch c.cmd.Kind {
+	case beanstalk.Peek, beanstalk.PeekReady, beanstalk.PeekDelayed, beanstalk.PeekBuried:
+		return c.Credential().Sees(access.Full) < access.Full
+	}
+	return false
 }
 
 // deny refuses the parsed command.
@@ -210,7 +221,7 @@ func (c *conn) foundTube(r *core.Reply) {
 	switch {
 	case r.Status == core.StatusNotFound:
 		c.fail(notFound)
-	case c.Credential().Verbs(tube)&need == 0:
+	case c.Credential().Verbs(tube)&need == 0 || c.hidesBody():
 		c.Deny(need, tube)
 		c.fail(notFound)
 	default:

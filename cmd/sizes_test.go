@@ -23,7 +23,7 @@ var budgets = []budget{
 	{"cmd/manual", 430},
 	{"cmd/manual/guide", 75}, // the recipe in Go
 	{"cmd/polystalk", 9670},
-	{"cmd/polystalkd", 3045},
+	{"cmd/polystalkd", 3080},
 	{"cmd/polystalkd/config", 2172},
 	{"cmd/polystalkd/e2e", 650},
 	{"cmd/polystalkd/member", 2250},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -163,6 +164,9 @@ func (t *clientTLS) use(a *authorities) {
 		}
 		a.configs[protocol] = k
 	}
+	if last := t.current.Load(); last != nil {
+		a.removed = last.removed || slices.ContainsFunc(last.roots, func(c *x509.Certificate) bool { return !slices.ContainsFunc(a.roots, c.Equal) })
+	}
 	t.current.Store(a)
 	t.warn(a)
 }
@@ -172,9 +176,20 @@ func (t *clientTLS) config(protocol string) func() *tls.Config {
 	return func() *tls.Config { return t.current.Load().configs[protocol] }
 }
 
-// isRevoked reports whether one of the certificates is revoked by now.
+// isRevoked reports whether the certificates that a client has shown are no longer accepted, for
+// another reason than their age: the client's is revoked, or its authority was removed.
 func (t *clientTLS) isRevoked(shown []*x509.Certificate) bool {
-	return t.current.Load().isRevoked(shown)
+	a, now := t.current.Load(), time.Now()
+	if len(shown) == 0 || !a.removed && !a.isRevoked(shown) { // a check of signatures costs as much as fifty commands
+		return false
+	}
+	ended := now
+	for _, c := range shown {
+		if c.NotAfter.Before(ended) {
+			ended = c.NotAfter
+		}
+	}
+	return a.check(shown, now) != nil && a.check(shown, ended) != nil
 }
 
 // authorities check certificates of clients. The zero value has no authority.
@@ -183,6 +198,7 @@ type authorities struct {
 	pool    *x509.CertPool // the same
 	revoked map[string]bool
 	stale   bool // a list of revoked certificates should have been replaced
+	removed bool // one of the authorities since the start was removed
 	// configs has a configuration for each protocol of listen. A reload replaces them: tickets of
 	// the old ones become void, since they stand for certificates that were checked then.
 	configs map[string]*tls.Config
@@ -256,7 +272,11 @@ const chainMax = 5
 // verify implements tls.Config.VerifyConnection. A client without a certificate is accepted here:
 // tls.RequireAnyClientCert refuses it if it must show one.
 func (a *authorities) verify(state tls.ConnectionState) error {
-	shown := state.PeerCertificates
+	return a.check(state.PeerCertificates, time.Now())
+}
+
+// check verifies the certificates that a client has shown, at a time.
+func (a *authorities) check(shown []*x509.Certificate, at time.Time) error {
 	if len(shown) == 0 {
 		return nil
 	}
@@ -268,7 +288,7 @@ func (a *authorities) verify(state tls.ConnectionState) error {
 		between.AddCert(c)
 	}
 	chains, err := shown[0].Verify(x509.VerifyOptions{
-		Roots: a.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: a.pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: at,
 	})
 	if err != nil {
 		return fmt.Errorf("the client's certificate: %w", err)

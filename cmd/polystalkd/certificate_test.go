@@ -176,6 +176,58 @@ func TestRevokedClientsDoNotResume(t *testing.T) {
 	}
 }
 
+// TestSessionsEndWithTheirAuthority: a reload ends the sessions whose certificates new clients could
+// not use any longer, unless only their time is over.
+func TestSessionsEndWithTheirAuthority(t *testing.T) {
+	old, kept := certtest.Named(t, "old"), certtest.Named(t, "kept")
+	both, list := filepath.Join(t.TempDir(), "both"), kept.Revoke(certtest.Tomorrow())
+	write := func(file string, parts ...string) {
+		var all []byte
+		for _, p := range parts {
+			b, err := os.ReadFile(p)
+			must(t, err)
+			all = append(all, b...)
+		}
+		must(t, os.WriteFile(file, all, 0o600))
+	}
+	write(both, old.File, kept.File)
+	shown := make(map[string][]*x509.Certificate)
+	files := make(map[string]string)
+	issue := func(name string, a *certtest.Authority, r certtest.Request) {
+		cert, key := a.Issue(r)
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		must(t, err)
+		shown[name], files[name] = []*x509.Certificate{pair.Leaf}, cert
+	}
+	ended := forClient("ended")
+	ended.Until = time.Now().Add(-time.Minute)
+	issue("of the old authority", old, forClient("a"))
+	issue("of the old authority, ended", old, ended)
+	issue("of the other", kept, forClient("b"))
+	issue("of the other, ended", kept, ended)
+	issue("of the other, revoked", kept, forClient("c"))
+	shown["none"] = nil
+	s := newClientTLS(t, slog.New(slog.DiscardHandler), func(c *config.Config) { c.TLS.CA, c.TLS.CRL = both, list })
+	revoked := func(want ...string) {
+		t.Helper()
+		apply, err := s.prepare(nil)
+		must(t, err)
+		apply()
+		for name, certs := range shown {
+			if s.isRevoked(certs) != slices.Contains(want, name) {
+				t.Errorf("%s: %t", name, s.isRevoked(certs))
+			}
+		}
+	}
+	revoked()
+	write(list, kept.Revoke(certtest.Tomorrow(), files["of the other, revoked"]))
+	revoked("of the other, revoked")
+	write(both, kept.File)
+	for range 2 { // the second reload removes nothing
+		revoked("of the other, revoked", "of the old authority", "of the old authority, ended")
+	}
+}
+
 // TestFilesOfTLSAreAllOrNothing: each broken file has its message, and nothing changes.
 func TestFilesOfTLSAreAllOrNothing(t *testing.T) {
 	ca := certtest.New(t)

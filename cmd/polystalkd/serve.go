@@ -145,7 +145,7 @@ func (o *opened) serve(c *config.Config, read func() (*config.Config, error), si
 		reloads.parts = append(reloads.parts, clients.prepare)
 	}
 	switch {
-	case ids == nil && c.TLS.CRL != "":
+	case ids == nil && c.TLS.CA != "":
 		reloads.parts = append(reloads.parts, func(*config.Config) (func(), error) { return func() { reloads.reauthorize(srv, of) }, nil })
 	case ids != nil:
 		reloads.parts = append(reloads.parts, reloads.readAccess(ids, srv, of))

@@ -17,6 +17,7 @@ type peerConn struct {
 	uid       int // -1: no unix socket
 	encrypted bool
 	certified *access.Credential
+	revoked   bool
 	closed    bool
 }
 
@@ -30,6 +31,7 @@ func (c *peerConn) Resume() bool                    { return false }
 func (c *peerConn) Peer() net.Addr                  { return c.peer }
 func (c *peerConn) User() (uint32, bool)            { return uint32(c.uid), c.uid >= 0 }
 func (c *peerConn) TLS() (bool, *access.Credential) { return c.encrypted, c.certified }
+func (c *peerConn) Revoked() bool                   { return c.revoked }
 
 // A tubeUser is a protocol whose client uses the tube x.
 type tubeUser struct {
@@ -290,6 +292,20 @@ func TestReloadReachesForwardedClients(t *testing.T) {
 	}
 	if n := w.reload(identities); n != 1 {
 		t.Errorf("%d sessions of the identity that has gone again were closed, want 1", n)
+	}
+}
+
+// TestRevokedBehindTheHandshake: a reload may end between a client's handshake and its session.
+func TestRevokedBehindTheHandshake(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	for _, ids := range []*access.Identities{w.h.Access, nil} {
+		w.h.Access = ids
+		for _, revoked := range []bool{true, false} {
+			c := &peerConn{peer: tcp("10.0.0.1:1"), uid: -1, encrypted: true, revoked: revoked}
+			if w.open(c); c.closed != revoked {
+				t.Errorf("revoked: %t, closed: %t, with an access file: %t", revoked, c.closed, ids != nil)
+			}
+		}
 	}
 }
 

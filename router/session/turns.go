@@ -138,12 +138,13 @@ func (l *Loop) Open(f Front, c Conn) *Session {
 	l.stamp()
 	s := f.Open(l, c)
 	l.enroll(s, f)
+	// Since its handshake a reload may have looked at all sessions without this one.
+	if isRevoked(c) || l.host.Access != nil && !s.identify() {
+		l.turn(s, (*Session).QuitNow)
+		l.endCallback()
+		return s
+	}
 	if l.host.Access != nil {
-		if !s.identify() {
-			l.turn(s, (*Session).QuitNow)
-			l.endCallback()
-			return s
-		}
 		l.expect(s)
 	}
 	if st, ok := s.proto.(starter); ok {

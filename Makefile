@@ -135,6 +135,10 @@ bench-gearman: build ## polystalkd's Gearman against gearmand, six minutes, most
 bench-peers: build ## jobs through polystalkd, beanstalkd, Redis, NATS JetStream and RabbitMQ, ten minutes; loadtest/PEERS.md; leaves out what is not installed
 	loadtest/peers.sh
 
+.PHONY: bench-access
+bench-access: build ## what an access file and TLS cost, beside proxies with TLS, five minutes; loadtest/ACCESS.md; BASE=FILE adds an older server
+	BASE='$(BASE)' loadtest/access.sh
+
 .PHONY: bench-operators
 bench-operators: ## what operators' pages cost with 50,000 tubes
 	go test -run '^$$' -bench 'Pages' -benchtime 10x -timeout 10m ./router/http

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/router/access"
 	"polystalk/router/session"
@@ -37,7 +38,7 @@ func newAccessFixture(t testing.TB, shards int, rights ...string) *accessFixture
 		t.Fatal(err)
 	}
 	f.ids = ids
-	f.fixture = newFixture(t, router.Config{Shards: shards, Access: ids, Log: slog.New(slog.NewTextHandler(&f.log, nil))})
+	f.fixture = newFixture(t, router.Config{Shards: shards, Access: ids, Gearman: router.GearmanConfig{Prefix: "H:x"}, Log: slog.New(slog.NewTextHandler(&f.log, nil))})
 	return f
 }
 
@@ -105,6 +106,31 @@ func TestReloadDuringABodyRefusesThePut(t *testing.T) {
 	f.reload("a", mayPut, "ops", mayAll)
 	a.says("put 0 0 60 1\nx\n", "INSERTED 2\n") // as before, no id is given twice
 	f.check()
+}
+
+// TestSubmissionThatWaitedIsCheckedByItsOwnNames, since other input has come meanwhile.
+func TestSubmissionThatWaitedIsCheckedByItsOwnNames(t *testing.T) {
+	both := `put = ["f", "r"]`
+	for _, tt := range []struct{ rights, refused string }{{rights: both}, {`put = ["r"]`, "f"}, {`put = ["f"]`, "r"}} {
+		f := newAccessFixture(t, 4, "web", both, "ops", mayAll)
+		c, other, b := f.openGear(), f.openGear(), f.as("ops")
+		c.asks("auth "+tokenOf("ops")+"\n", "OK\r\n")
+		other.asks("auth "+tokenOf("web")+"\n", "OK\r\n")
+		j, _ := f.waits(c, b)
+		other.asks(packet(gearman.SubmitReduceJobBG, "f", "u", "r", "", "x"))
+		f.change("web", tt.rights, "ops", mayAll)
+		if tt.refused == "" {
+			f.letIn(j, other, largeSize)
+			other.hears(answer(gearman.JobCreated, "H:x:1"))
+			continue
+		}
+		f.tended(j)
+		f.committed(j)
+		other.hears(string(gearman.AppendError(nil, gearman.ErrorNotPermitted)))
+		if all := f.ids.Denials.All(); len(all) != 1 || all[0].Tube != tt.refused {
+			t.Errorf("recorded is %+v, want %q", all, tt.refused)
+		}
+	}
 }
 
 func TestReloadEndsAWaitingReserve(t *testing.T) {

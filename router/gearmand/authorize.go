@@ -81,8 +81,12 @@ func (c *conn) maySubmit() bool {
 	if _, _, submits := m.Type.Submits(); !submits || c.Credential() == nil {
 		return true
 	}
-	reducer := m.Reducer()
-	return c.permits(access.Put, m.Args[0]) && (len(reducer) == 0 || c.permits(access.Put, reducer))
+	return c.mayPut(m.Args[0], m.Reducer())
+}
+
+// mayPut reports whether the client may put jobs into a function and its reducer, which may be empty.
+func (c *conn) mayPut(function, reducer []byte) bool {
+	return c.permits(access.Put, function) && (len(reducer) == 0 || c.permits(access.Put, reducer))
 }
 
 // isVisible implements core.FunctionOp.Visible for the current command. A shard may call it on

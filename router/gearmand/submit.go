@@ -99,7 +99,7 @@ func (c *conn) created(id core.JobID) {
 
 // submitAgain repeats a submission that waited for room in the log, or refuses it.
 func (c *conn) submitAgain() {
-	may := c.maySubmit() // a reload may have ended that
+	may := c.mayPut(c.Op().Name, c.op.Reducer()) // a reload may have ended that; m.Args are not valid any more
 	switch c.Readmit(may) {
 	case session.Run:
 		c.Visit(c.Visited())

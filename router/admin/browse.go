@@ -299,6 +299,7 @@ func contains(l core.Large, want []byte) bool {
 // A selection finds the jobs of a Bulk. It stores only the jobs of one visit.
 type selection struct {
 	o      *Operator
+	b      *Bulk
 	q      *JobQuery
 	ids    [][]core.JobID // by shard; nil: all jobs are scanned
 	gone   uint64         // number of ids that no shard has
@@ -318,7 +319,7 @@ type selection struct {
 // newSelection returns a selection of the jobs of b that were in their states at asOf. A tube that
 // does not exist is a problem, unless it may have been removed since a dry run.
 func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*selection, error) {
-	s := &selection{o: o, q: &b.Jobs}
+	s := &selection{o: o, b: b, q: &b.Jobs}
 	f := &s.x.Filter
 	*f = b.Jobs.Filter
 	f.EnteredBy, f.LargeAreSearched = asOf, true
@@ -379,8 +380,8 @@ func (s *selection) nextIDs() {
 
 // visit finds the next jobs. It reports whether there may be more.
 func (s *selection) visit(ctx context.Context) (more bool, err error) {
-	if ctx.Err() != nil {
-		return false, stopped(ctx)
+	if err := s.b.goesOn(ctx); err != nil {
+		return false, err
 	}
 	if s.visits > 0 {
 		s.missing = 0

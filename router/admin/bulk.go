@@ -39,6 +39,20 @@ type Bulk struct {
 	// changed if there are more.
 	AtMost uint64 // math.MaxUint64: any number
 	Limit  uint64 // largest number of selected jobs to act on; zero: all
+	// May returns a problem once the client has lost a right that the Bulk needs. Each step asks it;
+	// nil: the client may do everything.
+	May func() error
+}
+
+// goesOn returns nil, or the problem that ends b before its next step.
+func (b *Bulk) goesOn(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return stopped(ctx)
+	case b.May != nil:
+		return b.May()
+	}
+	return nil
 }
 
 // A Tally is the progress of a Bulk.

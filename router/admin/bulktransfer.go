@@ -337,8 +337,8 @@ func (r *bulkRun) transferAll(ctx context.Context, s *selection) error {
 		}
 		slices.SortFunc(list, gathered.before)
 		for some := range slices.Chunk(list, gatheredStep) {
-			if ctx.Err() != nil {
-				return stopped(ctx)
+			if err := r.b.goesOn(ctx); err != nil {
+				return err
 			}
 			step := s.step(nil)
 			for _, g := range some {

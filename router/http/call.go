@@ -42,6 +42,8 @@ type call struct {
 	client string  // address
 	secure bool    // the client speaks TLS, to the server or to a proxy
 
+	operates bool // it stands for an operation that runs: the client may know its tubes
+
 	uncertain bool      // the request may have changed something
 	begun     time.Time // start of a stream; zero: it has not started
 }

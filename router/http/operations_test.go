@@ -520,6 +520,38 @@ func TestCancelEndsSoon(t *testing.T) {
 	}
 }
 
+// TestOperationEndsWithTheRightsOfItsClient, also one that waits for its turn. The problem names the
+// right that is gone.
+func TestOperationEndsWithTheRightsOfItsClient(t *testing.T) {
+	const jobs = 10_000
+	w, disk := newHeld(t, jobs)
+	for _, tt := range []struct{ body, before, after, detail string }{
+		{buryMail, `manage = ["mail"]`, `look = ["*"]`, `the verb manage on the tube "mail"`},
+		{`{"action":"move","select":{"tube":"mail"},"to":"moved"}`, "manage = [\"mail\"]\nput = [\"moved\"]", `manage = ["mail"]`, `the verb put on the tube "moved"`},
+		{`{"action":"bury","select":{"tube":"mail","contains":"x"}}`, `role = "admin"`, "manage = [\"mail\"]\nbodies = \"none\"", `job bodies`},
+		{buryMail, `manage = ["mail"]`, "", `the verb manage on the tube "mail"`},
+		{`{"action":"delete","select":{"all_tubes":true}}`, `manage = ["*"]`, `manage = ["mail"]`, `the verb manage on every tube`},
+	} {
+		w.do("POST", operations, ask{json: true, body: `{"action":"kick","select":{"tube":"mail"}}`})
+		rights := func(text string) { w.reload(accessText() + identity("web", webToken, text)) }
+		rights(tt.before)
+		disk.hold()
+		begin := func(body string) string {
+			a := w.do("POST", operations, ask{json: true, body: body, token: webToken}).wants(t, 202, "")
+			return "/api/v1/" + a.header.Get("Location")
+		}
+		running, waiting := begin(tt.body), begin(tt.body)
+		w.until(running, hangs, func(v *wire.Operation) bool { return v.Matched >= 256 })
+		rights(tt.after)
+		disk.let()
+		for _, at := range []string{running, waiting} {
+			v := w.until(at, hangs, over)
+			expect(t, v.State == "failed" && v.Problem != nil && strings.Contains(v.Problem.Detail, tt.detail), "%s: %+v, %+v", tt.body, v, v.Problem)
+			expect(t, v.Done+v.Unconfirmed < jobs, "%s: it goes on: %+v", tt.body, v)
+		}
+	}
+}
+
 // TestServerThatEndsEndsOperations: running and waiting operations are cancelled within the time of
 // the shutdown, and no goroutine is left.
 func TestServerThatEndsEndsOperations(t *testing.T) {

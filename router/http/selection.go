@@ -99,22 +99,18 @@ func (a *API) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
 	if err := readSelection(&in.Select, &b); err != nil {
 		return b, err
 	}
-	if err := a.mayOnJobs(c, access.Manage, &b.Jobs); err != nil {
+	if err := a.mayOperate(c, in, &b.Jobs); err != nil {
 		return b, err
 	}
-	if in.To != nil {
-		if err := a.mayOn(c, access.Put, *in.To); err != nil {
-			return b, err
-		}
-		if t, ok := b.Action.(admin.Transfer); ok {
-			t.Limit = a.transferLimit(c.By, t.To)
-			b.Action = t
-		}
+	jobs := b.Jobs
+	b.May = func() error {
+		now := &call{By: c.By, caller: c.caller, client: c.client, operates: true}
+		now.Sees = a.sees(now)
+		return a.mayOperate(now, in, &jobs)
 	}
-	if in.Select.Contains != "" {
-		if err := maySee(c, access.Full); err != nil { // guesses reveal bodies
-			return b, err
-		}
+	if t, ok := b.Action.(admin.Transfer); ok {
+		t.Limit = a.transferLimit(c.By, t.To)
+		b.Action = t
 	}
 	b.DryRun, b.Limit, b.AtMost = in.DryRun, in.Limit, math.MaxUint64
 	if in.ExpectAtMost != nil {
@@ -124,6 +120,18 @@ func (a *API) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
 		b.AsOf, err = a.readAsOf(in.AsOf)
 	}
 	return b, err
+}
+
+// mayOperate checks the rights that an operation on q needs.
+func (a *API) mayOperate(c *call, in *wire.NewOperation, q *admin.JobQuery) error {
+	err := a.mayOnJobs(c, access.Manage, q)
+	if err == nil && in.To != nil {
+		err = a.mayOn(c, access.Put, *in.To)
+	}
+	if err == nil && in.Select.Contains != "" {
+		err = maySee(c, access.Full) // guesses reveal bodies
+	}
+	return err
 }
 
 // readSelection reads which jobs are meant.

@@ -281,6 +281,9 @@ func networkKey(text string) (string, error) {
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil {
 		p, err = addr.Prefix(addr.BitLen())
 	}
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // clients are compared as 4
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("neither an address nor a network: give one, as in 10.1.2.0/24")
@@ -294,8 +297,8 @@ func networkKey(text string) (string, error) {
 
 // lookUpUser returns the number of a user of this machine, by name or number.
 func lookUpUser(text string) (string, error) {
-	if _, err := strconv.ParseUint(text, 10, 32); err == nil {
-		return text, nil
+	if uid, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return strconv.FormatUint(uid, 10), nil
 	}
 	u, err := user.Lookup(text)
 	if err != nil {

@@ -108,14 +108,22 @@ networks = ["10.0.0.0/8", "fd00::/8"]
 networks = ["10.1.0.0/16", "10.1.2.3"]
 [identity.box]
 networks = ["10.1.2.0/24"]
+[identity.mapped]
+networks = ["::ffff:172.16.0.0/108", "::ffff:192.168.0.1"]
 `)
 	for addr, want := range map[string]string{
 		"10.9.9.9": "all", "10.1.9.9": "one", "10.1.2.9": "box", "10.1.2.3": "one", "fd00::1": "all",
 		"::ffff:10.1.2.9": "box", "11.0.0.1": "", "fe80::1%eth0": "",
+		"172.31.0.1": "mapped", "::ffff:192.168.0.1": "mapped", "172.32.0.1": "",
 	} {
 		c := ids.Network(netip.MustParseAddr(addr))
 		expect(t, c.Identity() == nil && want == "" || c.Name() == want, "%s: %q, want %q", addr, c.Name(), want)
 	}
+}
+
+func TestUserIsIdentifiedByItsNumber(t *testing.T) {
+	ids := open(t, "[identity.a]\nrole = \"read\"\nusers = [\"033\"]\n")
+	expect(t, ids.User(33).Name() == "a" && ids.User(27) == nil, "033 is not the user 33")
 }
 
 func TestCertificateIsIdentifiedByItsNames(t *testing.T) {

@@ -11,18 +11,21 @@ import (
 	"polystalk/router/direct"
 	"polystalk/router/session"
 	"polystalk/shard"
+	"polystalk/shard/wal"
 )
 
 // timers makes the fixture's throttled sessions wait until their number is fired.
 type timers struct {
-	waits []time.Duration
-	fire  []func()
+	waits   []time.Duration
+	fire    []func()
+	stopped int
 }
 
 func (f *accessFixture) catchTimers() *timers {
 	t := new(timers)
-	f.d.Server.Host().After = func(d time.Duration, fire func()) {
+	f.d.Server.Host().After = func(d time.Duration, fire func()) func() bool {
 		t.waits, t.fire = append(t.waits, d), append(t.fire, fire)
+		return func() bool { t.stopped++; return true }
 	}
 	return t
 }
@@ -279,4 +282,100 @@ func TestSubmissionsAboveTheRateWait(t *testing.T) {
 		t.Errorf("replies %q, and later %q", first, second)
 	}
 	f.check()
+}
+
+// TestThrottledClientThatEndsKeepsNothing: its put is given back, and its timer is stopped. After a
+// FIN its puts are refused, because they would keep the session.
+func TestThrottledClientThatEndsKeepsNothing(t *testing.T) {
+	for _, end := range []string{"half-close", "abort"} {
+		f := newAccessFixture(t, 4, "a", mayPut+"\nputs-per-second = 1")
+		clock := f.catchTimers()
+		a := f.as("a")
+		a.says("put 0 0 60 1\n1\nput 0 0 60 1\n2\nput 0 0 60 1\n3\n", "INSERTED 1\n")
+		if end == "abort" {
+			a.s.Abort()
+			f.rest()
+		} else {
+			a.s.HalfClose()
+			f.rest()
+			a.wants("OUT_OF_MEMORY\nOUT_OF_MEMORY\n")
+		}
+		if !a.closed || !a.s.Gone() || clock.stopped != 1 {
+			t.Errorf("%s: closed %t, gone %t, %d timers are stopped", end, a.closed, a.s.Gone(), clock.stopped)
+		}
+		f.as("a").says("put 0 0 60 1\n4\n", "")
+		if want := []time.Duration{time.Second, time.Second}; !slices.Equal(clock.waits, want) {
+			t.Errorf("%s: puts wait %v, want %v", end, clock.waits, want)
+		}
+		clock.pass(f) // also the stopped timer, which may have fired before
+		f.check()
+	}
+}
+
+// TestPutThatWouldWaitForTooLongIsRefused, in both protocols, and costs no rate.
+func TestPutThatWouldWaitForTooLongIsRefused(t *testing.T) {
+	f := newAccessFixture(t, 4, "a", mayPut+"\nputs-per-second = 1")
+	clock := f.catchTimers()
+	f.as("a").says("put 0 0 60 1\n0\n", "INSERTED 1\n")
+	for range 10 {
+		f.as("a").says("put 0 0 60 1\nx\n", "")
+	}
+	last := f.as("a")
+	for range 3 {
+		last.says("put 0 0 60 8\ndelete 1\nlist-tube-used\n", "OUT_OF_MEMORY\nUSING default\n")
+	}
+	g := f.openGear()
+	g.asks(packet(gearman.OptionReq, "auth "+tokenOf("a")), answer(gearman.OptionRes, "auth"))
+	g.asks(packet(gearman.SubmitJobBG, "f", "", "data"), answer(gearman.Error, "QUEUE_ERROR", "QUEUE_ERROR"))
+	if n := len(clock.waits); n != 10 || slices.Max(clock.waits) != 10*time.Second {
+		t.Errorf("%d puts wait %v", n, clock.waits)
+	}
+	f.check()
+}
+
+// TestReloadAppliesARateToWaitingPuts: they run at once, and later ones have the new rate.
+func TestReloadAppliesARateToWaitingPuts(t *testing.T) {
+	f := newAccessFixture(t, 4, "a", mayPut+"\nputs-per-second = 1")
+	clock := f.catchTimers()
+	a := f.as("a")
+	for range 3 {
+		f.as("a").send("put 0 0 60 1\r\nx\r\n")
+	}
+	a.says("put 0 0 60 1\ny\n", "")
+	f.reload("a", mayPut+"\nputs-per-second = 1000")
+	if got := a.take(); !strings.HasPrefix(got, "INSERTED ") {
+		t.Errorf("the put that waited has the reply %q", got)
+	}
+	a.send(strings.Repeat("put 0 0 60 0\r\n\r\n", 100))
+	f.rest()
+	if n := strings.Count(a.take(), "INSERTED"); n != 100 {
+		t.Errorf("%d of 100 puts are as fast as the new rate", n)
+	}
+	if len(clock.waits) != 3 || clock.stopped != 3 {
+		t.Errorf("puts wait %v, and %d timers are stopped", clock.waits, clock.stopped)
+	}
+	f.check()
+}
+
+// TestPutThatWaitsForRoomPaysOnce, however often it tries again.
+func TestPutThatWaitsForRoomPaysOnce(t *testing.T) {
+	f := newAccessFixture(t, 1, "a", mayPut+"\nputs-per-second = 1", "default", mayPut)
+	clock := f.catchTimers()
+	d := &fillingDisk{Disk: wal.Dir(t.TempDir())}
+	j := f.keepOn(d)
+	a := f.as("a")
+	f.exhaust(j)
+	a.says("put 0 0 60 1\nx\n", "")
+	if !a.stoppedBy(session.NoSpace) {
+		t.Fatal("it does not wait for room")
+	}
+	f.tended(j)
+	f.committed(j)
+	if got := a.take(); !strings.HasPrefix(got, "INSERTED ") {
+		t.Errorf("the put has the reply %q", got)
+	}
+	if len(clock.waits) > 0 {
+		t.Errorf("the put also waits %v for its rate", clock.waits)
+	}
+	f.settled(j)
 }

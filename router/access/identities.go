@@ -1,7 +1,6 @@
 package access
 
 import (
-	"crypto/subtle"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
@@ -68,7 +67,10 @@ func (t *Identities) use(next *table) {
 	// An identity without rules may do nothing, so it does not matter that sessions see these
 	// changes one after the other.
 	for name, i := range t.identities {
-		i.rules.Store(next.identities[name])
+		was := i.limits().puts
+		if i.rules.Store(next.identities[name]); i.limits().puts != was {
+			i.usage.paid.Store(0) // the time was by the other rate
+		}
 	}
 	for by := range t.credentials {
 		t.credentials[by].Range(func(key, c any) bool {
@@ -126,17 +128,13 @@ const (
 )
 
 // Token returns the credential of a token; nil: it is not one of the file. The look-up is by
-// digest: a client cannot choose the beginning of a digest. The comparison takes constant time.
+// digest, so its time reveals nothing: a client cannot choose the beginning of a digest.
 func (t *Identities) Token(token string) *Credential {
 	if len(token) < TokenMin || len(token) > TokenMax {
 		return nil
 	}
 	d := DigestOf(token)
-	c := t.find(ByToken, string(d[:]))
-	if c == nil || subtle.ConstantTimeCompare([]byte(c.key), d[:]) == 0 {
-		return nil
-	}
-	return c
+	return t.find(ByToken, string(d[:]))
 }
 
 // User returns the credential of a user of this machine; nil: there is none.

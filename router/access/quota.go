@@ -1,6 +1,7 @@
 package access
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 //
 //	key              counts                                 above the limit
 //	connections      sessions of the identity               they are closed
-//	puts-per-second  puts of the identity, in all sessions  they wait
+//	puts-per-second  puts of the identity, in all sessions  they wait, at most WaitMax
 //	jobs, bytes      the jobs of a class of tubes           they are refused
 //
 // A tube belongs to the class of the first identity in the file that has a limit of jobs or bytes,
@@ -170,9 +171,21 @@ func (c *Credential) Leave() {
 	}
 }
 
-// Pay takes n puts from the identity's rate. The puts must wait as long as it returns. A burst of a
-// tenth of a second does not wait, nor does the first put after a pause. now grows.
-func (c *Credential) Pay(n int, now int64) (wait time.Duration) {
+// WaitMax is the longest wait of a put, and the longest time for which a request may use up a rate.
+const WaitMax = 10 * time.Second
+
+// PutsMax returns how many puts a request may have: as many as the rate permits in WaitMax.
+func (c *Credential) PutsMax() int {
+	if rate := c.Identity().limits().puts; rate > 0 {
+		return int(rate * int64(WaitMax/time.Second))
+	}
+	return math.MaxInt
+}
+
+// Pay takes n puts from the identity's rate. The puts must wait as long as it returns; if that is
+// above most, Pay takes nothing. A burst of a tenth of a second does not wait, nor does the first put
+// after a pause. now grows.
+func (c *Credential) Pay(n int, now int64, most time.Duration) (wait time.Duration) {
 	i := c.Identity()
 	rate := i.limits().puts
 	if rate == 0 {
@@ -183,8 +196,9 @@ func (c *Credential) Pay(n int, now int64) (wait time.Duration) {
 	for {
 		was := i.usage.paid.Load()
 		from := max(was, now)
-		if i.usage.paid.CompareAndSwap(was, from+cost) {
-			return time.Duration(max(0, from-burst-now))
+		wait = time.Duration(max(0, from-burst-now))
+		if wait > most || i.usage.paid.CompareAndSwap(was, from+cost) {
+			return wait
 		}
 	}
 }

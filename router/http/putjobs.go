@@ -22,11 +22,11 @@ func (a *API) putJobs(c *call) error {
 	}
 	answer := wire.PutLines{Lines: make([]wire.PutLine, len(lines))}
 	jobs, at := decodeLines(lines, answer.Lines)
-	if err := a.pay(c, len(jobs)); err != nil {
-		return err
-	}
 	if !c.By.Everywhere(access.Put) || c.By.IsLimited() {
 		jobs, at = a.permitted(c, jobs, at, answer.Lines)
+	}
+	if err := a.pay(c, len(jobs)); err != nil {
+		return err
 	}
 	results, err := a.op.PutMany(c.Ctx, jobs)
 	for k, r := range results {

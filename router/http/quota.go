@@ -14,11 +14,16 @@ import (
 // wait by themselves, so a request does not wait here: it would keep its place from others. A request
 // with many jobs is accepted as a whole, and later ones wait for it.
 func (a *API) pay(c *call, puts int) error {
-	wait := c.By.Pay(puts, int64(a.op.Awake()))
+	if most := c.By.PutsMax(); puts > most {
+		return wire.TooLarge.With("", fmt.Sprintf("it has %d jobs, and puts-per-second of %s permits %d in a request", puts, c.who(), most), fmt.Sprintf("send at most %d jobs in a request, or raise puts-per-second in the access file", most))
+	}
+	if puts == 0 {
+		return nil
+	}
+	wait := c.By.Pay(puts, int64(a.op.Awake()), 0)
 	if wait == 0 {
 		return nil
 	}
-	c.By.Refund(puts)
 	c.By.Waits(wait)
 	c.W.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))
 	return wire.Throttled.Problem(fmt.Sprintf("%s has used its puts-per-second for the next %v", c.who(), wait.Round(time.Millisecond)))

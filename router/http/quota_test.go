@@ -40,3 +40,24 @@ func TestQuotasHoldForRequests(t *testing.T) {
 		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
 	}
 }
+
+// TestRequestUsesARateForABoundedTime: it pays only for the lines that are permitted, and those of more
+// than ten seconds are refused before they use the rate.
+func TestRequestUsesARateForABoundedTime(t *testing.T) {
+	const token = "rate-token-0123456789"
+	w := newWorld(t, setup{quotas: true, access: rightsText + identity("rate", token, "put = [\"rate\"]\nputs-per-second = 1")})
+	put := func(permitted, denied int) *answer {
+		return w.do("POST", "/api/v1/jobs", ask{token: token, header: map[string]string{"Content-Type": wire.LinesType},
+			body: strings.Repeat(`{"tube":"rate","body":"x"}`+"\n", permitted) + strings.Repeat(`{"tube":"other","body":"x"}`+"\n", denied)})
+	}
+	put(11, 0).wants(t, 413, "too-large")
+	put(1000, 0).wants(t, 413, "too-large")
+	put(0, 500).wants(t, 200, "")
+	put(10, 500).wants(t, 200, "")
+	a := put(1, 500)
+	a.wants(t, 429, "throttled")
+	if n, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || n > 10 {
+		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+	}
+	put(0, 1).wants(t, 200, "")
+}

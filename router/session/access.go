@@ -73,6 +73,10 @@ func (s *Session) identify() bool {
 // be gives the session another credential. If the identity has too many sessions, be returns false,
 // and the session has no identity.
 func (s *Session) be(c *access.Credential) bool {
+	if c == s.access {
+		return true
+	}
+	s.refund()
 	s.access.Leave()
 	if s.access = c; c.Enter() {
 		return true
@@ -88,25 +92,53 @@ func (s *Session) be(c *access.Credential) bool {
 // cost more than the put.
 const throttleMin = 10 * time.Millisecond
 
-// pay takes a put from the rate of the client's identity, once for each put. If the put must wait,
-// pay stops the session and returns false.
-func (s *Session) pay() bool {
-	wait := s.access.Pay(1, int64(s.loop.awake()))
-	if wait == 0 {
-		return true
+// pay takes a put from the rate of the client's identity, once for each put. Wait: pay has stopped
+// the session. Refuse: the put would wait for too long, or the client sends no more and may be gone.
+func (s *Session) pay() verdict {
+	most := access.WaitMax
+	if s.end > open {
+		most = 0
+	}
+	wait := s.access.Pay(1, int64(s.loop.awake()), most)
+	if wait > most {
+		s.loop.host.Complain("refused a put: its identity has used its puts-per-second", "conn", s, "identity", s.access.Name(), "for", wait)
+		return Refuse
+	}
+	if s.body.paid = true; wait == 0 {
+		return Run
 	}
 	wait = max(wait, throttleMin)
 	s.access.Waits(wait)
-	s.body.paid = true
 	s.stops |= Throttled
-	s.loop.host.After(wait, func() {
-		s.loop.Signal(s, func(s *Session) {
-			if s.life < closing && s.stops&Throttled != 0 {
-				s.lift(Throttled)
-			}
-		})
-	})
-	return false
+	r := &s.loop.registry
+	if r.timers == nil {
+		r.timers = make(map[*Session]func() bool)
+	}
+	r.timers[s] = s.loop.host.After(wait, func() { s.loop.Signal(s, (*Session).unthrottle) })
+	return Wait
+}
+
+// unthrottle lets a put run that waits for its rate.
+func (s *Session) unthrottle() {
+	if s.life < closing && s.stops&Throttled != 0 {
+		s.stopTimer()
+		s.lift(Throttled)
+	}
+}
+
+// stopTimer stops the timer of a Throttled session.
+func (s *Session) stopTimer() {
+	timers := s.loop.registry.timers
+	timers[s]()
+	delete(timers, s)
+}
+
+// refund gives back a put that was paid and does not run.
+func (s *Session) refund() {
+	if s.body.paid {
+		s.body.paid = false
+		s.access.Refund(1)
+	}
 }
 
 // Exceeds reports whether a job of size bytes in a tube exceeds a limit of jobs or bytes.
@@ -215,7 +247,7 @@ func (s *Session) Authenticate(token string) bool {
 		if by := s.access.By(); by != access.ByCertificate && by != access.ByUser && !s.be(c) {
 			return false
 		}
-		s.unproven = false
+		s.unproven = s.access.IsEmpty()
 		return true
 	}
 	h.CountRejection(RejectedToken)
@@ -346,6 +378,9 @@ func isRevoked(c any) bool {
 
 // reauthorize reports whether the session may stay.
 func (s *Session) reauthorize() bool {
+	if s.stops&Throttled != 0 { // the file may have a higher rate
+		s.loop.Signal(s, (*Session).unthrottle)
+	}
 	switch {
 	case s.life >= closing:
 		return true

@@ -271,6 +271,30 @@ func TestReloadClosesOnlySessionsThatLostARight(t *testing.T) {
 	}
 }
 
+// TestReloadKeepsAnIdleSessionOfAFullIdentity: it enters no identity again.
+func TestReloadKeepsAnIdleSessionOfAFullIdentity(t *testing.T) {
+	file := "[identity.lo]\nwork = [\"x\"]\nnetworks = [\"127.0.0.1\"]\n"
+	w := newAccessWorld(t, file)
+	a, b := &peerConn{peer: tcp("127.0.0.1:1"), uid: -1}, &peerConn{peer: tcp("127.0.0.1:2"), uid: -1}
+	w.open(a)
+	w.open(b)
+	if n := w.reload(file + "connections = 1\n"); n != 0 || a.closed || b.closed {
+		t.Errorf("%d sessions are killed: a smaller quota closes none", n)
+	}
+}
+
+// TestTokenWithoutRightsProvesNothing: its client stays unproven, and is closed in time.
+func TestTokenWithoutRightsProvesNothing(t *testing.T) {
+	w := newAccessWorld(t, "[identity.a]\n"+tokens(aToken)+"[identity.b]\nwork = [\"x\"]\n"+tokens(bToken))
+	s := w.open(&peerConn{peer: tcp("127.0.0.1:1"), uid: -1})
+	if !s.Authenticate(aToken) || !s.Unproven() {
+		t.Errorf("it has the identity %q, unproven: %t", s.Credential().Name(), s.Unproven())
+	}
+	if !s.Authenticate(bToken) || s.Unproven() {
+		t.Error("it has a right, and is unproven")
+	}
+}
+
 // The other server is trusted with names. Rights, and whether there is such an identity, follow the
 // leader's file.
 func TestReloadReachesForwardedClients(t *testing.T) {

@@ -26,11 +26,12 @@ import (
 //	NoPlace      Admit: other large bodies are being    letIn: freePlace of another session
 //	             received
 //	Throttled    Admit: the client's identity puts      a timer, when the identity's rate allows
-//	             faster than its quota                  the put
+//	             faster than its quota                  the put; a reload; the client's FIN
 //
 //	refusal      applies to
 //	Draining     a Need that Submits, while the server drains (Gearman; a put is refused behind its body)
 //	DiskFull     a Need that Records, when the disk is full and no room can be made
+//	TooFast      a Need that Puts, when it would be Throttled for more than access.WaitMax
 //
 // The time of a turn is not a reason: a session without time is queued (MayParse). Nor is
 // memory: above its limits the loop stops reading, and then closes the largest holders
@@ -66,6 +67,7 @@ type Reason uint8
 const (
 	Draining Reason = iota + 1
 	DiskFull
+	TooFast
 )
 
 // A Need lists what a command needs besides a turn.
@@ -106,11 +108,19 @@ func (s *Session) Admit(n Need) (verdict, Reason) {
 
 // admitPut is Admit for a put of a client with an identity.
 func (s *Session) admitPut(n Need) (verdict, Reason) {
-	if !s.body.paid && !s.pay() {
-		return Wait, 0
+	if !s.body.paid {
+		switch s.pay() {
+		case Wait:
+			return Wait, 0
+		case Refuse:
+			return s.refuse(TooFast)
+		}
 	}
 	n.Puts = false
 	v, why := s.Admit(n)
+	if v == Refuse {
+		s.refund()
+	}
 	s.body.paid = s.body.paid && v == Wait
 	return v, why
 }

@@ -39,8 +39,8 @@ type Host struct {
 	// everything.
 	Access *access.Identities
 
-	// After calls f after that time: time.AfterFunc, except in tests.
-	After func(d time.Duration, f func())
+	// After calls f after that time, unless it is stopped: time.AfterFunc, except in tests.
+	After func(d time.Duration, f func()) (stop func() bool)
 
 	// Draining means that new jobs are refused.
 	Draining atomic.Bool
@@ -73,7 +73,7 @@ const (
 // NewHost makes a Host with an Account that has a bound in bytes. The caller must set the other
 // exported fields.
 func NewHost(bound int64) *Host {
-	h := &Host{After: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, Account: newAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
+	h := &Host{After: func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }, Account: newAccount(bound), bodies: bodyPlaces{most: bound / bodiesPart, inside: make(map[*Session]bodyStay)}}
 	h.connectionMemory.Store(bound)
 	h.loops.Store(new([]*Loop))
 	h.fronts.Store(new([]Front))

@@ -195,7 +195,7 @@ type Body struct {
 	tail   uint8         // bytes of the tail: \r\n after a beanstalkd job
 	behind [tailMax]byte // the tail of a body in pieces
 	listed bool          // it has or awaits a place; see bodyPlaces
-	paid   bool          // its put has waited for the identity's rate; see pay
+	paid   bool          // its put is taken from the identity's rate; see pay
 }
 
 const (

@@ -10,9 +10,10 @@ import (
 // connections. It uses blocks, so that adding, removing and finding a session is cheap in a
 // registry of any size, and each session takes little more than a pointer.
 type registry struct {
-	blocks []*sessionBlock       // none is empty
-	n      int                   // sessions
-	ends   map[*Session][]func() // see Session.WhenGone
+	blocks []*sessionBlock          // none is empty
+	n      int                      // sessions
+	ends   map[*Session][]func()    // see Session.WhenGone
+	timers map[*Session]func() bool // stops the timers of Throttled sessions
 
 	unproven fifo[deadline] // of sessions whose clients must authenticate; some may be gone
 }

@@ -239,8 +239,8 @@ func (s *Session) Refuse() {
 	s.Quit()
 }
 
-// HalfClose notes that the client sends no more. A wait ends now. The connection is closed
-// after the replies to all received commands.
+// HalfClose notes that the client sends no more. A wait ends now, also for its identity's rate: puts
+// above the rate are then refused. The connection is closed after the replies to all received commands.
 func (s *Session) HalfClose() {
 	if s.life >= closing {
 		return
@@ -250,6 +250,11 @@ func (s *Session) HalfClose() {
 		s.proto.GiveUp()
 		s.Run()
 		s.Go()
+		return
+	}
+	if s.stops&Throttled != 0 {
+		s.refund()
+		s.unthrottle()
 		return
 	}
 	s.settle()
@@ -291,8 +296,9 @@ func (s *Session) EndWait() {
 func (s *Session) close() {
 	l := s.loop
 	s.move(closing)
-	if s.body.paid {
-		s.access.Refund(1)
+	s.refund()
+	if s.stops&Throttled != 0 {
+		s.stopTimer()
 	}
 	s.Flush()
 	s.uncork()

@@ -311,19 +311,27 @@ func warnOfRisks(c *config.Config, socks *listen.Sockets, log *slog.Logger) {
 			clients = append(clients, l)
 		}
 	}
-	var open []net.Listener
-	for _, l := range clients {
-		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-			open = append(open, l)
-		}
+	if open := beyond(socks.Of[listen.HTTP]); len(open) > 0 && c.AccessFile != "" && c.HTTP.Cert == "" && len(c.HTTP.ProxyNetworks) == 0 {
+		log.Warn("HTTP has no TLS here: tokens from other machines are refused, or can be read by others with plaintext-tokens = true", "listen", listen.Names(open),
+			"remedy", "give --http-tls-cert and --http-tls-key, or a proxy with TLS and --http-trusted-proxy")
 	}
-	if len(open) > 0 && c.AccessFile == "" {
+	if open := beyond(clients); len(open) > 0 && c.AccessFile == "" {
 		log.Warn("every machine that reaches these addresses may put, reserve and delete jobs: clients need no password", "listen", listen.Names(open),
 			"remedy", "listen on 127.0.0.1, on a private address or on a unix socket, or with TLS and --tls-clients require, or give --access-file")
 	}
 	if c.BinlogDir == "" {
 		log.Warn("jobs are in memory only and end with the process", "remedy", "give "+c.Spelling("binlog-dir")+" and a directory to keep them")
 	}
+}
+
+// beyond returns the listeners that other machines may reach.
+func beyond(all []net.Listener) (open []net.Listener) {
+	for _, l := range all {
+		if a, ok := l.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
+			open = append(open, l)
+		}
+	}
+	return open
 }
 
 // fsync describes when the journal is flushed.

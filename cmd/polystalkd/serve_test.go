@@ -63,4 +63,18 @@ func TestRisksAreLogged(t *testing.T) {
 			t.Errorf("%s: %d warnings: %s", role, n, &b)
 		}
 	}
+	for want, change := range map[int]func(*config.Config){
+		1: func(*config.Config) {},
+		0: func(c *config.Config) { c.HTTP.Cert = "cert.pem" },
+	} {
+		var b bytes.Buffer
+		socks := new(listen.Sockets)
+		socks.Of = map[string][]net.Listener{listen.HTTP: {tcp("127.0.0.1"), unix, tcp("10.0.0.1")}}
+		c := &config.Config{BinlogDir: "/d", AccessFile: "/a"}
+		change(c)
+		warnOfRisks(c, socks, slog.New(slog.NewTextHandler(&b, nil)))
+		if n := strings.Count(b.String(), "HTTP has no TLS here"); n != want {
+			t.Errorf("%d warnings about tokens, want %d: %s", n, want, &b)
+		}
+	}
 }

@@ -49,7 +49,7 @@ var (
 		"The path or the query holds something that the server cannot read, such as an id that is not a number or an unknown parameter. Or the body is not one JSON object: it ends early, has a member twice, begins with a byte order mark, or is not UTF-8. Use body_base64 for a job body that is not UTF-8.",
 		"correct the named parameter or member")
 	NoToken = kind("no-token", 401, "A token is needed",
-		"The request has no token, or an unknown one. The file of --access-file has the digests of the tokens; a token that was removed there is invalid.",
+		"The request has no token, or an unknown one. The file of --access-file has the digests of the tokens; a token that was removed there is invalid. A token from another machine needs https, unless the file says plaintext-tokens = true.",
 		"send a header Authorization: Bearer TOKEN")
 	NotPermitted = kind("not-permitted", 403, "The client may not do this",
 		"The client's identity does not have the named verb on the named tube, or the named level of the server. The file of --access-file gives them; without it, --http-anonymous does. A tube that the identity may not look at is not found.",

@@ -125,11 +125,15 @@ func (a *API) identify(c *call) error {
 		if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") {
 			return wire.NoToken.Problem("the header Authorization is not of the form Bearer TOKEN")
 		}
-		if ids != nil {
-			if by := ids.Token(token); by != nil {
-				c.By = by
-				return nil
-			}
+		if ids == nil {
+			return unknownToken()
+		}
+		if err := a.checkSecrecy(c); err != nil {
+			return err
+		}
+		if by := ids.Token(token); by != nil {
+			c.By = by
+			return nil
 		}
 		return unknownToken()
 	}
@@ -179,6 +183,17 @@ func localUser(r *http.Request) (uid uint32, ok bool) {
 	return uid, err == nil && failed == nil
 }
 
+// checkSecrecy refuses a token that others could read, whether it is valid or not. The server has an
+// access file.
+func (a *API) checkSecrecy(c *call) error {
+	addr, err := netip.ParseAddr(c.client)
+	if c.secure || err != nil || addr.IsLoopback() || a.opts.Access.PlaintextTokens() { // err: a unix socket
+		return nil
+	}
+	return wire.NoToken.With("", "the token was sent without TLS, so others may know it: it is not accepted",
+		"make another token, and send it by https: give --http-tls-cert, or let a proxy of --http-trusted-proxy send X-Forwarded-Proto: https; on a safe network set plaintext-tokens = true in the file of --access-file")
+}
+
 func unknownToken() error {
 	return wire.NoToken.With("", "the token is unknown", "put the token's SHA-256 into the file of --access-file, and send the server SIGHUP")
 }
@@ -199,6 +214,9 @@ func newCookieName() string { return "polystalk-session-" + newID() }
 func (a *API) login(c *call, in *wire.Login) error {
 	if a.sessions == nil {
 		return wire.NotFound.With("", "the server has no tokens, so it has no sessions", "start the server with --access-file")
+	}
+	if err := a.checkSecrecy(c); err != nil {
+		return err
 	}
 	id, by := a.sessions.Begin(in.Token, time.Now())
 	if by == nil {

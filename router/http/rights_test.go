@@ -213,6 +213,43 @@ func TestStreamsShrinkWithTheRights(t *testing.T) {
 	eye.ends()
 }
 
+// TestTokensAreAcceptedOnlyWhereOthersCannotReadThem, as by the other protocols. What is refused does
+// not show whether the token is valid.
+func TestTokensAreAcceptedOnlyWhereOthersCannotReadThem(t *testing.T) {
+	for _, tt := range []struct {
+		from, proto string
+		permitted   bool // by the access file
+		want        int
+	}{
+		{"192.0.2.7", "", false, 401},
+		{"192.0.2.7", "http", false, 401},
+		{"192.0.2.7", "https", false, 200},
+		{"192.0.2.7", "", true, 200},
+		{"2001:db8::1", "", false, 401},
+		{"127.0.0.1", "", false, 200},
+		{"::1", "http", false, 200},
+	} {
+		w := newWorld(t, setup{access: fmt.Sprintf("plaintext-tokens = %t\n", tt.permitted) + accessText(),
+			options: func(o *Options) { o.Rules.Proxies = append(o.Rules.Proxies, netip.MustParsePrefix("127.0.0.1/32")) }})
+		header := map[string]string{"X-Forwarded-For": tt.from}
+		if tt.proto != "" {
+			header["X-Forwarded-Proto"] = tt.proto
+		}
+		for _, token := range []string{readToken, "unknown-token-0123456789"} {
+			for _, a := range []*answer{
+				w.do("GET", "/api/v1/tubes", ask{token: token, header: header}),
+				w.do("POST", "/api/v1/session", ask{json: true, body: fmt.Sprintf(`{"token":%q}`, token), header: header}),
+			} {
+				want := tt.want
+				if token != readToken {
+					want = 401
+				}
+				expect(t, a.status == want && strings.Contains(a.body, "without TLS") == (tt.want == 401), "%+v, %s: %d %s", tt, token, a.status, a.body)
+			}
+		}
+	}
+}
+
 // TestIdentitiesOfRequests: a token, a session, the network of the client, also behind a trusted
 // proxy, and else the default.
 func TestIdentitiesOfRequests(t *testing.T) {
@@ -227,7 +264,9 @@ func TestIdentitiesOfRequests(t *testing.T) {
 	is("near", "network", ask{})
 	is("office", "network", ask{header: from("192.0.2.7")})
 	is("default", "default", ask{header: from("198.51.100.1")})
-	is("worker", "token", ask{token: operateToken, header: from("192.0.2.7")})
+	secure := from("192.0.2.7")
+	secure["X-Forwarded-Proto"] = "https"
+	is("worker", "token", ask{token: operateToken, header: secure})
 	is("worker", "token", ask{header: map[string]string{"Cookie": w.login(operateToken), "X-Forwarded-For": "192.0.2.7"}})
 	is("near", "network", ask{header: map[string]string{"Cookie": "x=y"}})
 	// A browser in a network may have sent the request for another site.

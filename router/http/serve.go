@@ -291,7 +291,7 @@ func (a *API) keep(c *call) {
 // mayStill identifies the client again, and reports whether it is the same one and still has the
 // rights for the request. A reload may remove a token or rights while a stream is open.
 func (a *API) mayStill(c *call) bool {
-	now := &call{R: c.R, caller: c.caller, rt: c.rt, client: c.client}
+	now := &call{R: c.R, caller: c.caller, rt: c.rt, client: c.client, secure: c.secure}
 	if a.identify(now) != nil || now.By.By() != c.By.By() || now.By.Name() != c.By.Name() || now.By.Role() != c.By.Role() || a.permits(now) != nil {
 		return false
 	}

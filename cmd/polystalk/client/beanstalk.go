@@ -34,6 +34,9 @@ type Beanstalk struct {
 // protocol, within the timeout. The same timeout holds for each reply. The connection ends when ctx
 // ends.
 func dialBeanstalk(ctx context.Context, t Target, o Options) (*Beanstalk, error) {
+	if err := t.checkSecrecy(o); err != nil {
+		return nil, err
+	}
 	d := net.Dialer{Deadline: time.Now().Add(o.Timeout)}
 	conn, err := d.DialContext(ctx, t.Network, t.Address)
 	if err != nil {

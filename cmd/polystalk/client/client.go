@@ -56,13 +56,23 @@ type Options struct {
 // Dial returns a connection to a server. With beanstalkd's protocol it connects at once.
 func Dial(ctx context.Context, t Target, o Options) (Server, error) {
 	if t.Base != nil {
-		return newHTTP(t, o), nil
+		return newHTTP(t, o), t.checkSecrecy(o)
 	}
 	b, err := dialBeanstalk(ctx, t, o)
 	if err != nil {
 		return nil, err // not a nil *Beanstalk, which would be a non-nil Server
 	}
 	return b, nil
+}
+
+// checkSecrecy refuses to send a token where others can read it: a server could refuse it only then.
+func (t Target) checkSecrecy(o Options) error {
+	host, _, _ := net.SplitHostPort(t.Address)
+	ip := net.ParseIP(host)
+	if o.Token == "" || t.Network == "unix" || t.tls || t.Base != nil && t.Base.Scheme == "https" || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return Errorf(Usage, "the token is not sent to %s: there is no TLS, and others could read it: name the server by https:// or beanstalk+tls://, or leave --token-file and POLYSTALK_TOKEN_FILE out", t.Name)
 }
 
 // A Request is a request of polystalkd's API.

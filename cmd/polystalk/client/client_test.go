@@ -156,3 +156,33 @@ func TestOnlyCellsThatNeedAttentionAreColoured(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenIsSentOnlyWhereOthersCannotReadIt: no name is looked up, and nothing connects.
+func TestTokenIsSentOnlyWhereOthersCannotReadIt(t *testing.T) {
+	for name, want := range map[string]bool{
+		"http://queue": false, "http://10.0.0.1:11380": false, "http://localhost.example": false, "http://[2001:db8::1]": false, "beanstalk://queue": false,
+		"http://127.0.0.1:11380": true, "http://127.1.2.3": true, "http://[::1]:1": true, "http://localhost": true, "https://queue": true,
+		"unix:/x": true, "beanstalk+unix:/x": true, "beanstalk://127.0.0.1": true, "beanstalk+tls://queue": true,
+	} {
+		target, err := parseTarget(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = target.checkSecrecy(Options{Token: "x"})
+		if (err == nil) != want || err != nil && (ExitCode(err) != Usage || !strings.Contains(err.Error(), "https:// or beanstalk+tls://")) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if target.checkSecrecy(Options{}) != nil {
+			t.Errorf("%s is refused without a token", name)
+		}
+		if want {
+			continue
+		}
+		if _, err := DialWorker(t.Context(), target, Options{Token: "x"}, nil); ExitCode(err) != Usage {
+			t.Errorf("%s: a worker: %v", name, err)
+		}
+		if _, err := Dial(t.Context(), target, Options{Token: "x"}); ExitCode(err) != Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

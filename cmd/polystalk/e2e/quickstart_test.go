@@ -65,6 +65,10 @@ func quickStart(t *testing.T, page, heading string, commands int, wrote string) 
 		})
 		return cmd, out
 	}
+	// The time to compile has no bound that a test could know.
+	if cmd, said := start("make build"); cmd.Wait() != nil {
+		t.Fatalf("make build: %s: %s", cmd.ProcessState, said)
+	}
 	_, server := start(lines[0])
 	server.await(t, "msg=serving listen=")
 	if got := server.String(); !strings.Contains(got, "console: http://"+http+"/ ") {

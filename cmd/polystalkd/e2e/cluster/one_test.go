@@ -65,7 +65,7 @@ func TestClusterOfOne(t *testing.T) {
 		"a member made anew":       {n.args("--cluster-new"), []string{"--cluster-new", `"jobs1"`, "leave it out"}},
 		"a member by another name": {append(n.args(), "--cluster-node", "jobs9"), []string{"--cluster-node", `"jobs1"`, "leave it out"}},
 		"no member":                {alone.args(), []string{"no cluster", "--cluster-new", "--cluster-join"}},
-		"jobs that would be lost":  {alone.args("--cluster-join", n.cluster), []string{"holds jobs", "give an empty one"}},
+		"jobs that would be lost":  {alone.args("--cluster-join", n.cluster), []string{"the journal of a single server", "give an empty one"}},
 	} {
 		args := append([]string{"-l", "127.0.0.1", "-p", "0"}, tt.args...)
 		got := daemon.RunToEnd(t, daemon.Binary, daemon.CleanEnv(), args...)

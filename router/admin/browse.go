@@ -333,9 +333,9 @@ func (o *Operator) newSelection(ctx context.Context, b *Bulk, asOf core.Time) (*
 		all := slices.Clone(b.IDs)
 		slices.Sort(all)
 		for _, id := range slices.Compact(all) {
+			s.toLook++ // also without a job: an id in a forbidden tube must look the same
 			if i, ok := m.OfJob(id); ok {
 				s.ids[i] = append(s.ids[i], id)
-				s.toLook++
 			} else {
 				s.gone++
 			}
@@ -400,7 +400,11 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 			more, _ = s.o.scan(c, s.q, &s.shard, x)
 			return nil
 		}
-		c.Op().PickJobs(s.ids[s.shard], x)
+		var tube []byte // nil: any
+		if !s.q.AllTubes {
+			tube = []byte(s.q.Tube)
+		}
+		c.Op().PickJobs(tube, s.ids[s.shard], x)
 		more = c.Do(s.shard).Status == core.StatusMore
 		s.missing += x.Cursor.At - before - uint64(x.Looked)
 		if !more {
@@ -422,7 +426,7 @@ func (s *selection) visit(ctx context.Context) (more bool, err error) {
 // no shard is owned.
 func (s *selection) keep(ctx context.Context) error {
 	s.rows = slices.DeleteFunc(s.x.Jobs, func(row core.JobRow) bool {
-		return !s.q.AllTubes && row.Tube != s.q.Tube || row.Large != nil && (ctx.Err() != nil || !contains(row.Large, s.x.Filter.Contains))
+		return row.Large != nil && (ctx.Err() != nil || !contains(row.Large, s.x.Filter.Contains))
 	})
 	for i := range s.rows {
 		s.rows[i].Large = nil // so that the collector can free it

@@ -117,6 +117,30 @@ func TestWhatAClientMayNotSeeIsAnsweredAsMissing(t *testing.T) {
 	}
 }
 
+// TestIDsOfForbiddenJobsAreGone: an operation on ids in a tube answers alike for a job in another tube
+// and for no job, whatever it selects.
+func TestIDsOfForbiddenJobsAreGone(t *testing.T) {
+	w := restricted(t, rightsText)
+	for _, rest := range []string{
+		`}`, `,"states":["buried"]}`, `,"states":["ready"]}`, `,"contains":"secret"}`, `,"contains":"nothing"}`, `,"id_min":"9"}`,
+		`},"expect_at_most":0`, `},"dry_run":true`,
+	} {
+		for _, tube := range []string{"web-1", "web-2"} {
+			try := func(id string) string {
+				body := fmt.Sprintf(`{"action":"kick","select":{"tube":%q,"ids":["1",%q]%s}`, tube, id, rest)
+				a := w.do("POST", operations, ask{token: webToken, json: true, body: body})
+				if a.status != 200 {
+					return a.plain("")
+				}
+				v := as[wire.Operation](t, a)
+				return fmt.Sprint(v.State, v.ToLook, v.Looked, v.Matched, v.Done, v.Skipped, v.Selected != nil)
+			}
+			forbidden, missing := try("2"), try("77")
+			expect(t, forbidden == missing, "%s %s:\n%s\n%s", tube, rest, forbidden, missing)
+		}
+	}
+}
+
 // TestVerbsAreNeeded: with look a refusal names the verb and the tube, and a verb is enough without
 // the others.
 func TestVerbsAreNeeded(t *testing.T) {

@@ -46,7 +46,7 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 	case opAskHolders:
 		c.askHolders(op.Operator, r)
 	case opPick:
-		c.pick(op.Operator, r)
+		c.pick(op, r)
 	case opFlush:
 		c.applyFlush(op, r)
 	case opAskFlushed:
@@ -232,7 +232,8 @@ func (c *Core) scan(t *tube, x *OperatorOp, r *Reply) {
 }
 
 // pick runs a PickJobs.
-func (c *Core) pick(x *OperatorOp, r *Reply) {
+func (c *Core) pick(op *Op, r *Reply) {
+	x := op.Operator
 	b := c.browse(x)
 	for ; x.Cursor.At < uint64(len(x.ids)); x.Cursor.At++ {
 		if b.spent() {
@@ -240,7 +241,8 @@ func (c *Core) pick(x *OperatorOp, r *Reply) {
 			return
 		}
 		b.work--
-		if i, _, _ := c.find(x.ids[x.Cursor.At]); i != 0 && !b.look(i) {
+		i, _, t := c.find(x.ids[x.Cursor.At])
+		if i != 0 && (op.Name == nil || string(op.Name) == t.name) && !b.look(i) {
 			r.Status = StatusMore
 			return
 		}

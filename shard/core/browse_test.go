@@ -54,7 +54,7 @@ func (d *driver) beginScan() *scanTwin {
 
 func (s *scanTwin) wants(j *modelJob) bool {
 	f := &s.x.Filter
-	if s.ids != nil && !slices.Contains(s.ids, j.id) || s.ids == nil && s.tube != "" && j.tube.name != s.tube {
+	if s.ids != nil && !slices.Contains(s.ids, j.id) || s.tube != "" && j.tube.name != s.tube {
 		return false
 	}
 	return j.id >= f.MinID && (f.MaxID == 0 || j.id <= f.MaxID) &&
@@ -72,7 +72,7 @@ func (d *driver) scanOn(s *scanTwin) error {
 	if s.ids == nil {
 		op.ScanJobs(name, &s.x)
 	} else {
-		op.PickJobs(s.ids, &s.x)
+		op.PickJobs(name, s.ids, &s.x)
 	}
 	s.x.Jobs, s.x.Bodies = s.x.Jobs[:0], s.x.Bodies[:0]
 	s.x.Body = uint32(d.pick(2) * 10)
@@ -329,7 +329,7 @@ func TestVisitsAreBounded(t *testing.T) {
 	} {
 		for _, list := range []func(o *Op, x *OperatorOp){
 			func(o *Op, x *OperatorOp) { o.ScanJobs(nil, x) },
-			func(o *Op, x *OperatorOp) { o.PickJobs(ids, x) },
+			func(o *Op, x *OperatorOp) { o.PickJobs(nil, ids, x) },
 		} {
 			x := &OperatorOp{Filter: tt.filter}
 			looked, shown, visits := 0, 0, 0
@@ -362,7 +362,7 @@ func TestBrowsingMakesNoGarbage(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		for _, list := range []func(){
 			func() { op.ScanJobs(nil, x) },
-			func() { op.PickJobs(ids, x) },
+			func() { op.PickJobs(nil, ids, x) },
 			func() { op.ListHead([]byte("a"), Ready, x) },
 			func() { op.ListArrivals([]byte("a"), Ready, x) },
 			func() { op.ListTubes(x) },

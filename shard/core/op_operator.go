@@ -206,10 +206,11 @@ func (o *Op) ListArrivals(name []byte, s State, x *OperatorOp) {
 // exactly once, whatever its state meanwhile.
 func (o *Op) ScanJobs(name []byte, x *OperatorOp) { o.onOperator(opScan, name, x) }
 
-// PickJobs is like ScanJobs for jobs with known ids, in any tube. x.Cursor.At counts the ids
-// that the visits have processed, and x.Looked the ids of this visit with an existing job.
-func (o *Op) PickJobs(ids []JobID, x *OperatorOp) {
-	o.onOperator(opPick, nil, x)
+// PickJobs is like ScanJobs for jobs with known ids. A job in another tube counts as no job.
+// x.Cursor.At counts the ids that the visits have processed, and x.Looked the ids of this visit
+// with an existing job.
+func (o *Op) PickJobs(name []byte, ids []JobID, x *OperatorOp) {
+	o.onOperator(opPick, name, x)
 	x.ids = ids
 }
 

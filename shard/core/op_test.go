@@ -86,7 +86,7 @@ var makers = map[opKind]func(o, op *Op){
 	opScan:        func(o, op *Op) { o.ScanJobs(op.Name, op.Operator) },
 	opHeld:        func(o, op *Op) { o.ListHeld(ClientID(op.N), op.Seq, op.Operator) },
 	opAskHolders:  func(o, op *Op) { o.AskHolders(op.Operator) },
-	opPick:        func(o, op *Op) { o.PickJobs(op.Operator.ids, op.Operator) },
+	opPick:        func(o, op *Op) { o.PickJobs(op.Name, op.Operator.ids, op.Operator) },
 	opJob:         func(o, op *Op) { o.AskJob(op.ID, op.Operator) },
 	opMany:        func(o, op *Op) { o.ActOnMany(op.Operator.ids, op.Operator) },
 	opFlushStep:   func(o, op *Op) { o.FlushStep(op.Name, State(op.N), op.Operator) },

@@ -18,7 +18,8 @@ type Protocol struct {
 	show  func(b []byte) (text string, n int)              // the first message as text, and its length
 
 	// A server that answers hello with welcome, and then closes, is alive.
-	hello, welcome string
+	// With an access file it may answer refusal.
+	hello, welcome, refusal string
 	// question asks for a key's value; answers reports whether a reply has it.
 	question func(key string) string
 	answers  func(reply []byte, key, value string) (complete, equal bool)
@@ -55,6 +56,7 @@ var (
 		show:     showPacket,
 		hello:    packet(16, "alive"),
 		welcome:  response(17, "alive"),
+		refusal:  response(19, "NOT_PERMITTED", "This identity may not do that with the function"),
 		question: func(key string) string { return key + "\n" },
 		answers: func(reply []byte, _, value string) (complete, equal bool) {
 			return cutList(reply) > 0, string(reply) == value

@@ -133,7 +133,7 @@ func (p *Protocol) greet(network, address string) error {
 	}
 	if p.welcome != "" {
 		got := make([]byte, len(p.welcome))
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != p.welcome {
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != p.welcome && !strings.HasPrefix(p.refusal, string(got)) {
 			return fmt.Errorf("the greeting is answered by %q, %w", got, err)
 		}
 		if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {

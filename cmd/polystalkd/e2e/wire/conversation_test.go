@@ -21,20 +21,19 @@ func starts(t *testing.T, p *conversation.Protocol, shards int) conversation.Sta
 	program := daemon.Program(t)
 	if p == conversation.Beanstalk {
 		return func(c *conversation.Conversation, dir string) (*conversation.Server, error) {
-			args := daemon.ShardArgs(shards)
-			if c.Access != "" {
-				file := dir + ".toml"
-				if err := os.WriteFile(file, []byte(c.Access), 0o600); err != nil {
-					return nil, err
-				}
-				args = append(args, "--access-file", file)
+			args, err := withAccess(daemon.ShardArgs(shards), c, dir)
+			if err != nil {
+				return nil, err
 			}
 			return conversation.StartBeanstalkd(program, args...)(c, dir)
 		}
 	}
 	ours := map[string]string{"--job-retries": "--gearman-retries", "--worker-wakeup": "--gearman-wakeup", "--exceptions": "--gearman-exceptions"}
 	return func(c *conversation.Conversation, dir string) (*conversation.Server, error) {
-		args := append(daemon.ShardArgs(shards), "-l", "127.0.0.1", "-p", "0", "--gearman-prefix", conversation.HandlePrefix)
+		args, err := withAccess(append(daemon.ShardArgs(shards), "-l", "127.0.0.1", "-p", "0", "--gearman-prefix", conversation.HandlePrefix), c, dir)
+		if err != nil {
+			return nil, err
+		}
 		if c.Store {
 			args = append(args, "-b", dir)
 		}
@@ -50,10 +49,23 @@ func starts(t *testing.T, p *conversation.Protocol, shards int) conversation.Sta
 	}
 }
 
+// withAccess adds the access file of a conversation to the server's arguments.
+func withAccess(args []string, c *conversation.Conversation, dir string) ([]string, error) {
+	if c.Access == "" {
+		return args, nil
+	}
+	file := dir + ".toml"
+	return append(args, "--access-file", file), os.WriteFile(file, []byte(c.Access), 0o600)
+}
+
 // inPlaceOfGearmand does the same with gearmand's command line.
 func inPlaceOfGearmand(shards int) conversation.Start {
 	return func(c *conversation.Conversation, dir string) (*conversation.Server, error) {
 		args := append([]string{"gearmand", "--shards", strconv.Itoa(shards), "--verbose", "ERROR", "-L", "127.0.0.1", "--job-handle-prefix", conversation.HandlePrefix}, c.Flags...)
+		args, err := withAccess(args, c, dir)
+		if err != nil {
+			return nil, err
+		}
 		if c.Store {
 			args = append(args, "--journal", dir)
 		}
@@ -103,7 +115,7 @@ func TestConversations(t *testing.T) {
 				var wg sync.WaitGroup
 				room := make(chan struct{}, 8)
 				for _, c := range all {
-					if c.SimOnly || c.Access != "" && p == conversation.Gearman || o.Journaled && c.Sleeps() {
+					if c.SimOnly || o.Journaled && c.Sleeps() {
 						continue
 					}
 					room <- struct{}{}

@@ -257,7 +257,7 @@ func (t *Identities) Exceeds(c *Credential, tube []byte, n, size int, used func(
 	limits := owner.limits()
 	jobs, bytes := used(owner.class)
 	switch {
-	case limits.jobs > 0 && jobs+int64(n) > limits.jobs:
+	case limits.jobs > 0 && n > 0 && jobs+int64(n) > limits.jobs:
 		owner.refuse("jobs")
 	case limits.bytes > 0 && bytes+int64(size) > limits.bytes:
 		owner.refuse("bytes")

@@ -31,9 +31,8 @@ const (
 type Transfer struct {
 	To   string // the tube; it is created if it does not exist
 	Copy bool
-	// Limit returns an error if the tube has no room for more jobs with bytes in their bodies. nil:
-	// there is no limit.
-	Limit func(jobs, bytes int) error
+	// Limit returns an error if the tube has no room for the jobs; it may wait. nil: there is no limit.
+	Limit func(ctx context.Context, jobs []core.JobRow) error
 }
 
 // Name implements Action.
@@ -121,7 +120,7 @@ func (r *transferRun) batch(ctx context.Context, rows []core.JobRow) error {
 		})
 	}
 	if limit := r.t.Limit; limit != nil {
-		if err := limit(n, all-n*(len(r.t.To)+claimHead)); err != nil {
+		if err := limit(ctx, rows[:n]); err != nil {
 			return err
 		}
 	}

@@ -131,6 +131,8 @@ type Edit struct {
 	core.Action
 	Body   []byte // if Changes has ChangeBody
 	Expect uint64 // the version that the job must have; zero: any
+	// Limit returns an error if the tube has no room for bytes more in its bodies.
+	Limit func(tube string, bytes int) error
 }
 
 // Edit changes a job and returns its new version once the change is durable; zero: the job was
@@ -145,6 +147,11 @@ func (o *Operator) Edit(ctx context.Context, id core.JobID, e *Edit) (version ui
 		row, _, err := o.Job(ctx, id, 0)
 		if err != nil {
 			return 0, err
+		}
+		if more := len(e.Body) - int(row.Size); more > 0 && e.Limit != nil {
+			if err := e.Limit(row.Tube, more); err != nil {
+				return 0, err
+			}
 		}
 		size = len(row.Tube) + max(len(e.Body), int(row.Size))
 	}

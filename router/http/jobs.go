@@ -289,7 +289,12 @@ func (a *API) transferJob(copies bool) func(c *call) error {
 		if err := a.mayOn(c, access.Put, *in.To); err != nil {
 			return err
 		}
-		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies, Limit: a.transferLimit(c.By, *in.To)})
+		if copies {
+			if err := a.pay(c, 1); err != nil {
+				return err
+			}
+		}
+		is, err := a.op.TransferJob(c.Ctx, id, admin.Transfer{To: *in.To, Copy: copies, Limit: a.transferLimit(c.By, *in.To, copies)})
 		if err != nil {
 			return err
 		}
@@ -311,6 +316,12 @@ func (a *API) editJob(c *call, id core.JobID) error {
 	}
 	if e.Expect, err = a.expected(c); err != nil {
 		return err
+	}
+	e.Limit = func(tube string, bytes int) error {
+		if a.opts.Access.Exceeds(c.By, []byte(tube), 0, bytes, a.op.Used) {
+			return quotaReached(tube)
+		}
+		return nil
 	}
 	version, err := a.op.Edit(c.Ctx, id, &e)
 	if err != nil {

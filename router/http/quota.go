@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/shard/core"
 )
 
 // pay takes puts from the rate of the client's identity. Clients of HTTP know the status 429 and
@@ -56,14 +58,39 @@ func quotaReached(tube string) error {
 	return wire.QuotaReached.Problem(fmt.Sprintf("the tube %q has no room for the job", wire.ShownName(tube)))
 }
 
-// transferLimit returns the limit of a transfer; nil: there is none.
-func (a *API) transferLimit(by *access.Credential, tube string) func(jobs, bytes int) error {
-	if !by.IsLimited() {
-		return nil
+// payLater takes puts from a client's rate when the rate permits, as many at once as in a request.
+func (a *API) payLater(ctx context.Context, by *access.Credential, puts int) error {
+	for puts > 0 {
+		n := min(puts, by.PutsMax())
+		wait := by.Pay(n, int64(a.op.Awake()), 0)
+		if wait == 0 {
+			puts -= n
+			continue
+		}
+		by.Waits(wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
 	}
-	return func(jobs, bytes int) error {
-		if a.opts.Access.Exceeds(by, []byte(tube), jobs, bytes, a.op.Used) {
-			return quotaReached(tube)
+	return nil
+}
+
+// transferLimit returns the limit of a transfer. A move inside the tube's class does not need room.
+func (a *API) transferLimit(by *access.Credential, to string, copies bool) func(context.Context, []core.JobRow) error {
+	return func(_ context.Context, jobs []core.JobRow) error {
+		if !by.IsLimited() {
+			return nil
+		}
+		n, bytes, class := 0, 0, a.opts.Access.Class(to)
+		for i := range jobs {
+			if j := &jobs[i]; copies || a.opts.Access.Class(j.Tube) != class {
+				n, bytes = n+1, bytes+int(j.Size)
+			}
+		}
+		if n > 0 && a.opts.Access.Exceeds(by, []byte(to), n, bytes, a.op.Used) {
+			return quotaReached(to)
 		}
 		return nil
 	}

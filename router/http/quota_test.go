@@ -61,3 +61,26 @@ func TestRequestUsesARateForABoundedTime(t *testing.T) {
 	}
 	put(0, 1).wants(t, 200, "")
 }
+
+// TestQuotasHoldForChangesAndCopies: a larger body counts, and a copy is a put. A move inside the
+// identity's tubes needs no room.
+func TestQuotasHoldForChangesAndCopies(t *testing.T) {
+	w := newWorld(t, setup{quotas: true, access: rightsText +
+		identity("full", lookToken+"2", "put = [\"full-*\"]\nmanage = [\"full-*\"]\njobs = 2\nbytes = 100") +
+		identity("rate", lookToken+"3", "put = [\"rate\"]\nmanage = [\"rate\"]\nputs-per-second = 2")})
+	ask2 := func(body string) ask { return ask{token: lookToken + "2", json: true, body: body} }
+	w.do("POST", "/api/v1/tubes/full-1/jobs", ask2(`{"body":"x"}`)).wants(t, 201, "")
+	w.do("POST", "/api/v1/tubes/full-1/jobs", ask2(`{"body":"y"}`)).wants(t, 201, "")
+	w.do("PATCH", "/api/v1/jobs/1", ask2(`{"body":"`+strings.Repeat("x", 100)+`"}`)).wants(t, 507, "quota-reached")
+	w.do("PATCH", "/api/v1/jobs/1", ask2(`{"body":"`+strings.Repeat("x", 99)+`"}`)).wants(t, 204, "")
+	w.do("POST", "/api/v1/jobs/2/copy", ask2(`{"to":"full-2"}`)).wants(t, 507, "quota-reached")
+	w.do("POST", "/api/v1/jobs/2/move", ask2(`{"to":"full-2"}`)).wants(t, 201, "")
+	rate := ask{token: lookToken + "3", json: true}
+	rate.body = `{"body":"x"}`
+	id := w.do("POST", "/api/v1/tubes/rate/jobs", rate).wants(t, 201, "").header.Get("Location")
+	id = id[strings.LastIndex(id, "/"):]
+	rate.body = `{"action":"copy","to":"rate","select":{"tube":"rate"}}`
+	w.do("POST", operations, rate) // waits for the rate
+	rate.body = `{"to":"rate"}`
+	w.do("POST", "/api/v1/jobs"+id+"/copy", rate).wants(t, 429, "throttled")
+}

@@ -3,6 +3,7 @@ package http
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -109,7 +110,15 @@ func (a *API) bulkOf(c *call, in *wire.NewOperation) (b admin.Bulk, err error) {
 		return a.mayOperate(now, in, &jobs)
 	}
 	if t, ok := b.Action.(admin.Transfer); ok {
-		t.Limit = a.transferLimit(c.By, t.To)
+		limit := a.transferLimit(c.By, t.To, t.Copy)
+		t.Limit = func(ctx context.Context, jobs []core.JobRow) error {
+			if t.Copy {
+				if err := a.payLater(ctx, c.By, len(jobs)); err != nil {
+					return err
+				}
+			}
+			return limit(ctx, jobs)
+		}
 		b.Action = t
 	}
 	b.DryRun, b.Limit, b.AtMost = in.DryRun, in.Limit, math.MaxUint64

@@ -352,10 +352,16 @@ func (w *world) busy() {
 	if _, err := conn.Read(make([]byte, 1000)); err != nil { // the error
 		w.t.Fatal(err)
 	}
+	if strings.Contains(readFile(w.t, w.access), limited) { // for the metrics of refusals
+		w.do("POST", "/api/v1/tubes/mail/jobs", ask{token: readToken, body: "x"}).wants(w.t, 403, "not-permitted")
+	}
 	w.put("news", 2)
 	w.do("POST", "/api/v1/tubes/mail/kick", ask{json: true, body: `{"count":1}`}).wants(w.t, 200, "")
 	w.do("GET", "/api/v1/tubes/none", ask{}).wants(w.t, 404, "not-found")
 }
+
+// limited is an identity with every quota.
+const limited = "[identity.limited]\nput = [\"x\"]\nconnections = 1\njobs = 1\nbytes = 1\nputs-per-second = 1\n"
 
 // metricName matches names of metrics in an expression without labels and texts.
 var (
@@ -368,7 +374,7 @@ var (
 func TestMonitoringNamesExist(t *testing.T) {
 	long(t)
 	t.Parallel()
-	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), cluster: newFakeCluster()})
+	w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), cluster: newFakeCluster(), access: accessText() + limited})
 	w.busy()
 	time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 	w.do("GET", "/metrics", ask{})
@@ -495,7 +501,7 @@ func TestGuidesExplainEveryMetric(t *testing.T) {
 	})
 	t.Run("server", func(t *testing.T) {
 		long(t)
-		w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir()})
+		w := newWorld(t, setup{anonymous: "operate", dir: t.TempDir(), access: accessText() + limited})
 		w.busy()
 		time.Sleep(2100 * time.Millisecond) // samples are reused for two seconds
 		w.do("GET", "/metrics", ask{})

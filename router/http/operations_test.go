@@ -523,6 +523,7 @@ func TestCancelEndsSoon(t *testing.T) {
 // TestOperationEndsWithTheRightsOfItsClient, also one that waits for its turn. The problem names the
 // right that is gone.
 func TestOperationEndsWithTheRightsOfItsClient(t *testing.T) {
+	long(t)
 	const jobs = 10_000
 	w, disk := newHeld(t, jobs)
 	for _, tt := range []struct{ body, before, after, detail string }{

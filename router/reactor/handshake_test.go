@@ -219,7 +219,7 @@ func TestSlowHandshakesEnd(t *testing.T) {
 				go client(c)
 				done := make(chan error)
 				go func() { done <- s.Handshake() }()
-				time.Sleep(time.Second)
+				time.Sleep(1500 * time.Millisecond) // between two bytes
 				hs.mu.Lock()
 				if hs.free != 1 {
 					t.Error("it keeps a slot")

@@ -244,10 +244,13 @@ func (s *Session) Authenticate(token string) bool {
 	case c == nil:
 		h.Complain("refused a token that is not in the access file", "conn", s)
 	default:
-		if by := s.access.By(); by != access.ByCertificate && by != access.ByUser && !s.be(c) {
+		if by := s.access.By(); by == access.ByCertificate || by == access.ByUser {
+			return true // it keeps its identity, which may have no rights
+		}
+		if !s.be(c) {
 			return false
 		}
-		s.unproven = s.access.IsEmpty()
+		s.unproven = false
 		return true
 	}
 	h.CountRejection(RejectedToken)

@@ -324,10 +324,11 @@ func (h *Host) EvictUnproven() {
 	}
 }
 
-// Reauthorize checks every session after a reload of the access file, or of the lists of revoked
-// certificates. It kills those that use a right which they have lost, and those whose identity is gone. Their reserved jobs become ready
-// again. At the end it calls done, in a loop or at once, with the number of killed sessions. Any
-// goroutine may call it.
+// Reauthorize checks every session after a reload of the access file, or of the authorities and
+// lists of revoked certificates. It kills a session that uses a lost right, has no identity any more,
+// or has a certificate that is no longer accepted. The reserved jobs of a killed session become ready
+// again. At the end Reauthorize calls done, in a loop or at once, with the number of killed sessions.
+// Any goroutine may call it.
 func (h *Host) Reauthorize(done func(killed int)) {
 	loops := h.Loops()
 	c := &check{done: done}

@@ -184,7 +184,7 @@ func TestTransferEndsWhenTheNamedServerLeads(t *testing.T) {
 type accepting struct {
 	client.Server
 	bodies []string
-	put    chan int // nil: nobody counts
+	put    chan int // gets the number of jobs of each batch; nil: the test does not count them
 }
 
 func (s *accepting) Ask(context.Context, client.Request) (client.Answer, error) {

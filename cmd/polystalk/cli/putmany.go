@@ -19,7 +19,7 @@ import (
 // without a slot for large bodies. The number of jobs is limited by admin.LinesMax.
 const batchMost = 900 << 10
 
-// largeLine is the size of a line whose memory is released at once, in bytes.
+// largeLine is a size in bytes. The memory of a line of at least this size is released at once.
 const largeLine = 8 << 20
 
 // A putting puts a job for each line of a file. It has many jobs in flight: it reads lines until a

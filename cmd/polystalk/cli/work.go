@@ -49,7 +49,7 @@ type worker struct {
 
 	mu   sync.Mutex // guards the rest, and notes
 	busy int        // running commands
-	cut  int        // slots whose last attempt to use the server has failed
+	cut  int        // slots that could not use the server when they last tried
 	last time.Time  // the end of the last job, or of the last outage
 	down outage     // of the server, while a slot is cut off
 }

@@ -292,3 +292,119 @@ func TestTokenOfAnotherIdentityGivesNoRights(t *testing.T) {
 		t.Errorf("it has the identity %q, unproven: %t", s.Credential().Name(), s.Unproven())
 	}
 }
+
+// The other server is trusted with names. Rights, and whether there is such an identity, follow the
+// leader's file.
+func TestReloadReachesForwardedClients(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	open := func(identity string) (*tubeUser, *peerConn) {
+		c := &peerConn{peer: Forwarded{tcp("10.1.1.1:1"), true, identity}, uid: -1}
+		s := w.open(c)
+		s.activity.last = 1 // it has had a command
+		return s, c
+	}
+	_, cert := open("cert:certificate")
+	_, net := open("net:network")
+	later, _ := open("later:certificate")
+	if n := w.reload("[identity.net]\nwork = [\"y\"]\n[identity.later]\nwork = [\"x\"]\n"); n != 2 || !cert.closed || !net.closed {
+		t.Errorf("%d closed; removed: %v, lost a right: %v", n, cert.closed, net.closed)
+	}
+	if later.Unproven() || later.Credential().Name() != "later" {
+		t.Errorf("an identity of the new file: %q, unproven: %v", later.Credential().Name(), later.Unproven())
+	}
+	if n := w.reload(identities); n != 1 {
+		t.Errorf("%d sessions of the identity that has gone again were closed, want 1", n)
+	}
+}
+
+// TestRevokedBehindTheHandshake: a reload may end between a client's handshake and its session.
+func TestRevokedBehindTheHandshake(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	for _, ids := range []*access.Identities{w.h.Access, nil} {
+		w.h.Access = ids
+		for _, revoked := range []bool{true, false} {
+			c := &peerConn{peer: tcp("10.0.0.1:1"), uid: -1, encrypted: true, revoked: revoked}
+			if w.open(c); c.closed != revoked {
+				t.Errorf("revoked: %t, closed: %t, with an access file: %t", revoked, c.closed, ids != nil)
+			}
+		}
+	}
+}
+
+// What a follower says about its clients, the leader understands.
+func TestFollowerDescribesItsClients(t *testing.T) {
+	w := newAccessWorld(t, fmt.Sprintf("[identity.me]\nwork = [\"x\"]\nusers = [\"%d\"]\n[identity.lo]\nwork = [\"x\"]\nnetworks = [\"127.0.0.1\"]\n", os.Getuid()))
+	for _, tt := range []struct{ network, addr, identity, name string }{
+		{"unix", filepath.Join(t.TempDir(), "s"), "me:user", "me"},
+		{"tcp", "127.0.0.1:0", "lo:network", "lo"},
+		{"tcp", "[::1]:0", ":default", ""},
+	} {
+		l, err := net.Listen(tt.network, tt.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		client, err := net.Dial(tt.network, l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		f, ok := w.h.Forward(c)
+		if !ok || f.Identity != tt.identity || f.TLS || f.Addr.String() != c.RemoteAddr().String() {
+			t.Errorf("%s: %+v, want %s", tt.addr, f, tt.identity)
+		}
+		if s := w.open(&peerConn{peer: f, uid: -1}); s.Credential().Name() != tt.name {
+			t.Errorf("%s: the leader takes it for %q", tt.addr, s.Credential().Name())
+		}
+		if f, _ = new(Host).Forward(c); f.Identity != "" {
+			t.Errorf("%s: identified as %q without an access file", tt.addr, f.Identity)
+		}
+	}
+}
+
+func TestUnprovenClientsAreClosedInTime(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	silent, proven, late := &peerConn{peer: tcp("127.0.0.1:1"), uid: -1}, &peerConn{peer: tcp("127.0.0.1:1"), uid: -1}, &peerConn{peer: tcp("127.0.0.1:1"), uid: -1}
+	gone := w.open(&peerConn{uid: -1})
+	w.open(silent)
+	if !w.open(proven).Authenticate(aToken) {
+		t.Fatal("not accepted")
+	}
+	w.l.Event(&gone.Session, (*Session).Abort)
+	evict := func() {
+		w.h.EvictUnproven()
+		for range 10 {
+			w.l.GoOn(true)
+		}
+	}
+	w.now += proveWithin - 1
+	evict()
+	if silent.closed {
+		t.Error("closed too early")
+	}
+	w.open(late)
+	w.now++
+	evict()
+	if !silent.closed || proven.closed || late.closed || w.l.registry.unproven.len() != 1 {
+		t.Errorf("closed: silent %v, proven %v, late %v; %d are expected to authenticate", silent.closed, proven.closed, late.closed, w.l.registry.unproven.len())
+	}
+	if n := w.h.Sums().Rejected[RejectedUnproven]; n != 1 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+func TestDenialIsRecordedWithTheClient(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	s := w.open(&peerConn{peer: tcp("10.1.1.1:7"), uid: -1})
+	long := make([]byte, 300)
+	s.Deny(access.Put, long)
+	all := w.h.Access.Denials.All()
+	if len(all) != 1 || all[0].Identity != "net" || all[0].Peer != "10.1.1.1:7" || len(all[0].Tube) != externalMax {
+		t.Errorf("%+v", all)
+	}
+}

@@ -228,3 +228,23 @@ func BenchmarkOpen(b *testing.B) {
 		}
 	}
 }
+
+// TestShortTokensAreNeverValid: the file has only digests, so the length is checked when it is used.
+func TestShortTokensAreNeverValid(t *testing.T) {
+	short, long := strings.Repeat("x", TokenMin-1), strings.Repeat("x", TokenMax+1)
+	ids := open(t, fmt.Sprintf("[identity.a]\nrole = \"read\"\ntokens = [\"sha256:%x\", \"sha256:%x\"]\n", DigestOf(short), DigestOf(long)))
+	expect(t, ids.Token(short) == nil && ids.Token(long) == nil, "a token of %d or %d bytes is valid", len(short), len(long))
+}
+
+// TestPutThatWaitsTooLongTakesNothing: else refused puts would keep the identity out for longer.
+func TestPutThatWaitsTooLongTakesNothing(t *testing.T) {
+	c := open(t, "[identity.a]\nput = [\"*\"]\nputs-per-second = 1\n").Named("a", ByToken)
+	now := int64(time.Hour)
+	expect(t, c.Pay(5, now, WaitMax) == 0, "the first puts wait")
+	for range 100 {
+		wait := c.Pay(5, now, time.Second)
+		expect(t, wait == 5*time.Second, "a put after five others waits %v", wait)
+	}
+	c.Refund(5)
+	expect(t, c.Pay(1, now, 0) == 0, "what was given back is not there")
+}

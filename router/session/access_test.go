@@ -19,9 +19,10 @@ type peerConn struct {
 	certified *access.Credential
 	revoked   bool
 	closed    bool
+	written   int // bytes
 }
 
-func (c *peerConn) Write([]byte)                    {}
+func (c *peerConn) Write(p []byte)                  { c.written += len(p) }
 func (c *peerConn) WriteStable([][]byte)            {}
 func (c *peerConn) Unsent() int                     { return 0 }
 func (c *peerConn) Close()                          { c.closed = true }
@@ -37,6 +38,7 @@ func (c *peerConn) Revoked() bool                   { return c.revoked }
 type tubeUser struct {
 	Session
 	checked int
+	idle    bool // the client uses nothing
 }
 
 func (p *tubeUser) Input(b []byte) int  { return len(b) }
@@ -47,7 +49,7 @@ func (p *tubeUser) GiveUp()             {}
 func (p *tubeUser) Close()              { p.Gone() }
 func (p *tubeUser) Reauthorize() bool {
 	p.checked++
-	return p.Unproven() || p.Credential().Verbs([]byte("x"))&access.Work != 0
+	return p.idle || p.Unproven() || p.Credential().Verbs([]byte("x"))&access.Work != 0
 }
 
 type tubeUsers struct{ opened []*tubeUser }
@@ -406,5 +408,54 @@ func TestDenialIsRecordedWithTheClient(t *testing.T) {
 	all := w.h.Access.Denials.All()
 	if len(all) != 1 || all[0].Identity != "net" || all[0].Peer != "10.1.1.1:7" || len(all[0].Tube) != externalMax {
 		t.Errorf("%+v", all)
+	}
+}
+
+// TestClientWithoutAnIdentityIsKilled, also if it uses nothing that it could lose.
+func TestClientWithoutAnIdentityIsKilled(t *testing.T) {
+	w := newAccessWorld(t, "[identity.a]\nput = [\"x\"]\n"+tokens(aToken))
+	c := &peerConn{peer: tcp("127.0.0.1:1"), uid: -1}
+	s := w.open(c)
+	s.idle = true
+	if !s.Authenticate(aToken) {
+		t.Fatal("not accepted")
+	}
+	if n := w.reload("[identity.a]\nput = [\"x\"]\n" + tokens(bToken)); n != 1 || !c.closed {
+		t.Errorf("%d sessions were closed, closed: %t", n, c.closed)
+	}
+}
+
+// TestKilledClientGetsNoMoreReplies: a reply to a pending operation could show what the client lost the
+// right to see.
+func TestKilledClientGetsNoMoreReplies(t *testing.T) {
+	w := newAccessWorld(t, identities)
+	for _, killed := range []bool{false, true} {
+		c := &peerConn{peer: tcp("10.0.0.1:1"), uid: -1}
+		s := w.open(c)
+		if killed {
+			s.end = broken
+		}
+		w.l.turn(&s.Session, func(s *Session) {
+			s.SetOut(append(s.Out(), "RESERVED"...))
+			s.Flush()
+		})
+		if (c.written == 0) != killed {
+			t.Errorf("killed: %t, and %d bytes are written", killed, c.written)
+		}
+	}
+}
+
+// TestRefusedPutIsNotPaid: its client may put as soon as the reason for the refusal is gone.
+func TestRefusedPutIsNotPaid(t *testing.T) {
+	w := newAccessWorld(t, "[identity.net]\nput = [\"x\"]\nputs-per-second = 1\nnetworks = [\"10.0.0.0/8\"]\n")
+	s := w.open(&peerConn{peer: tcp("10.0.0.1:1"), uid: -1})
+	need := Need{Puts: true, Submits: true}
+	w.h.Draining.Store(true)
+	if v, why := s.Admit(need); v != Refuse || why != Draining {
+		t.Fatalf("%v, %v", v, why)
+	}
+	w.h.Draining.Store(false)
+	if v, _ := s.Admit(need); v != Run {
+		t.Errorf("the next put: %v", v)
 	}
 }

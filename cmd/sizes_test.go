@@ -44,7 +44,7 @@ var budgets = []budget{
 	{"router/ops", 1655},
 	{"router/reactor", 2760},
 	{"router/restore", 480},
-	{"router/session", 3700},
+	{"router/session", 3710},
 	{"router/routertest", 620},
 	{"router/sim", 700},
 	{"router/trend", 824},

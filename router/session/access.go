@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"polystalk/router/access"
@@ -86,69 +85,6 @@ func (s *Session) be(c *access.Credential) bool {
 	s.loop.host.CountRejection(RejectedQuota)
 	s.loop.host.Complain("refused a connection: its identity has too many", "conn", s, "identity", c.Name())
 	return false
-}
-
-// throttleMin is the shortest time for which a put waits: a timer for each put of a high rate would
-// cost more than the put.
-const throttleMin = 10 * time.Millisecond
-
-// pay takes a put from the rate of the client's identity, once for each put. Wait: pay has stopped
-// the session. Refuse: the put would wait for too long, or the client sends no more and may be gone.
-func (s *Session) pay() verdict {
-	most := access.WaitMax
-	if s.end > open {
-		most = 0
-	}
-	wait := s.access.Pay(1, int64(s.loop.awake()), most)
-	if wait > most {
-		s.loop.host.Complain("refused a put: its identity has used its puts-per-second", "conn", s, "identity", s.access.Name(), "for", wait)
-		return Refuse
-	}
-	if s.body.paid = true; wait == 0 {
-		return Run
-	}
-	wait = max(wait, throttleMin)
-	s.access.Waits(wait)
-	s.stops |= Throttled
-	r := &s.loop.registry
-	if r.timers == nil {
-		r.timers = make(map[*Session]func() bool)
-	}
-	r.timers[s] = s.loop.host.After(wait, func() { s.loop.Signal(s, (*Session).unthrottle) })
-	return Wait
-}
-
-// unthrottle lets a put run that waits for its rate.
-func (s *Session) unthrottle() {
-	if s.life < closing && s.stops&Throttled != 0 {
-		s.stopTimer()
-		s.lift(Throttled)
-	}
-}
-
-// stopTimer stops the timer of a Throttled session.
-func (s *Session) stopTimer() {
-	timers := s.loop.registry.timers
-	timers[s]()
-	delete(timers, s)
-}
-
-// refund gives back a put that was paid and does not run.
-func (s *Session) refund() {
-	if s.body.paid {
-		s.body.paid = false
-		s.access.Refund(1)
-	}
-}
-
-// Exceeds reports whether a job of size bytes in a tube exceeds a limit of jobs or bytes.
-func (s *Session) Exceeds(tube []byte, size int) bool {
-	h := s.loop.host
-	if s.access == nil || !h.Access.Exceeds(s.access, tube, 1, size, h.Map.Used) {
-		return false
-	}
-	h.Complain("refused a job: the tubes of its identity are full", "conn", s, "identity", s.access.Name(), "tube", string(tube[:min(len(tube), externalMax)]))
-	return true
 }
 
 // identify returns the credential of a Conn or a net.Conn.
@@ -322,87 +258,4 @@ func (h *Host) EvictUnproven() {
 			}
 		})
 	}
-}
-
-// Reauthorize checks every session after a reload of the access file, or of the authorities and
-// lists of revoked certificates. It kills a session that uses a lost right, has no identity any more,
-// or has a certificate that is no longer accepted. The reserved jobs of a killed session become ready
-// again. At the end Reauthorize calls done, in a loop or at once, with the number of killed sessions.
-// Any goroutine may call it.
-func (h *Host) Reauthorize(done func(killed int)) {
-	loops := h.Loops()
-	c := &check{done: done}
-	c.loops.Store(int64(len(loops)))
-	if len(loops) == 0 {
-		done(0)
-	}
-	for _, l := range loops {
-		l.Do(func() { c.part(l, 0) })
-	}
-}
-
-// A check is a Reauthorize in progress.
-type check struct {
-	done   func(killed int)
-	loops  atomic.Int64 // that are not done
-	killed atomic.Int64
-}
-
-// checkMost is how many sessions are checked in one turn of a loop, which takes about 50 µs.
-const checkMost = 256
-
-// part checks the next sessions of a loop. Signals are answered in their order: when the last part
-// ends, the sessions of all parts were killed.
-func (c *check) part(l *Loop, above uint64) {
-	n := 0
-	for s := range l.Sessions(above) {
-		l.Spend(1)
-		if !s.reauthorize() {
-			c.killed.Add(1)
-			l.Signal(s, (*Session).Kill)
-		}
-		if n++; n == checkMost {
-			above = s.Number()
-			l.Do(func() { c.part(l, above) })
-			return
-		}
-	}
-	l.Do(func() {
-		if c.loops.Add(-1) == 0 {
-			c.done(int(c.killed.Load()))
-		}
-	})
-}
-
-// isRevoked reports whether the certificate of the client was revoked since it has connected.
-func isRevoked(c any) bool {
-	r, ok := c.(interface{ Revoked() bool })
-	return ok && r.Revoked()
-}
-
-// reauthorize reports whether the session may stay.
-func (s *Session) reauthorize() bool {
-	if s.stops&Throttled != 0 { // the file may have a higher rate
-		s.loop.Signal(s, (*Session).unthrottle)
-	}
-	switch {
-	case s.life >= closing:
-		return true
-	case isRevoked(s.conn):
-		return false
-	case s.loop.host.Access == nil:
-		return true
-	case s.unproven || s.activity.last == 0 && s.access.By() != access.ByToken: // it has had no command yet
-		was := s.unproven
-		if !s.identify() {
-			return false
-		}
-		if !was {
-			s.loop.expect(s)
-		}
-	case s.access.Identity() == nil:
-		return false
-	}
-	p, ok := s.proto.(reauthorizer)
-	return !ok || p.Reauthorize()
 }

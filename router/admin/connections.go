@@ -220,6 +220,12 @@ func heldJobs(c *direct.Caller, p *session.Snapshot) []wire.Job {
 	return held
 }
 
+// TokenRefused counts and logs a token of an HTTP client that the access file does not have.
+func (o *Operator) TokenRefused(client string) {
+	o.opts.Host.CountRejection(session.RejectedToken)
+	o.opts.Host.Complain("refused a token that is not in the access file", "client", client)
+}
+
 // Connection returns a connection, and the reserved jobs that it has held for longest.
 func (o *Operator) Connection(ctx context.Context, number uint64) (v wire.ConnectionJobs, err error) {
 	if err := o.Ready(); err != nil {

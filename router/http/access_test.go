@@ -9,6 +9,7 @@ import (
 
 	wire "polystalk/codec/admin"
 	"polystalk/router/access"
+	"polystalk/router/session"
 	"polystalk/router/trend"
 )
 
@@ -361,4 +362,18 @@ func TestBadRequestsAreRefused(t *testing.T) {
 
 	tube, s := get[wire.Tube](w, mail), get[wire.Server](w, "/api/v1/server")
 	expect(t, s.JobsTotal == 1 && tube.Jobs.Ready == 1 && tube.Pauses == 0, "something was changed: %+v", tube)
+}
+
+// TestWrongTokenIsCountedAndLogged, in a header and in a login, and the log does not have it.
+func TestWrongTokenIsCountedAndLogged(t *testing.T) {
+	w := newWorld(t, setup{})
+	const wrong = "wrong-token-0123456789"
+	w.do("GET", "/api/v1/tubes", ask{token: wrong}).wants(t, 401, "no-token")
+	w.do("POST", "/api/v1/session", ask{json: true, body: `{"token":"` + wrong + `"}`}).wants(t, 401, "no-token")
+	if log := w.logged.String(); !strings.Contains(log, "refused a token that is not in the access file") || strings.Contains(log, wrong) {
+		t.Errorf("the log: %s", log)
+	}
+	if n := w.srv.Host().Sums().Rejected[session.RejectedToken]; n != 2 {
+		t.Errorf("%d refusals are counted", n)
+	}
 }

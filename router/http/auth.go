@@ -126,7 +126,7 @@ func (a *API) identify(c *call) error {
 			return wire.NoToken.Problem("the header Authorization is not of the form Bearer TOKEN")
 		}
 		if ids == nil {
-			return unknownToken()
+			return a.unknownToken(c)
 		}
 		if err := a.checkSecrecy(c); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (a *API) identify(c *call) error {
 			c.By = by
 			return nil
 		}
-		return unknownToken()
+		return a.unknownToken(c)
 	}
 	if a.sessions != nil {
 		if cookie, err := c.R.Cookie(a.cookie); err == nil {
@@ -194,7 +194,9 @@ func (a *API) checkSecrecy(c *call) error {
 		"make another token, and send it by https: give --http-tls-cert, or let a proxy of --http-trusted-proxy send X-Forwarded-Proto: https; on a safe network set plaintext-tokens = true in the file of --access-file")
 }
 
-func unknownToken() error {
+// unknownToken counts and logs a token that is not in the access file, as the protocols do.
+func (a *API) unknownToken(c *call) error {
+	a.op.TokenRefused(c.client)
 	return wire.NoToken.With("", "the token is unknown", "put the token's SHA-256 into the file of --access-file, and send the server SIGHUP")
 }
 
@@ -220,7 +222,7 @@ func (a *API) login(c *call, in *wire.Login) error {
 	}
 	id, by := a.sessions.Begin(in.Token, time.Now())
 	if by == nil {
-		return unknownToken()
+		return a.unknownToken(c)
 	}
 	http.SetCookie(c.W, a.newCookie(c, id, int(access.SessionIdle/time.Second)))
 	c.By = by

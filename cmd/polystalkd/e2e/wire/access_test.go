@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,26 +37,11 @@ func TestRefusedClientsGetErrors(t *testing.T) {
 	}
 	s := daemon.Start(t, accessFlag(t, "[identity.default]\nput = [\"mine-*\"]\nwork = [\"mine-*\"]\n")...)
 	host, port, _ := net.SplitHostPort(s.Address)
-	for _, c := range []struct {
-		interpreter string
-		probe       []string
-		install     string
-		script      string
-		args        []string
-	}{
-		{"ruby", []string{"-e", "require 'beaneater'"}, "ruby and ruby-beaneater", "refused.rb", []string{s.Address}},
-		{"php", []string{"-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);"}, "php-cli and php-pda-pheanstalk", "refused.php", []string{host, port}},
-		{"node", []string{"-e", "require('jackd')"}, "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", "refused.js", []string{host, port}},
-	} {
-		t.Run(c.interpreter, func(t *testing.T) {
-			if missing := missingLibrary(t, c.interpreter, c.probe, c.install); missing != "" {
-				t.Skip(missing)
-			}
-			if out, err := runScript(t, c.interpreter, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
-				t.Errorf("%q, %v", out, err)
-			}
-		})
-	}
+	runClients(t, []clientScript{
+		{"ruby", "ruby", beaneaterProbe, "ruby and ruby-beaneater", "refused.rb", []string{s.Address}},
+		{"php", "php", pheanstalkProbe, "php-cli and php-pda-pheanstalk", "refused.php", []string{host, port}},
+		{"node", "node", jackdProbe, jackdInstall, "refused.js", []string{host, port}},
+	})
 	t.Run("go", func(t *testing.T) { goRefused(t, s.Address) })
 	ops := daemon.Dial(t, s.Address)
 	daemon.Says(t, ops, "auth "+opsToken+"\r\nlist-tubes\r\n", "AUTHENTICATED\r\nOK 14\r\n---\n- default\n\r\n")

@@ -66,6 +66,37 @@ func scriptEnv() []string {
 	return env
 }
 
+// A clientScript is a script of testdata/clients that uses a client library, and ends with "ok".
+type clientScript struct {
+	name, interpreter string
+	probe             []string // arguments with which the interpreter ends with 0 if the library is there
+	install           string
+	script            string
+	args              []string
+}
+
+var (
+	beaneaterProbe  = []string{"-e", "require 'beaneater'"}
+	pheanstalkProbe = []string{"-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);"}
+	jackdProbe      = []string{"-e", "require('jackd')"}
+)
+
+const jackdInstall = "node, and jackd with npm, and set NODE_PATH or JACKD_DIR"
+
+// runClients runs each script. A missing library skips its script by name.
+func runClients(t *testing.T, all []clientScript) {
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			if missing := missingLibrary(t, c.interpreter, c.probe, c.install); missing != "" {
+				t.Skip(missing)
+			}
+			if out, err := runScript(t, c.interpreter, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
+				t.Errorf("%q, %v", out, err)
+			}
+		})
+	}
+}
+
 // TestBeanstalkClients takes a job through all that each client library can do with it.
 func TestBeanstalkClients(t *testing.T) {
 	if testing.Short() {
@@ -73,26 +104,11 @@ func TestBeanstalkClients(t *testing.T) {
 	}
 	places(t, func(t *testing.T, p *place) {
 		host, port, _ := net.SplitHostPort(p.beanstalk)
-		for _, c := range []struct {
-			interpreter string
-			probe       []string
-			install     string
-			script      string
-			args        []string
-		}{
-			{"ruby", []string{"-e", "require 'beaneater'"}, "ruby and ruby-beaneater", "whole_life.rb", []string{p.beanstalk}},
-			{"php", []string{"-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);"}, "php-cli and php-pda-pheanstalk", "whole_life.php", []string{host, port}},
-			{"node", []string{"-e", "require('jackd')"}, "node, and jackd with npm, and set NODE_PATH or JACKD_DIR", "whole_life.js", []string{host, port}},
-		} {
-			t.Run(c.interpreter, func(t *testing.T) {
-				if missing := missingLibrary(t, c.interpreter, c.probe, c.install); missing != "" {
-					t.Skip(missing)
-				}
-				if out, err := runScript(t, c.interpreter, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
-					t.Errorf("%q, %v", out, err)
-				}
-			})
-		}
+		runClients(t, []clientScript{
+			{"ruby", "ruby", beaneaterProbe, "ruby and ruby-beaneater", "whole_life.rb", []string{p.beanstalk}},
+			{"php", "php", pheanstalkProbe, "php-cli and php-pda-pheanstalk", "whole_life.php", []string{host, port}},
+			{"node", "node", jackdProbe, jackdInstall, "whole_life.js", []string{host, port}},
+		})
 		t.Run("go", func(t *testing.T) { goWholeLife(t, func() (net.Conn, error) { return net.Dial("tcp", p.beanstalk) }) })
 	})
 }

@@ -43,26 +43,11 @@ func TestClientsWithTLS(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", ca)
 	_, port, _ := net.SplitHostPort(stalk)
 	_, gearPort, _ := net.SplitHostPort(gear)
-	for _, c := range []struct {
-		name, interpreter string
-		probe             []string
-		install           string
-		script            string
-		args              []string
-	}{
-		{"pheanstalk", "php", []string{"-r", "exit((include 'Pheanstalk/autoload.php') === false ? 1 : 0);"}, "php-cli and php-pda-pheanstalk", "whole_life.php", []string{"tls://localhost", port}},
+	runClients(t, []clientScript{
+		{"pheanstalk", "php", pheanstalkProbe, "php-cli and php-pda-pheanstalk", "whole_life.php", []string{"tls://localhost", port}},
 		{"Python", "python3", []string{"-c", "import ssl"}, "python3", "tls.py", []string{"localhost", port, ca}},
 		{"Gearman::Client", "perl", []string{"-MGearman::Client", "-MIO::Socket::SSL", "-e", "1"}, "libgearman-client-perl and libio-socket-ssl-perl", "tls_gearman.pl", []string{"localhost", gearPort, ca}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if missing := missingLibrary(t, c.interpreter, c.probe, c.install); missing != "" {
-				t.Skip(missing)
-			}
-			if out, err := runScript(t, c.interpreter, c.script, c.args...); err != nil || !strings.HasSuffix(out, "ok\n") {
-				t.Errorf("%q, %v", out, err)
-			}
-		})
-	}
+	})
 	t.Run("go-beanstalk", func(t *testing.T) {
 		text, err := os.ReadFile(ca)
 		if err != nil {

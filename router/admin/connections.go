@@ -223,7 +223,7 @@ func heldJobs(c *direct.Caller, p *session.Snapshot) []wire.Job {
 // TokenRefused counts and logs a token of an HTTP client that the access file does not have.
 func (o *Operator) TokenRefused(client string) {
 	o.opts.Host.CountRejection(session.RejectedToken)
-	o.opts.Host.Complain("refused a token that is not in the access file", "client", client)
+	o.opts.Host.Complain("refused a token that is not in the access file", "conn", client)
 }
 
 // Connection returns a connection, and the reserved jobs that it has held for longest.

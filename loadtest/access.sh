@@ -6,8 +6,12 @@
 # of this. It runs ROUNDS=5 rounds of DURATION=2s from the top folder, after make build.
 set -euo pipefail
 
+out=loadtest/out page=loadtest/ACCESS.md
+TLS=$out/access
+
 # proxied PROXY PORT DIR starts beanstalkd at a unix socket, and a proxy before it, until a signal.
 if [ "${1:-}" = proxied ]; then
+	TLS=$PWD/$TLS
 	cd "$4"
 	case $2 in
 	haproxy)
@@ -34,9 +38,7 @@ if [ "${1:-}" = proxied ]; then
 	exit
 fi
 
-out=loadtest/out page=loadtest/ACCESS.md
 mkdir -p $out
-export TLS=$PWD/$out/access
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $TLS.key -out $TLS.crt -days 30 -subj /CN=localhost \
 	-addext subjectAltName=DNS:localhost,IP:127.0.0.1 2>/dev/null
 cat $TLS.crt $TLS.key >$TLS.pem

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -33,10 +34,14 @@ type referee interface {
 
 func sideName(n int) string { return [...]string{"reference", "ours"}[n] }
 
-// join connects to a server.
+// join connects to a server. A server counts a connection when it accepts it, which the reply
+// shows: both protocols answer the question with a line.
 func (g *game) join(n int, address string) (err error) {
 	g.sides[n] = side{address: address, conns: make([]*stream, g.h.Conns), got: make([][]string, g.h.Conns)}
-	g.sides[n].control, err = dialStream("tcp", address)
+	if g.sides[n].control, err = dialStream("tcp", address); err != nil {
+		return err
+	}
+	_, err = g.ask(n, "version\r\n", func(b []byte) int { return bytes.IndexByte(b, '\n') + 1 })
 	return err
 }
 

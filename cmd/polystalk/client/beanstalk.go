@@ -207,8 +207,8 @@ func (c *Beanstalk) receive(want string, most int64) (words []string, data []byt
 	}
 	all := size + int64(len("\r\n"))
 	for at := int64(0); at < all; at = int64(len(data)) {
-		if at == int64(cap(data)) { // it grows with the data received, at most to the announced size
-			data = append(make([]byte, 0, min(max(2*at, 512), all)), data...)
+		if at == int64(cap(data)) { // it grows with the data received, and in few steps leaves little garbage
+			data = append(make([]byte, 0, min(max(8*at, 512), all)), data...)
 		}
 		data = data[:min(int64(cap(data)), at+progress)]
 		if _, err := io.ReadFull(c.in, data[at:]); err != nil {

@@ -114,8 +114,10 @@ func (f *Follower) Lead(fence func() uint64) error {
 	s.leading.Lock()
 	defer s.leading.Unlock()
 	gear := s.gearmand.Config()
+	policies := s.host.Map.Shard(s.host.Map.OfSlot(0)).RecordedPolicies()
 	for _, sh := range s.host.Map.Shards() {
 		sh.SetSubmitOptions(submitOptions(&gear)) // they may have changed since the start
+		sh.InstallPolicies(policies)
 	}
 	s.host.Journal, s.host.LeaseFence = s.journal, fence
 	if s.reactor == nil {

@@ -7,6 +7,7 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/record"
 )
 
 const (
@@ -128,16 +129,16 @@ func (s *Shard) Replay() *core.Replay { return s.core.Replay() }
 // EachID calls f for every job's id; the shard must be owned or not shared.
 func (s *Shard) EachID(f func(core.JobID)) { s.core.EachID(f) }
 
-// Recopy records jobs again, and a tube's pause unless tube is nil; see
-// CopyJob. It waits for the shard and must not be called by an event loop.
-func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, tube []byte) {
+// Recopy records jobs again, and what other describes unless it is nil; see core.CopyJob and
+// core.CopyOther. It waits for the shard and must not be called by an event loop.
+func (s *Shard) Recopy(b *Batch, ids []uint64, after uint64, other *record.Record) {
 	s.OwnPatiently(b)
 	s.begin(b)
 	for _, id := range ids {
 		s.core.CopyJob(core.JobID(id), after)
 	}
-	if tube != nil {
-		s.core.CopyPause(tube)
+	if other != nil {
+		s.core.CopyOther(other)
 	}
 	s.wantsCommit = s.log.End() || s.wantsCommit
 	s.Release(b)
@@ -235,7 +236,14 @@ func (s *Shard) SetSubmitOptions(o core.SubmitOptions) { s.core.SetSubmitOptions
 // Used returns the jobs of a class of tubes, and the bytes of their bodies. Any goroutine may call it.
 func (s *Shard) Used(class uint16) (jobs, bytes int64) { return s.core.Used(class) }
 
-// Classify gives tubes their classes again, some at a time; the shard must be owned.
+// InstallPolicies sets the policies of a shard that has no clients yet.
+func (s *Shard) InstallPolicies(set *core.Policies) { s.core.InstallPolicies(set) }
+
+// RecordedPolicies returns the set in the shard's records; nil: there is none. The shard must be
+// owned.
+func (s *Shard) RecordedPolicies() *core.Policies { return s.core.RecordedPolicies() }
+
+// Classify gives tubes their classes and policies again, some at a time; the shard must be owned.
 func (s *Shard) Classify(from int) (next int) { return s.core.Classify(from) }
 
 // Catchup runs due timers that the goroutine has not run yet, so that the Mirrors are up to date.

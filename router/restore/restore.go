@@ -18,6 +18,7 @@ import (
 	"polystalk/shard"
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 )
@@ -67,7 +68,7 @@ func (t *Target) Recover(cfg *Config, o commit.Options) (*Recovery, error) {
 	r := &Recovery{t: t, dir: cfg.Dir, failure: make(chan *commit.Failure, 1)}
 	keeper := t.newCopier()
 	o.SegmentSize, o.Sync, o.Every, o.Logger = cfg.SegmentSize, cfg.Sync, cfg.Every, t.Log
-	o.Copy, o.CopyPause, o.Lives = keeper.jobs, keeper.tubePause, keeper.lives
+	o.Copy, o.CopyOther, o.Lives = keeper.jobs, keeper.other, keeper.lives
 	o.Fail = func(f *commit.Failure) {
 		if t.Failed != nil {
 			t.Failed(f)
@@ -128,12 +129,12 @@ func (c *copier) at(slot uint16) *shard.Shard {
 	return c.places.Shard(c.places.OfSlot(slot))
 }
 
-// jobs, tubePause and lives are Copy, CopyPause and Lives of wal.Options.
+// jobs, other and lives are Copy, CopyOther and Lives of wal.Options.
 func (c *copier) jobs(slot uint16, ids []uint64, after uint64) {
 	c.at(slot).Recopy(&c.batch, ids, after, nil)
 }
 
-func (c *copier) tubePause(slot uint16, tube []byte) { c.at(slot).Recopy(&c.batch, nil, 0, tube) }
+func (c *copier) other(r *record.Record) { c.at(r.Slot).Recopy(&c.batch, nil, 0, r) }
 
 func (c *copier) lives(slot uint16, id, after uint64) bool {
 	return c.at(slot).NeedsCopy(&c.batch, id, after)

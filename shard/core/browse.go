@@ -51,6 +51,8 @@ func (c *Core) applyOperator(op *Op, r *Reply) {
 		c.applyFlush(op, r)
 	case opAskFlushed:
 		c.askFlushed(op, r)
+	case opSetPolicies:
+		c.setPolicies(op)
 	default:
 		panic(fmt.Sprintf("core: there is no operation %d", op.Kind))
 	}
@@ -97,6 +99,10 @@ func (c *Core) listTubes(x *OperatorOp, r *Reply) {
 func (c *Core) tubeRow(t *tube) TubeRow {
 	row := TubeRow{TubeStats: c.tubeStats(t), ID: t.id, Slot: t.slot, Function: t.function != nil, Bytes: t.bytes}
 	row.Oldest, _ = c.oldest(t)
+	row.Held = t.held()
+	if p := t.policy; p != nil {
+		row.Policy, row.Policed = &p.policy.Policy, p.events
+	}
 	if t.flow != nil {
 		for e := range row.Events {
 			row.Events[e] = t.flow.Of(stats.Event(e))
@@ -327,6 +333,9 @@ func (c *Core) jobRow(j *Job, x *OperatorOp) JobRow {
 	}
 	if j.Flags&flagLarge != 0 {
 		row.Large = c.large.At(j.Body)
+	}
+	if j.State == Buried {
+		row.BuriedBy = c.tubes[j.Tube].reasonOf(j)
 	}
 	return row
 }

@@ -46,9 +46,8 @@ type Core struct {
 	recorder
 	collection *collection // nil: nothing was ever flushed
 
-	quotas *quotas
-
-	_ [8]byte // see TestNothingSharesCacheLines
+	quotas   *quotas
+	policing *policing // nil: there never were policies
 }
 
 // coreCounts are the counters of Counts that no table of the core has.
@@ -156,6 +155,9 @@ func (c *Core) Apply(now Time, op *Op, r *Reply) {
 		} else {
 			c.applyFunction(op, r)
 		}
+	}
+	if c.policing != nil {
+		c.matchFreed()
 	}
 	if cl := c.clients[r.Client]; cl != nil {
 		r.Held = uint32(cl.held.N)

@@ -134,9 +134,9 @@ func (k *checker) tubes() {
 		named++
 		in, f := k.in(fmt.Sprintf("tube %q", t.name)), t.function
 		in(t.id == TubeID(id) && c.names[t.name] == t && t.timer.tube == t && t.timer.client == nil, "its handle, name or timer is not its own")
-		in(t.bytes == bytes[t.id] && t.jobs == jobs[t.id] && t.reserved == reserved[t.id], "%d jobs of %d bytes, %d reserved; counted %d, %d, %d",
+		in(t.bytes == bytes[t.id] && int(t.jobs) == jobs[t.id] && t.reserved == reserved[t.id], "%d jobs of %d bytes, %d reserved; counted %d, %d, %d",
 			jobs[t.id], bytes[t.id], reserved[t.id], t.jobs, t.bytes, t.reserved)
-		in(t.jobs == t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) && uint64(t.jobs)+t.deletes == t.total+uint64(t.arrived),
+		in(int(t.jobs) == t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) && uint64(t.jobs)+t.deletes == t.total+uint64(t.arrived),
 			"the sum of its states is not its %d jobs, or they and %d deletes are not its total of %d and %d", t.jobs, t.deletes, t.total, t.arrived)
 		in(t.inUse() || f != nil && (f.forgetAt != 0 || f.created || t.pauseUntil != 0 || f.limits != [NumClasses]uint32{}), "nothing needs it")
 		in((t.pauseUntil == 0) == (t.pauseFor == 0), "paused until %d for %d", t.pauseUntil, t.pauseFor)

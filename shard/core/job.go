@@ -148,6 +148,9 @@ func (c *Core) enterReadyAt(t *tube, i uint32, j *Job, since Time, behind JobID,
 		t.low++
 	}
 	c.refresh(t)
+	if t.policy != nil {
+		c.wantPolicy(t)
+	}
 }
 
 // leaveReady takes a ready job out. The caller must publish the tube's mirror.
@@ -213,6 +216,9 @@ func (c *Core) enterReserved(t *tube, i uint32, j *Job, cl *client) {
 	t.reserved++
 	c.counts.Reserved++
 	c.timers.want(&cl.timer, c.dueAt(&cl.timer))
+	if t.policy != nil {
+		c.tookByPolicy(t)
+	}
 }
 
 // leaveReserved takes a job from the client that has reserved it.
@@ -225,6 +231,9 @@ func (c *Core) leaveReserved(t *tube, i uint32, j *Job) {
 	j.Client = 0
 	t.reserved--
 	c.counts.Reserved--
+	if t.policy != nil {
+		c.freeByPolicy(t)
+	}
 	t.flowOf().Ran(&c.sums.Totals, c.since(j))
 }
 
@@ -238,6 +247,9 @@ func (c *Core) enterBuried(t *tube, i uint32, j *Job) {
 	j.Buries++
 	t.buried.pushBack(c.jobs, i, j)
 	c.counts.Buried++
+	if t.policy != nil {
+		c.wantPolicy(t)
+	}
 }
 
 // leaveBuried takes a buried job out.

@@ -76,6 +76,28 @@ const (
 	flagSubmitted                   // it was submitted, not put: it has a submission
 )
 
+// BuriedBy is the reason for which a job is buried. It is in Flags, and in no record.
+type BuriedBy uint8
+
+// The reasons. After a restart only the reason BuriedByAttempts is known.
+const (
+	BuriedUnknown BuriedBy = iota
+	BuriedByWorker
+	BuriedByOperator
+	BuriedByAttempts
+	BuriedByExpiry
+)
+
+// buriedShift is the first bit of Flags with the BuriedBy, and buriedBits has all of them.
+const (
+	buriedShift       = 2
+	buriedBits  Flags = 7 << buriedShift
+)
+
+func (j *Job) buriedBy() BuriedBy { return BuriedBy(j.Flags & buriedBits >> buriedShift) }
+
+func (j *Job) setBuriedBy(by BuriedBy) { j.Flags = j.Flags&^buriedBits | Flags(by)<<buriedShift }
+
 // isSubmitted reports whether the job was submitted to a function, not put.
 func (j *Job) isSubmitted() bool { return j.Flags&flagSubmitted != 0 }
 

@@ -118,6 +118,10 @@ func (c *Core) take(t *tube, i uint32, j *Job) {
 	c.leave(t, i, j)
 	j.State = Reserved
 	t.reserved++
+	if t.policy != nil {
+		c.refresh(t)
+		c.publish(t)
+	}
 	c.counts.Reserved++
 	if c.moving == nil {
 		c.moving = make(map[JobID]moving)
@@ -135,6 +139,9 @@ func (c *Core) leaveTaken(t *tube, j *Job) {
 	}
 	j.State = Nowhere
 	t.reserved--
+	if t.policy != nil {
+		c.freeByPolicy(t)
+	}
 	c.counts.Reserved--
 }
 

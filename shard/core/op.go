@@ -155,6 +155,9 @@ func (o *Op) Close(c ClientID, used TubeID) {
 	o.Tube = used
 }
 
+// size is the size of the operation's body.
+func (o *Op) size() int { return len(o.Body) + o.Large.Len() }
+
 // Put adds a job to a tube that the caller uses. The delay and the time to run are in
 // seconds. It may answer StatusOutOfMemory.
 func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large Large) {

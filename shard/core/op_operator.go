@@ -1,27 +1,31 @@
 package core
 
-import "polystalk/shard/stats"
+import (
+	"polystalk/shard/record"
+	"polystalk/shard/stats"
+)
 
 // The operations of an operator, which read jobs without reserving them, and change jobs that
 // belong to other clients or to none. The method of Op that makes an operation documents it.
 // Each visit does a bounded amount of work. After StatusMore the caller repeats the operation,
 // and must not change Operator.Cursor. Other operations may run between two visits.
 const (
-	opFlow       opKind = iota + operatorKinds // see AskFlow
-	opTubes                                    // see ListTubes
-	opHead                                     // see ListHead
-	opList                                     // see ListArrivals
-	opScan                                     // see ScanJobs
-	opJob                                      // see AskJob
-	opMany                                     // see ActOnMany
-	opFlushStep                                // see FlushStep
-	opEdit                                     // see Edit
-	opPutCopies                                // see PutCopies
-	opHeld                                     // see ListHeld
-	opAskHolders                               // see AskHolders
-	opPick                                     // see PickJobs
-	opFlush                                    // see Flush
-	opAskFlushed                               // see AskFlushed
+	opFlow        opKind = iota + operatorKinds // see AskFlow
+	opTubes                                     // see ListTubes
+	opHead                                      // see ListHead
+	opList                                      // see ListArrivals
+	opScan                                      // see ScanJobs
+	opJob                                       // see AskJob
+	opMany                                      // see ActOnMany
+	opFlushStep                                 // see FlushStep
+	opEdit                                      // see Edit
+	opPutCopies                                 // see PutCopies
+	opHeld                                      // see ListHeld
+	opAskHolders                                // see AskHolders
+	opPick                                      // see PickJobs
+	opFlush                                     // see Flush
+	opAskFlushed                                // see AskFlushed
+	opSetPolicies                               // see SetPolicies
 )
 
 // The bounds of a visit. One unit of work is one job, or bodyUnit bytes of a body that are
@@ -59,6 +63,8 @@ type OperatorOp struct {
 	Results []Status // of an ActOnMany or PutCopies, one for each job
 	Seen    Time     // when VerbRead or VerbTake made the rows, in core time
 	Version uint64   // of the job of AskJob and Edit: it changes whenever the job changes
+
+	policies *Policies // of SetPolicies
 
 	ids   []JobID
 	order []uint32 // of ListHead: positions in a heap
@@ -153,6 +159,9 @@ type TubeRow struct {
 	Bytes    uint64 // of bodies
 	Oldest   Time   // age of the oldest ready job; zero: there is none
 	Events   [stats.Events]uint64
+	Held     Held
+	Policy   *record.Policy // nil: none
+	Policed  [PolicyEvents]uint64
 }
 
 // A JobRow is one job of a list.
@@ -168,6 +177,7 @@ type JobRow struct {
 	BodySize int
 	Large    Large // a large body, instead of a part; it never changes
 	Moving   bool  // an operator is moving it: it is Reserved, but by no client
+	BuriedBy BuriedBy
 }
 
 // onOperator begins an operation of an operator.

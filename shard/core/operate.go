@@ -143,7 +143,7 @@ func (c *Core) buryByOperator(t *tube, i uint32, j *Job, op *Op) Status {
 		return r.Status
 	}
 	c.leave(t, i, j)
-	c.bury(t, i, j)
+	c.bury(t, i, j, BuriedByOperator)
 	return StatusOK
 }
 

@@ -52,7 +52,7 @@ type classifier interface {
 
 // weigh adds jobs to a tube, or subtracts them. bytes are those of their bodies.
 func (c *Core) weigh(t *tube, jobs int, bytes int64) {
-	t.jobs += jobs
+	t.jobs += int32(jobs)
 	t.bytes += uint64(bytes)
 	if t.class != 0 {
 		c.quotas.add(t.class, jobs, bytes)
@@ -69,7 +69,7 @@ func (c *Core) classify(t *tube) {
 	if class == t.class {
 		return
 	}
-	jobs, bytes := t.jobs, int64(t.bytes)
+	jobs, bytes := int(t.jobs), int64(t.bytes)
 	c.weigh(t, -jobs, -bytes)
 	if t.class = class; class != 0 {
 		c.quotas.make(class)
@@ -80,13 +80,17 @@ func (c *Core) classify(t *tube) {
 // classifyMost is how many tubes Classify visits.
 const classifyMost = 64
 
-// Classify gives some tubes their classes again, after the directory's have changed. from is 0, then
-// the result of the last call; 0: all are done. A tube that is opened meanwhile has its new class.
+// Classify gives some tubes their classes and their policies again, after the directory's classes or
+// the core's set of policies have changed. from is 0, then the result of the last call; 0: all are
+// done. A tube that is opened meanwhile has both.
 func (c *Core) Classify(from int) (next int) {
 	end := min(from+classifyMost, len(c.tubes))
 	for ; from < end; from++ {
 		if t := c.tubes[from]; t != nil {
 			c.classify(t)
+			if c.policing != nil {
+				c.applyPolicy(t)
+			}
 		}
 	}
 	if from >= len(c.tubes) {

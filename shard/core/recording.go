@@ -30,7 +30,7 @@ func (k opKind) Records() bool {
 	switch k {
 	case OpPut, OpDelete, OpRelease, OpBury, OpKick, OpKickJob, OpPause, OpReserveJob,
 		OpUse, OpUnuse, OpIgnore, OpClose, opDropFunction, // the last tube's user ends its pause
-		opSubmit, opReport, opCancelJob, opUnregister, opMany, opFlushStep, opEdit, opPutCopies:
+		opSubmit, opReport, opCancelJob, opUnregister, opMany, opFlushStep, opEdit, opPutCopies, opSetPolicies:
 		return true
 	}
 	return false
@@ -43,9 +43,10 @@ func (c *Core) records(j *Job) bool {
 }
 
 // RecordsTimers reports whether timers may append records: when a job fails because it has
-// lost its worker too often, and when flushed jobs are collected.
+// lost its worker too often, when flushed jobs are collected, and by policies.
 func (c *Core) RecordsTimers() bool {
-	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.collection != nil && c.collection.jobs > 0
+	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.collection != nil && c.collection.jobs > 0 ||
+		c.policing != nil && c.policing.set != nil
 }
 
 // recordOf describes a job in the state in which a restart restores it, since reservations end
@@ -174,7 +175,7 @@ func (c *Core) recordPause(t *tube) {
 	if until != 0 {
 		until = DayOf(until, Time(c.buf.Ahead))
 	}
-	c.buf.Pause(t.name, t.slot, int64(until), int64(t.pauseFor))
+	c.buf.Pause(t.name, t.slot, int64(until), int64(Time(t.pauseFor)*Second))
 }
 
 // CopyJob records a job in full again, unless it has ended, or was recorded in full after the
@@ -189,6 +190,23 @@ func (c *Core) CopyJob(id JobID, after uint64) {
 func (c *Core) NeedsCopy(id JobID, after uint64) bool {
 	i, j, _ := c.find(id)
 	return i != 0 && j.Commit() <= after
+}
+
+// CopyPolicies records the set of policies again, if the core records one with any.
+func (c *Core) CopyPolicies() {
+	if len(c.RecordedPolicies().List()) > 0 {
+		c.recordPolicies()
+	}
+}
+
+// CopyOther records what an earlier Pause or Policies record describes, as it is now.
+func (c *Core) CopyOther(r *record.Record) {
+	switch r.Kind {
+	case record.KindPause:
+		c.CopyPause(r.Tube)
+	case record.KindPolicies:
+		c.CopyPolicies()
+	}
 }
 
 // CopyPause records the pause of a tube again, if there is one.
@@ -224,6 +242,9 @@ func (c *Core) Digest(now, ahead Time) uint64 {
 		if t != nil && t.pauseUntil > now {
 			all = append(all, fmt.Appendf(nil, "%q %d %d", t.name, DayOf(t.pauseUntil, ahead), t.pauseFor))
 		}
+	}
+	if list := c.RecordedPolicies().List(); len(list) > 0 {
+		all = append(all, record.AppendPolicies(nil, list))
 	}
 	slices.SortFunc(all, bytes.Compare)
 	return xxhash.Sum64(bytes.Join(all, nil))

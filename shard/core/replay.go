@@ -109,9 +109,11 @@ func (p *Replay) Apply(r *record.Record) error {
 		if until != 0 {
 			until = DayOf(until, -p.Ahead)
 		}
-		p.c.setPause(t, until, Time(r.Length))
+		p.c.setPause(t, until, uint32(Time(r.Length)/Second))
 		p.c.refresh(t)
 		p.rest(t)
+	case record.KindPolicies:
+		p.c.keepPolicies(NewPolicies(r.Policies))
 	case record.KindFloor:
 		p.highID = max(p.highID, r.Floor.HighID)
 	case record.KindEpoch:
@@ -207,6 +209,7 @@ func (p *Replay) place(t *tube, i uint32, j *Job, r *record.Record, was spot) {
 		j.Since = due - Time(j.Delay)*Second
 	case record.Buried:
 		p.c.enterBuried(t, i, j)
+		j.setBuriedBy(BuriedUnknown)
 		if j.isSubmitted() {
 			p.c.conclude(j)
 		}
@@ -308,7 +311,7 @@ func (p *Replay) rest(t *tube) {
 	// No client uses the tube until clients reconnect. Without pauseKeeps it would be forgotten,
 	// and its pause with it.
 	t.pauseKeeps = t.pauseUntil != 0
-	c.timers.want(&t.timer, t.due())
+	c.timers.want(&t.timer, c.tubeDue(t))
 	if t.jobs > 0 {
 		return
 	}

@@ -79,8 +79,8 @@ func (s *scribe) compact() error {
 		switch r.Kind {
 		case record.KindPut, record.KindCopy:
 			s.core.CopyJob(JobID(r.ID), first.lastCommit)
-		case record.KindPause:
-			s.core.CopyPause(r.Tube)
+		case record.KindPause, record.KindPolicies:
+			s.core.CopyOther(&r)
 		}
 	}
 	return s.take()

@@ -60,7 +60,7 @@ func (c *Core) tubeStats(t *tube) TubeStats {
 		Total: t.total, Deletes: t.deletes, Pauses: t.pauses,
 	}
 	if t.pauseUntil != 0 {
-		s.Pause, s.PauseLeft = t.pauseFor, max(0, t.pauseUntil-c.now)
+		s.Pause, s.PauseLeft = Time(t.pauseFor)*Second, max(0, t.pauseUntil-c.now)
 	}
 	return s
 }
@@ -298,7 +298,7 @@ func (c *Core) Tubes() iter.Seq[TubeView] {
 		for _, t := range c.tubes {
 			if t != nil && !yield(TubeView{
 				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.function != nil,
-				Jobs: t.jobs, Ready: t.ready.N,
+				Jobs: int(t.jobs), Ready: t.ready.N,
 				Using: int(t.using), Watching: int(t.watching), Waiting: int(t.waiters.n),
 			}) {
 				return

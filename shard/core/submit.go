@@ -32,6 +32,11 @@ func (c *Core) submit(op *Op, r *Reply) {
 		c.closeTube(t)
 		return
 	}
+	if t.policy != nil && !c.admits(t, op.size()) {
+		r.Status = StatusFull
+		c.closeTube(t)
+		return
+	}
 	// From here on the id is used up, even if the submission fails.
 	op.ID = x.Numbers.NextID()
 	i, j := c.newJob(op)
@@ -110,6 +115,15 @@ func (c *Core) report(op *Op, r *Reply) {
 		return
 	}
 	k := op.Function.Relay
+	if k.Ends() && k != RelayDone && c.retriesFailure(t, j) {
+		c.leaveReserved(t, i, j)
+		if !c.fail(t, i, j, false) {
+			c.enterReady(t, i, j)
+			c.recordUpdate(t, j)
+			c.match(t)
+		}
+		return
+	}
 	keep := !j.isSubmitted()
 	if j.isSubmitted() {
 		x := c.submissionOf(j)
@@ -127,20 +141,26 @@ func (c *Core) report(op *Op, r *Reply) {
 		c.dropJob(t, i, j)
 		return
 	}
+	j.setBuriedBy(BuriedByWorker)
 	c.buryFailed(t, i, j)
 }
 
 // loseWorker makes a job ready again after its worker has left or has exceeded its timeout. The
 // job goes to the tail of its priority, so that a job that kills its workers does not block
-// others. It fails if it has lost its worker SubmitOptions.Retries times.
+// others. It fails if it has lost its worker SubmitOptions.Retries times, unless the tube has a
+// policy with Attempts.
 func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	g := c.submissions
-	lost := g.progressOf(j.submission()).lost + 1
-	if g.opts.Retries > 0 && lost >= g.opts.Retries {
+	lost, retries := g.progressOf(j.submission()).lost+1, g.opts.Retries
+	if t.policy != nil && t.policy.Attempts > 0 {
+		retries = 0
+	}
+	if retries > 0 && lost >= retries {
 		x := c.submissionOf(j)
 		c.relay(j, x, RelayFailed, nil, nil)
 		if g.opts.BuryFailed && x.is(Background) {
 			g.setProgress(j.submission(), progress{})
+			j.setBuriedBy(BuriedByAttempts)
 			c.buryFailed(t, i, j)
 		} else {
 			c.dropJob(t, i, j)
@@ -153,7 +173,7 @@ func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
 	}
 	g.turn++
 	c.enterReadyAt(t, i, j, c.now, g.tail, g.turn)
-	if g.opts.Retries > 0 {
+	if retries > 0 || t.recordsAttempts() {
 		c.recordIfRoom(t, j)
 	}
 	c.match(t)

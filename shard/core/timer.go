@@ -93,7 +93,7 @@ type timer struct {
 // dueAt returns the moment at which t must really fire.
 func (c *Core) dueAt(t *timer) Time {
 	if t.tube != nil {
-		return t.tube.due()
+		return c.tubeDue(t.tube)
 	}
 	return c.whenAwake(t.client.nextAt())
 }
@@ -255,6 +255,9 @@ func (c *Core) Expire(now Time) {
 			c.collect(t.at)
 			continue
 		}
+		if c.policing != nil {
+			c.matchFreed()
+		}
 		c.timers.move(t, c.dueAt(t))
 		if t.tube != nil && !t.tube.resting() {
 			c.closeTube(t.tube) // if only its pause kept it
@@ -287,11 +290,14 @@ func (c *Core) expireTube(t *tube, at Time, limit int) (done int) {
 		c.match(t)
 		done++
 	}
+	if t.policy != nil {
+		done += c.runPolicy(t, at, limit-done)
+	}
 	return done
 }
 
-// due is the moment of the next timed event of t.
-func (t *tube) due() Time {
+// tubeDue is the moment of the next timed event of t.
+func (c *Core) tubeDue(t *tube) Time {
 	at := Never
 	if t.delay.N > 0 {
 		at = Time(t.delay.top().A)
@@ -301,6 +307,9 @@ func (t *tube) due() Time {
 	}
 	if t.resting() {
 		at = min(at, t.function.forgetAt)
+	}
+	if t.policy != nil {
+		at = min(at, c.policyDue(t))
 	}
 	return at
 }

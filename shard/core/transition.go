@@ -19,6 +19,10 @@ import (
 // applyPut adds a job, or gives it to a waiting client at once.
 func (c *Core) applyPut(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
+	if t.policy != nil && !c.admits(t, op.size()) {
+		r.Status = StatusOutOfMemory
+		return
+	}
 	i, j := c.newJob(op)
 	if i == 0 {
 		r.Status = StatusOutOfMemory
@@ -151,6 +155,9 @@ func (c *Core) applyRelease(op *Op, r *Reply) {
 	j.Pri, j.Delay = op.Pri, op.Delay
 	j.Releases++
 	c.count(t, stats.Release)
+	if c.fail(t, i, j, op.Delay > 0) {
+		return
+	}
 	if op.Delay > 0 {
 		c.enterDelayed(t, i, j, c.delayUntil(op.Delay))
 		c.recordUpdate(t, j)
@@ -177,13 +184,14 @@ func (c *Core) applyBury(op *Op, r *Reply) {
 		return
 	}
 	j.Pri = op.Pri
-	c.bury(t, i, j)
+	c.bury(t, i, j, BuriedByWorker)
 }
 
 // bury buries a job that is in no container. The followers of a submitted job are told that it
 // failed. From then on it is kept and recorded like a background job.
-func (c *Core) bury(t *tube, i uint32, j *Job) {
+func (c *Core) bury(t *tube, i uint32, j *Job, by BuriedBy) {
 	c.enterBuried(t, i, j)
+	j.setBuriedBy(by)
 	c.count(t, stats.Bury)
 	if j.isSubmitted() {
 		x := c.submissionOf(j)
@@ -376,15 +384,20 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	}
 }
 
-// giveBack makes a job that cl held ready again, or drops it if it is unwanted.
+// giveBack makes a job that cl held ready again, unless the tube's policy says otherwise, or drops
+// it if it is unwanted.
 func (c *Core) giveBack(t *tube, i uint32, j *Job, cl *client) {
 	switch {
 	case j.isSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
+	case c.fail(t, i, j, false):
 	case j.isSubmitted() && cl.usesFunctions():
 		c.loseWorker(t, i, j)
 	default:
 		c.enterReady(t, i, j)
+		if t.recordsAttempts() {
+			c.recordIfRoom(t, j)
+		}
 		c.match(t)
 	}
 }

@@ -27,12 +27,14 @@ type tube struct {
 	pauseKeeps bool // its pause comes from a journal: the tube exists until it ends
 
 	pauseUntil Time        // zero: not paused
+	policy     *tubePolicy // nil: it has none
 	flow       *stats.Flow // nil: see flowOf
 	function   *function   // nil: the tube is no function
 	flushed    *flushed    // nil: it has no flushed jobs
 
-	jobs     int    // in any state
-	bytes    uint64 // of their bodies
+	bytes    uint64 // of the bodies of all jobs
+	jobs     int32  // in any state
+	pauseFor uint32 // seconds, as asked, for stats-tube
 	reserved uint32 // jobs
 	arrived  int32  // jobs that a replay has restored or a move has brought, less those that a move took away
 	tubeTotals
@@ -41,10 +43,12 @@ type tube struct {
 	delay             Heap
 	delayList, buried List // in the order in which jobs entered them
 
-	using, watching uint32 // clients
-	timer           timer
-	pauseFor        Time // as asked, for stats-tube
+	tubeUsers
+	timer timer
 }
+
+// tubeUsers counts the clients that use a tube, or watch it.
+type tubeUsers struct{ using, watching uint32 }
 
 // tubeClasses counts a tube's jobs by class. All other jobs are of ClassNormal.
 type tubeClasses struct {
@@ -106,6 +110,9 @@ func (c *Core) openTube(name []byte) *tube {
 	}
 	c.names[t.name] = t
 	c.namesMost = max(c.namesMost, len(c.names))
+	if x := c.policing; x != nil && x.set != nil {
+		c.applyPolicy(t)
+	}
 	if c.dir != nil {
 		c.dir.TubeAdded(t.name)
 		c.classify(t)
@@ -115,7 +122,8 @@ func (c *Core) openTube(name []byte) *tube {
 
 // inUse reports whether anything but a function needs t.
 func (t *tube) inUse() bool {
-	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.flushed != nil
+	return t.jobs > 0 || t.watching > 0 || t.using > 0 || t.pinned || t.pauseKeeps || t.flushed != nil ||
+		t.policy != nil && t.policy.spent
 }
 
 // closeTube forgets t if nothing needs it any more, a function after a while. A
@@ -175,10 +183,10 @@ func (c *Core) shrinkTubes() {
 func (c *Core) Pin(name string) { c.openTube([]byte(name)).pinned = true }
 
 // refresh updates Core.ready. The caller must call it after every change to t.ready or to the
-// tube's pause, and then publish, which updates the mirror. If jobs became ready, match comes
+// tube's pause or policy, and then publish, which updates the mirror. If jobs became ready, match comes
 // before publish.
 func (c *Core) refresh(t *tube) {
-	can := t.ready.N > 0 && t.pauseUntil == 0
+	can := t.ready.N > 0 && t.pauseUntil == 0 && (t.policy == nil || t.held() == NotHeld)
 	if can != (t.readyPos != 0) {
 		if can {
 			c.ready = append(c.ready, t)
@@ -205,7 +213,7 @@ func (c *Core) pause(t *tube, d Time) {
 		c.closeTube(t) // if only its pause kept it
 		return
 	}
-	c.setPause(t, c.now+d, d)
+	c.setPause(t, c.now+d, uint32(d/Second))
 	c.recordPause(t)
 	c.refresh(t)
 	c.publish(t)
@@ -213,8 +221,8 @@ func (c *Core) pause(t *tube, d Time) {
 	c.closeTube(t) // a function does not rest meanwhile
 }
 
-// setPause pauses t until a moment; length is the length that was asked for. Zero ends a pause.
-func (c *Core) setPause(t *tube, until, length Time) {
+// setPause pauses t until a moment; seconds is the length that was asked for. Zero ends a pause.
+func (c *Core) setPause(t *tube, until Time, seconds uint32) {
 	if (until == 0) != (t.pauseUntil == 0) {
 		n := record.PauseSize(len(t.name))
 		if until == 0 {
@@ -222,7 +230,7 @@ func (c *Core) setPause(t *tube, until, length Time) {
 		}
 		c.pauses += n
 	}
-	t.pauseUntil, t.pauseFor = until, length
+	t.pauseUntil, t.pauseFor = until, seconds
 }
 
 // unpause ends the pause of t, and serves waiting clients.

@@ -26,7 +26,8 @@ type Buffer struct {
 	HighID uint64
 	// Largest is the size of the largest record of a job so far, in bytes.
 	Largest int64
-	// Pauses is the size of the records that will end all current pauses, in bytes.
+	// Pauses is the size of the records that will end all current pauses, and of the current set of
+	// policies, in bytes.
 	Pauses int64
 	// Records counts the appended records.
 	Records uint64
@@ -76,6 +77,12 @@ func (b *Buffer) Delete(id uint64, slot uint16) {
 func (b *Buffer) Pause(tube string, slot uint16, until, length int64) {
 	b.Records++
 	b.Data = appendPause(b.Data, slot, tube, until, length)
+}
+
+// Policies appends a set of policies.
+func (b *Buffer) Policies(set []Policy) {
+	b.Records++
+	b.Data = AppendPolicies(b.Data, set)
 }
 
 // Next cuts the first record off data and refs, which come from a Buffer; base bytes of its Data

@@ -17,6 +17,7 @@
 //	Pause   until i64 | length i64 | tube
 //	State   highest id u64 | imported u64
 //
+// Policies is in policy.go: a journal without policies has none.
 // Entry, Floor and Epoch are in entry.go: the journal of a server alone has none.
 //
 // A Put or Copy with flagSubmitted is of a job that was submitted to a function, and not put.
@@ -64,6 +65,8 @@ const (
 	KindEntry // index and term of the entry; starts every batch
 	KindFloor // the entries before an index are not needed
 	KindEpoch // another server writes the log
+
+	KindPolicies // the policies of all tubes; the core of slot zero records them
 )
 
 // FlagChunked marks a Put or Copy with a body that follows in Chunks.
@@ -292,16 +295,17 @@ func (g *Globals) Append(b []byte) []byte {
 
 // A Record is one decoded record; slices alias the input.
 type Record struct {
-	Kind    Kind
-	Chunked uint64 // length of the body that follows in Chunks; zero: none
-	Slot    uint16
-	Job     // ID of all that name a job; Body of a Chunk too; Tube of a Pause
-	Until   int64
-	Length  int64
-	Globals Globals
-	Entry   *Entry // of an Entry
-	Floor   *Floor // of a Floor
-	Epoch   *Epoch // of an Epoch
+	Kind     Kind
+	Chunked  uint64 // length of the body that follows in Chunks; zero: none
+	Slot     uint16
+	Job      // ID of all that name a job; Body of a Chunk too; Tube of a Pause
+	Until    int64
+	Length   int64
+	Globals  Globals
+	Entry    *Entry   // of an Entry
+	Floor    *Floor   // of a Floor
+	Epoch    *Epoch   // of an Epoch
+	Policies []Policy // of a Policies
 
 	// Commit is not in the record. The reader of a journal sets it to the index of the entry.
 	Commit uint64
@@ -363,6 +367,12 @@ func Parse(r *Record, b []byte) (n int, err error) {
 		}
 	case KindEntry, KindFloor, KindEpoch:
 		ok = r.parseCluster(b)
+	case KindPolicies:
+		var err error
+		if r.Policies, err = parsePolicies(b); err != nil {
+			return 0, err
+		}
+		ok = true
 	default:
 		return 0, fmt.Errorf("a record is of the unknown kind %d: it is from a newer version", r.Kind)
 	}
@@ -452,6 +462,10 @@ func Len(b []byte) int { return int(le.Uint32(b)) }
 // KindOf is the kind of the record at the start of b, which must hold a head that Parse would
 // accept, or that a checksum has verified.
 func KindOf(b []byte) Kind { return Kind(b[4]) }
+
+// HasSlot reports whether records of the kind belong to a slot, and so to one shard. The others are
+// at the beginning of a batch.
+func (k Kind) HasSlot() bool { return k < KindState || k == KindPolicies }
 
 // IDOf is the id of a record that names a job; see KindOf.
 func IDOf(b []byte) uint64 { return le.Uint64(b[headSize:]) }

@@ -225,16 +225,16 @@ func (c *compaction) batch(b *batch) error {
 				c.visit(slot)
 				c.copied(id)
 			}
-		case record.KindPause:
+		case record.KindPause, record.KindPolicies:
 			var r record.Record
 			if _, err := record.Parse(&r, rec); err != nil {
 				return fmt.Errorf("%s at offset %d: %w", SegmentName(c.segment.number), b.offset, err)
 			}
-			// Copy only one pause of each tube. Otherwise the pauses of a tube that is paused
-			// repeatedly would be copied for ever.
+			// Copy only one pause of each tube, and one set of policies, which has no tube.
+			// Otherwise the pauses of a tube that is paused repeatedly would be copied for ever.
 			if !c.paused[string(r.Tube)] {
 				c.paused[string(r.Tube)] = true
-				c.k.opts.CopyPause(r.Slot, r.Tube)
+				c.k.opts.CopyOther(&r)
 			}
 		}
 	}

@@ -167,7 +167,7 @@ func (h *history) retain(s *scan) {
 // floorOf returns the Floor among the records without a slot at the beginning of a batch, behind
 // its Entry.
 func floorOf(recs []byte) (f record.Floor, ok bool) {
-	for len(recs) > 0 && record.KindOf(recs) >= record.KindState {
+	for len(recs) > 0 && !record.KindOf(recs).HasSlot() {
 		var r record.Record
 		n, err := record.Parse(&r, recs)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"polystalk/shard/commit"
 	"polystalk/shard/core"
+	"polystalk/shard/record"
 	. "polystalk/shard/wal"
 	"polystalk/shard/wal/fakedisk"
 )
@@ -55,8 +56,8 @@ func (s *server) open(shards int) error {
 					}
 				})
 			},
-			CopyPause: func(slot uint16, tube []byte) {
-				s.at(int(slot), func(d *desk) { d.core.CopyPause(tube) })
+			CopyOther: func(r *record.Record) {
+				s.at(int(r.Slot), func(d *desk) { d.core.CopyOther(r) })
 			},
 		},
 		Shards: shards,

@@ -37,9 +37,9 @@ type Options struct {
 	Logger      *slog.Logger     // for the operator; nil: nothing is logged
 
 	// Copy makes a shard record jobs again that were not recorded in full since commit after.
-	// CopyPause does the same for a tube's pause. The keeper calls both.
+	// CopyOther does the same for what a Pause or Policies record describes. The keeper calls both.
 	Copy      func(slot uint16, ids []uint64, after uint64)
-	CopyPause func(slot uint16, tube []byte)
+	CopyOther func(r *record.Record)
 	// Lives reports whether Copy would record a job again; nil: always true. The keeper calls it
 	// for large jobs.
 	Lives func(slot uint16, id, after uint64) bool

@@ -48,7 +48,7 @@ func startWorkers(p Replayer, free chan []byte) *workers {
 func (w *workers) feed(p piece, g *record.Globals) error {
 	for _, b := range p.batches {
 		// Records without a slot are at the beginning.
-		for recs := b.records; len(recs) > 0 && record.KindOf(recs) >= record.KindState; {
+		for recs := b.records; len(recs) > 0 && !record.KindOf(recs).HasSlot(); {
 			var r record.Record
 			n, err := record.Parse(&r, recs)
 			if err != nil {
@@ -86,7 +86,7 @@ func (w *workers) replay(i int, p piece) error {
 		for rec := range b.each {
 			// Workers skip records without a slot, except an Epoch, which all apply.
 			kind := record.KindOf(rec)
-			if kind < record.KindState && w.p.Worker(record.SlotOf(rec)) != i || kind >= record.KindState && kind != record.KindEpoch {
+			if kind.HasSlot() && w.p.Worker(record.SlotOf(rec)) != i || !kind.HasSlot() && kind != record.KindEpoch {
 				continue
 			}
 			_, err := record.Parse(&r, rec)

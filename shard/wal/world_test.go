@@ -70,7 +70,7 @@ func newWorld(seed uint64, disk *fakedisk.Disk) *world {
 		Options: Options{
 			Disk: disk, SegmentSize: SegmentMin, Manual: true,
 			Now:  func() time.Time { return time.Unix(0, int64(w.now)) },
-			Copy: w.copyJobs, CopyPause: w.copyPause, Lives: w.lives,
+			Copy: w.copyJobs, CopyOther: w.copyOther, Lives: w.lives,
 		},
 		Shards: 1 + w.rng.IntN(3),
 	}
@@ -107,9 +107,9 @@ func (w *world) lives(slot uint16, id, after uint64) bool {
 	return w.shards[w.partOf(slot)].core.NeedsCopy(core.JobID(id), after)
 }
 
-func (w *world) copyPause(slot uint16, tube []byte) {
-	p := w.shards[w.partOf(slot)]
-	p.record(func() { p.core.CopyPause(tube) })
+func (w *world) copyOther(r *record.Record) {
+	p := w.shards[w.partOf(r.Slot)]
+	p.record(func() { p.core.CopyOther(r) })
 }
 
 // recovered makes cores of what a journal holds; the caller ends their replays. In the log of one

@@ -202,6 +202,8 @@ func describe(r *record.Record) string {
 		return fmt.Sprintf("delete id=%d", r.ID)
 	case record.KindPause:
 		return fmt.Sprintf("pause tube=%s until=%s", shown(r.Tube), nano(r.Until))
+	case record.KindPolicies:
+		return fmt.Sprintf("policies count=%d", len(r.Policies))
 	case record.KindState:
 		return fmt.Sprintf("state highest=%d imported=%d", r.Globals.HighID, r.Globals.Imported)
 	case record.KindEntry:

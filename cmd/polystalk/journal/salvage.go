@@ -218,6 +218,9 @@ func (w *rescue) fill(disk wal.Disk) (err error) {
 		w.r.core.CopyPause([]byte(name))
 		log.End()
 	}
+	log.Begin()
+	w.r.core.CopyPolicies()
+	log.End()
 	return j.SetImported(w.imported)
 }
 

@@ -32,7 +32,7 @@ func openJournal(t *testing.T, d wal.Disk) *journal {
 	j.Journal = commit.New(commit.Options{
 		Options: wal.Options{
 			Disk: d, SegmentSize: wal.SegmentMin, Manual: true, Now: time.Now,
-			Copy: j.record, CopyPause: func(uint16, []byte) {},
+			Copy: j.record, CopyOther: func(*record.Record) {},
 		},
 		Shards: 1,
 	})

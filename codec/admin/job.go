@@ -30,6 +30,8 @@ type Job struct {
 	Buries   uint32 `json:"buries_total"`
 	Kicks    uint32 `json:"kicks_total"`
 
+	BuriedBy string `json:"buried_by,omitempty"` // worker, operator, attempts or expiry; absent: not buried, or unknown
+
 	Holder *Holder `json:"holder,omitempty"` // of a reserved job; absent: it is being moved
 
 	Content

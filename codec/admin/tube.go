@@ -34,6 +34,10 @@ type Tube struct {
 
 	PauseSeconds     int64 `json:"pause_seconds"`
 	PauseLeftSeconds int64 `json:"pause_left_seconds"`
+
+	Policy       *string           `json:"policy"`                        // the match of its policy
+	HeldBy       *string           `json:"held_by"`                       // pause, running or rate: it serves no job
+	PolicyEvents map[string]uint64 `json:"policy_events_total,omitempty"` // dead, delayed, expired, dropped, refused
 }
 
 // Rates are events per second, averaged over about a minute.

@@ -117,6 +117,9 @@ var (
 	NotChanged = kind("not-changed", 409, "The cluster cannot be changed like this",
 		"The change does not fit the members of the cluster, or the previous change is still in progress.",
 		"check the state of the servers: GET /api/v1/cluster")
+	MembersTooOld = kind("members-too-old", 409, "Not every server of the cluster reads policies",
+		"A server of an earlier release cannot read a journal with policies. So policies can be set once every server has said that it reads them. Nothing was changed.",
+		"bring all servers to the same release, then try again")
 	Stopping = kind("stopping", 503, "The server is stopping",
 		"The server was told to stop, or its journal has failed. It accepts no more requests.",
 		"use another server, or try again after the restart")

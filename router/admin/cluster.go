@@ -21,6 +21,9 @@ type Cluster interface {
 	// Disbelieved returns why other servers refuse new connections from this one, with the
 	// remedy; "": they do not. It never blocks.
 	Disbelieved() string
+	// CheckPolicies returns nil once every member has said that it reads the record of policies, else
+	// the problem MembersTooOld. It waits for those that do not answer.
+	CheckPolicies(ctx context.Context) error
 	// Commits returns the times from the proposal of a change by this server, as the leader,
 	// until the change was on the disks of a majority.
 	Commits() stats.Counts
@@ -40,6 +43,7 @@ func (alone) Status() *wire.Cluster                   { return nil }
 func (alone) Leader() (name string, here bool)        { return "", true }
 func (alone) FullDisks() (here bool, others []string) { return true, nil }
 func (alone) Disbelieved() string                     { return "" }
+func (alone) CheckPolicies(context.Context) error     { return nil }
 func (alone) Commits() (c stats.Counts)               { return c }
 func (alone) Remove(context.Context, string) error    { return noCluster() }
 func (alone) Promote(context.Context, string) error   { return noCluster() }

@@ -67,6 +67,8 @@ func (k *fakeCluster) Disbelieved() string {
 	return ""
 }
 
+func (k *fakeCluster) CheckPolicies(context.Context) error { return nil }
+
 // FullDisks returns the servers of Status with full disks.
 func (k *fakeCluster) FullDisks() (here bool, others []string) {
 	k.mu.Lock()

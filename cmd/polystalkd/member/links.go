@@ -26,6 +26,7 @@ type links struct {
 	relay     *forward.Relay                    // of operators' requests to the leader
 	leaving   atomic.Bool                       // this server takes no clients any more
 	digests   atomic.Pointer[map[string]string] // of the other servers' rules, by ID; nil: not asked yet
+	records   sync.Map                          // record.Kind by ID: what each other server has answered last
 }
 
 // Descriptors is the number of file descriptors for the other servers and for operators.

@@ -20,6 +20,7 @@ import (
 	"polystalk/router/cluster/bootstrap"
 	"polystalk/router/cluster/snapshot"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/record"
 )
 
 // The API between servers, over connections of kind Admin. The CLI uses backupPath.
@@ -46,6 +47,9 @@ type membership struct {
 	Address string `json:"address"` // of the asking member; empty: it is none
 	Process uint64 `json:"process"` // of the answering server: see Member.process
 	Access  string `json:"access"`  // digest of the answering server's rules: see Member.accessDigest
+	// Records is the highest kind of record that the answering server reads. Releases before policies
+	// do not send it, so their answer is zero: no other message is needed to tell releases apart.
+	Records record.Kind `json:"records"`
 }
 
 // removes reports whether the answer proves a removal. If the answering server knows no later change
@@ -121,14 +125,14 @@ func (k *control) serveBackup(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveMembership tells another server whether it is a member, and where. A starting server only
-// tells its process.
+// tells its process and what it reads.
 func (k *control) serveMembership(w http.ResponseWriter, r *http.Request) {
 	from := transport.RemoteOf(r.Context())
 	if from.Cluster != k.m.cluster.Load() {
 		http.Error(w, "this server cannot tell", http.StatusServiceUnavailable)
 		return
 	}
-	told := membership{Process: k.m.process}
+	told := membership{Process: k.m.process, Records: record.KindPolicies}
 	if n, v := k.m.view(); n != nil {
 		told.Index, told.Access = v.Members.Index, k.m.accessDigest()
 		if one := v.Members.Find(from.Node); one != nil {
@@ -403,6 +407,15 @@ func (m *Member) askMembership(ctx context.Context, to *cluster.Member) (*member
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("it answers %d %s", status, http.StatusText(status))
 	}
+	return m.learn(to, answer)
+}
+
+// learn decodes an answer, and records what the server reads.
+func (m *Member) learn(of *cluster.Member, answer []byte) (*membership, error) {
 	told := new(membership)
-	return told, json.Unmarshal(answer, told)
+	if err := json.Unmarshal(answer, told); err != nil {
+		return nil, err
+	}
+	m.links.records.Store(of.ID, told.Records)
+	return told, nil
 }

@@ -71,6 +71,51 @@ func TestOnlyLaterKnowledgeRemoves(t *testing.T) {
 	}
 }
 
+// Policies need an answer of every other member that it reads their records. A server of an earlier
+// release does not send the field. The last answer of a member that is gone still counts.
+func TestPoliciesWaitForOldMembers(t *testing.T) {
+	const reads, old, silent = `{"member":true,"index":7,"records":11}`, `{"member":true,"index":7,"address":"b:1","process":9,"access":"none"}`, ""
+	for _, tt := range []struct {
+		answers      []string // of jobs2, jobs3, jobs4
+		says, remedy string   // "": it is not refused
+	}{
+		{[]string{reads, reads, reads}, "", ""},
+		{[]string{old, reads, reads}, "too old to read policies: jobs2", "bring jobs2 to this release; then try again"},
+		{[]string{reads, old, old}, "too old to read policies: jobs3, jobs4", "bring jobs3, jobs4 to this release; then try again"},
+		{[]string{reads, silent, reads}, "not reached, so perhaps too old: jobs3", "start jobs3, or remove what will not come back: polystalk cluster remove jobs3; then try again"},
+		{[]string{old, reads, silent}, "too old to read policies: jobs2; not reached, so perhaps too old: jobs4", "bring jobs2 to this release; start jobs4,"},
+	} {
+		m := &Member{id: cluster.Identity{Node: 1}}
+		members := &cluster.Members{List: []cluster.Member{{ID: 1, Name: "jobs1"}}}
+		for i, answer := range tt.answers {
+			one := cluster.Member{ID: uint64(i + 2), Name: fmt.Sprint("jobs", i+2)}
+			members.List = append(members.List, one)
+			if answer != silent {
+				if _, err := m.learn(&one, []byte(answer)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		err := m.checkRecords(members)
+		if tt.says == "" && err == nil {
+			continue
+		}
+		if p, ok := errors.AsType[*wire.Problem](err); !ok || !wire.MembersTooOld.Is(err) || p.Detail != tt.says || !strings.HasPrefix(p.Remedy, tt.remedy) {
+			t.Errorf("%q: %v, want %q with the remedy %q", tt.answers, err, tt.says, tt.remedy)
+		}
+	}
+	m, one := new(Member), &cluster.Member{ID: 2, Name: "jobs2"}
+	for _, answer := range []string{reads, old} { // it was brought back to an earlier release
+		m.learn(one, []byte(answer))
+	}
+	if err := m.checkRecords(&cluster.Members{List: []cluster.Member{*one}}); !wire.MembersTooOld.Is(err) {
+		t.Errorf("an earlier answer counts: %v", err)
+	}
+	if _, err := m.learn(one, []byte("{")); err == nil {
+		t.Error("an answer that is no JSON is learnt")
+	}
+}
+
 // A deposed leader that follows another keeps its connections, and sends no messages to a server
 // that does not vote.
 func TestConnectedIsNotHeard(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"polystalk/router/admin"
 	"polystalk/router/cluster"
 	"polystalk/router/cluster/transport"
+	"polystalk/shard/record"
 	"polystalk/shard/stats"
 )
 
@@ -132,6 +133,49 @@ func (m *Member) Leader() (name string, here bool) {
 
 // Commits implements admin.Cluster.
 func (m *Member) Commits() stats.Counts { return m.proposals.Times() }
+
+// CheckPolicies implements admin.Cluster. It asks the other servers. The last answer of a server that
+// cannot be reached still counts.
+func (m *Member) CheckPolicies(ctx context.Context) error {
+	n, v := m.view()
+	if n == nil {
+		return wire.Starting.Problem("")
+	}
+	m.eachOther(v.Members, func(one *cluster.Member) error {
+		_, err := m.askMembership(ctx, one)
+		return err
+	})
+	return m.checkRecords(v.Members)
+}
+
+// checkRecords refuses policies while a member has not answered that it reads their records.
+func (m *Member) checkRecords(members *cluster.Members) error {
+	var old, silent []string
+	for _, one := range members.List {
+		switch reads, answered := m.links.records.Load(one.ID); {
+		case one.ID == m.id.Node || answered && reads.(record.Kind) >= record.KindPolicies:
+		case answered:
+			old = append(old, one.Name)
+		default:
+			silent = append(silent, one.Name)
+		}
+	}
+	slices.Sort(old)
+	slices.Sort(silent)
+	var why, remedy []string
+	if old != nil {
+		names := strings.Join(old, ", ")
+		why, remedy = append(why, "too old to read policies: "+names), append(remedy, "bring "+names+" to this release")
+	}
+	if silent != nil {
+		names := strings.Join(silent, ", ")
+		why, remedy = append(why, "not reached, so perhaps too old: "+names), append(remedy, "start "+names+", or remove what will not come back: polystalk cluster remove "+silent[0])
+	}
+	if why == nil {
+		return nil
+	}
+	return wire.MembersTooOld.With("", strings.Join(why, "; "), strings.Join(remedy, "; ")+"; then try again")
+}
 
 // Remove implements admin.Cluster.
 func (m *Member) Remove(ctx context.Context, node string) error {

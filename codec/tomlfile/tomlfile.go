@@ -65,7 +65,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A Key is a key of a file with its value: a string, an int64, a bool or a []any. Other values
+// A Key is a key of a file with its value: a string, an int64, a float64, a bool or a []any. Other values
 // are nodes of the parser.
 type Key struct {
 	Place
@@ -173,6 +173,10 @@ func value(n *unstable.Node) any {
 	case unstable.Integer:
 		if i, err := strconv.ParseInt(string(n.Data), 0, 64); err == nil {
 			return i
+		}
+	case unstable.Float:
+		if f, err := strconv.ParseFloat(string(n.Data), 64); err == nil {
+			return f
 		}
 	case unstable.Array:
 		list := []any{}

@@ -416,7 +416,7 @@ func TestNearest(t *testing.T) {
 		"prot": "port", "Max_Job_Size": "max-job-size", "max-conections": "max-connections", "loop": "loops", "gearmanlisten": "gearman-listen",
 		"x": "", "": "", "abcport": "", "workers": "", "listening-addresses": "", strings.Repeat("port", 100): "",
 	} {
-		if got := nearest(word, names); got != want {
+		if got := tomlfile.Nearest(word, names); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}

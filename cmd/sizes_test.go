@@ -35,7 +35,7 @@ var budgets = []budget{
 	{"loadtest/faults", 2508},
 	{"router", 801},
 	{"router/access", 1418},
-	{"router/admin", 3325},
+	{"router/admin", 3360},
 	{"router/beanstalkd", 1565},
 	{"router/cluster", 7125},
 	{"router/direct", 300},

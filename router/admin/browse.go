@@ -68,6 +68,11 @@ type JobRow struct {
 	Peer string // address of the connection that has reserved it; empty: unknown or closed
 }
 
+// buriedNames are the names of the reasons for which a job is buried.
+var buriedNames = map[core.BuriedBy]string{
+	core.BuriedByWorker: "worker", core.BuriedByOperator: "operator", core.BuriedByAttempts: "attempts", core.BuriedByExpiry: "expiry",
+}
+
 // Value returns the job in the form of the API, without its body.
 func (j *JobRow) Value() wire.Job {
 	var holder *wire.Holder
@@ -79,7 +84,7 @@ func (j *JobRow) Value() wire.Job {
 		Pri: j.Pri, DelaySeconds: j.Delay, TTRSeconds: j.TTR,
 		AgeSeconds: seconds(j.Age), StateSeconds: seconds(j.InState), LeftSeconds: seconds(j.TimeLeft),
 		Reserves: j.Reserves, Timeouts: j.Timeouts, Releases: j.Releases, Buries: j.Buries, Kicks: j.Kicks,
-		Holder: holder, Content: wire.Content{Size: int(j.Size)},
+		BuriedBy: buriedNames[j.BuriedBy], Holder: holder, Content: wire.Content{Size: int(j.Size)},
 	}
 }
 

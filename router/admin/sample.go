@@ -391,7 +391,7 @@ func (o *Operator) View(ctx context.Context, v *TubeSample, i int) (t TubeView, 
 
 // flowOf returns the flow of a tube; false: the tube does not exist. It uses x, which can be reused.
 func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok bool) {
-	x.Flow = core.Flow{}
+	x.Flow, x.Tubes = core.Flow{}, x.Tubes[:0]
 	c.Op().AskFlow([]byte(name), x)
 	ok = c.DoTube(name).Status == core.StatusOK
 	return x.Flow, ok
@@ -400,19 +400,17 @@ func flowOf(c *direct.Caller, x *core.OperatorOp, name string) (f core.Flow, ok 
 // Tube returns the current state of a tube. Its rates may be two seconds old.
 func (o *Operator) Tube(ctx context.Context, name string) (t TubeView, err error) {
 	err = o.read(ctx, func(c *direct.Caller) error {
+		var x core.OperatorOp
 		var ok bool
-		if t.TubeStats, ok = tubeStats(c, name); ok {
-			t.Flow, ok = flowOf(c, new(core.OperatorOp), name)
-		}
-		if !ok {
+		if t.Flow, ok = flowOf(c, &x, name); !ok {
 			return NoTube(name)
 		}
+		t.TubeRow = x.Tubes[0]
 		return nil
 	})
 	if err != nil {
 		return t, err
 	}
-	t.Bytes, t.Oldest, t.Events = t.Flow.Bytes, t.Flow.Oldest, t.Flow.Events
 	all, err := o.Tubes(ctx, TubesFor)
 	if err != nil {
 		return t, err

@@ -85,6 +85,14 @@ var EventNames = [stats.Events]string{
 	stats.Timeout: "timeout", stats.Return: "return", stats.Flush: "flush",
 }
 
+// PolicyEventNames are the names of the events of policies.
+var PolicyEventNames = [core.PolicyEvents]string{
+	core.PolicyDead: "dead", core.PolicyDelayed: "delayed", core.PolicyExpired: "expired", core.PolicyDropped: "dropped", core.PolicyRefused: "refused",
+}
+
+// HeldNames are the names of what holds a tube back.
+var HeldNames = map[core.Held]string{core.HeldByPause: "pause", core.HeldByRunning: "running", core.HeldByRate: "rate"}
+
 // Value returns the tube in the form of the API.
 func (t *TubeView) Value() wire.Tube {
 	v := wire.Tube{
@@ -100,6 +108,16 @@ func (t *TubeView) Value() wire.Tube {
 	}
 	for e, name := range EventNames {
 		v.Events[name] = t.Events[e]
+	}
+	if by, ok := HeldNames[t.Held]; ok {
+		v.HeldBy = &by
+	}
+	if t.Policy != nil {
+		v.Policy = new(matchPath(t.Policy.Match))
+		v.PolicyEvents = make(map[string]uint64, len(PolicyEventNames))
+		for e, name := range PolicyEventNames {
+			v.PolicyEvents[name] = t.Policed[e]
+		}
 	}
 	return v
 }

@@ -243,7 +243,7 @@ func (c *Core) putCopies(op *Op, r *Reply) {
 		}
 		x.Results = append(x.Results, StatusOK)
 		r.N++
-		c.enterCopy(t, i, j, &row.JobStats, x.Seen)
+		c.enterCopy(t, i, j, row, x.Seen)
 		if x.Act.Verb == VerbTake {
 			c.arrive(t, 1)
 		} else {
@@ -264,7 +264,7 @@ func (c *Core) arrive(t *tube, n int32) {
 }
 
 // enterCopy gives a new job the state that another job had at the moment seen.
-func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
+func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobRow, seen Time) {
 	j.Created = min(c.now, seen-max(0, from.Age))
 	j.Pri, j.Delay = from.Pri, from.Delay
 	j.setTTR(from.TTR)
@@ -274,6 +274,7 @@ func (c *Core) enterCopy(t *tube, i uint32, j *Job, from *JobStats, seen Time) {
 		j.Delay = uint32((due - c.now + Second - 1) / Second)
 		c.enterDelayed(t, i, j, due)
 	case from.State == Buried:
+		j.setBuriedBy(from.BuriedBy)
 		c.enterBuried(t, i, j)
 	default:
 		c.enterReady(t, i, j)

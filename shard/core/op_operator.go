@@ -187,7 +187,8 @@ func (o *Op) onOperator(k opKind, name []byte, x *OperatorOp) {
 	x.Looked = 0
 }
 
-// AskFlow fills x.Flow with the flow of a tube, or of the whole core if name is nil.
+// AskFlow fills x.Flow with the flow of a tube, or of the whole core if name is nil. It appends the
+// tube to x.Tubes.
 func (o *Op) AskFlow(name []byte, x *OperatorOp) { o.onOperator(opFlow, name, x) }
 
 // ListTubes appends the tubes to x.Tubes, from x.Cursor on. A tube that is made or forgotten

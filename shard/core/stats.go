@@ -230,6 +230,7 @@ func (c *Core) applyFlow(op *Op, r *Reply) {
 	}
 	g.Puts, g.Deletes, g.Bytes = t.total, t.deletes, t.bytes
 	g.Oldest, g.Waiting = c.oldest(t)
+	op.Operator.Tubes = append(op.Operator.Tubes, c.tubeRow(t))
 	if t.flow != nil {
 		g.read(t.flow)
 	}

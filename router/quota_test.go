@@ -207,7 +207,7 @@ func TestPutsAboveTheRateWait(t *testing.T) {
 	clock.pass(f)
 	first.wants("INSERTED 4\n")
 	third.wants("INSERTED 5\n")
-	if got := f.ids.All()[0].Throttled(); got != 250*time.Millisecond {
+	if got, _ := f.ids.All()[0].Throttled(); got != 250*time.Millisecond {
 		t.Errorf("throttled for %v", got)
 	}
 	f.check()

@@ -50,15 +50,12 @@ func (k *certificate) prepare() (use func(), err error) {
 	return func() { k.current.Store(&pair) }, nil
 }
 
-// pemMax bounds each file, in bytes. A certificate chain has a few thousand bytes.
-const pemMax = 1 << 20
-
 func (k *certificate) read() (pair tls.Certificate, err error) {
-	cert, err := access.ReadSecret(k.cert, pemMax)
+	cert, err := access.ReadFile(k.cert, true)
 	if err != nil {
 		return pair, err
 	}
-	key, err := access.ReadSecret(k.key, pemMax)
+	key, err := access.ReadFile(k.key, true)
 	if err != nil {
 		return pair, err
 	}
@@ -233,7 +230,7 @@ func (t *clientTLS) readAuthorities() (*authorities, error) {
 
 // eachBlock calls f with each block of a kind in a PEM file, at least one.
 func eachBlock(file, kind string, f func(der []byte) error) error {
-	text, err := access.ReadSecret(file, pemMax)
+	text, err := access.ReadFile(file, true)
 	found := false
 	for block, rest := pem.Decode(text); block != nil && err == nil; block, rest = pem.Decode(rest) {
 		if block.Type == kind {

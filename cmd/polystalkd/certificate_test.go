@@ -252,7 +252,7 @@ func TestFilesOfTLSAreAllOrNothing(t *testing.T) {
 		{s.c.TLS.CA, []byte("x"), "it has no CERTIFICATE"},
 		{s.c.TLS.CRL, []byte("x"), "it has no X509 CRL"},
 		{s.c.TLS.CRL, foreign, "not signed by one of the authorities"},
-		{s.c.TLS.CRL, bytes.Repeat([]byte("x"), pemMax+1), "more than 1048576 bytes"},
+		{s.c.TLS.CRL, bytes.Repeat([]byte("x"), 1<<20+1), "more than 1048576 bytes"},
 	} {
 		text, err := os.ReadFile(k.file)
 		must(t, err)

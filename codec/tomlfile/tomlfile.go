@@ -7,23 +7,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	// go-toml reports the place of each key, also of a key with a wrong value. The functions of
 	// its package unstable may change between releases; only this file uses them.
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 )
-
-// SizeMax is the size of the largest file, in bytes. It bounds the time to read a file that was
-// named by mistake.
-const SizeMax = 1 << 20
 
 // A Place is a line of a file.
 type Place struct {
@@ -74,40 +66,12 @@ type Key struct {
 	Value any
 }
 
-var (
-	errIrregular = errors.New("it is not a regular file, which a reload could read again")
-	errTooLarge  = fmt.Errorf("it has more than %d bytes", SizeMax)
-)
-
-// Read reads a regular file of at most SizeMax bytes, without a byte order mark. It never blocks
-// on a pipe.
-func Read(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, syscall.EISDIR
-	}
-	if info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
-		return nil, errIrregular
-	}
-	text, err := io.ReadAll(io.LimitReader(f, SizeMax+1))
-	if err == nil && len(text) > SizeMax {
-		err = errTooLarge
-	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), err
-}
-
 // Parse returns the keys of a file and its faults, in reading order. A key that occurs twice in a
 // table has its first value. Faults after a line that is not TOML stay hidden. table is called
-// for each line in brackets; it returns the fault of the table, or nil.
+// for each line in brackets; it returns the fault of the table, or nil. The text may begin with a byte
+// order mark.
 func Parse(path string, text []byte, table func(Place, string) *Error) (found []*Key, faults Errors) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	lines := strings.Split(string(text), "\n")
 	line, begin := 1, 0 // the last place and the offset of its line; offsets rise
 	place := func(offset int) Place {

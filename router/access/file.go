@@ -25,6 +25,7 @@ const defaultName = "default"
 // A table is the content of an access file. It never changes.
 type table struct {
 	identities map[string]*rules
+	order      []string // the names of the identities, in the order of the file
 	// owners maps each credential to its identity. A key is a digest of a token, a name of a
 	// certificate as in "DNS:web.example.com", a user's number, or a network.
 	owners         [ByServer]map[string]string
@@ -109,7 +110,8 @@ func (p *parser) openTable(at tomlfile.Place, text string) *tomlfile.Error {
 	case len(p.identities) == identitiesMax:
 		return at.Errorf("there are more than %d identities: remove unused ones", identitiesMax)
 	}
-	p.identities[name], p.places[name] = &rules{line: at.Line}, at
+	p.identities[name], p.places[name] = new(rules), at
+	p.order = append(p.order, name)
 	p.canon = append(p.canon, "identity "+name)
 	return nil
 }
@@ -128,14 +130,19 @@ func (p *parser) fault(k *tomlfile.Key, format string, args ...any) {
 // key reads one key of an identity.
 func (p *parser) key(k *tomlfile.Key, name string) {
 	r := p.identities[name]
-	if _, err := ParseVerb(k.Name); err == nil || k.Name == "server" || k.Name == "bodies" || k.Name == "role" {
+	verb := slices.Index(verbNames[:], k.Name)
+	if verb >= 0 || k.Name == "server" || k.Name == "bodies" || k.Name == "role" {
 		if k.Name == "role" || p.single[name] == "role" {
-			if other := p.single[name]; other != "" {
-				p.fault(k, "an identity has a role, or single rights such as %s: leave one of the two out", "put and server")
+			if p.single[name] != "" {
+				p.fault(k, "an identity has a role, or single rights such as put and server: leave one of the two out")
 			}
 		}
 		p.single[name] = k.Name
 	}
+	if _, isList := k.Value.([]any); !isList {
+		p.canon = append(p.canon, fmt.Sprintf("%s %s %v", name, k.Name, k.Value))
+	}
+	text, _ := k.Value.(string)
 	switch k.Name {
 	case "tokens":
 		p.credentials(k, name, ByToken, tokenKey)
@@ -146,53 +153,38 @@ func (p *parser) key(k *tomlfile.Key, name string) {
 	case "networks":
 		p.credentials(k, name, ByNetwork, networkKey)
 	case "role":
-		text, _ := k.Value.(string)
-		preset := presets[text]
-		if preset == nil {
+		if preset := presets[text]; preset != nil {
+			r.list, r.level, r.bodies, r.role = preset.list, preset.level, preset.bodies, preset.role
+		} else {
 			p.fault(k, `unknown role: give "read", "operate" or "admin"`)
-			return
 		}
-		r.list, r.level, r.bodies, r.role = preset.list, preset.level, preset.bodies, preset.role
-		p.canon = append(p.canon, name+" role "+text)
 	case "server":
-		text, _ := k.Value.(string)
-		level := slices.Index(levelNames[:], text)
-		if level < 0 {
+		if r.level = Level(slices.Index(levelNames[:], text)); r.level > AdminLevel {
 			p.fault(k, `give "none", "read" or "admin"`)
-			return
 		}
-		r.level = Level(level)
-		p.canon = append(p.canon, name+" server "+text)
 	case "bodies":
-		text, _ := k.Value.(string)
 		b, err := ParseBodies(text)
-		if err != nil {
+		if r.bodies = &b; err != nil {
 			p.fault(k, `give "none", "preview" or "full"`)
-			return
 		}
-		r.bodies = &b
-		p.canon = append(p.canon, name+" bodies "+text)
 	default:
-		if p.quota(k, name) {
-			p.canon = append(p.canon, fmt.Sprintf("%s %s %v", name, k.Name, k.Value))
-			return
-		}
-		verb, err := ParseVerb(k.Name)
-		if err != nil {
+		switch {
+		case verb >= 0:
+			p.patterns(k, name, 1<<verb)
+		case !p.quota(k, name):
 			p.fault(k, "the key is unknown: give tokens, certificates, users or networks; put, work, look, manage, server and bodies, or role; or connections, puts-per-second, jobs and bytes")
-			return
 		}
-		p.patterns(k, name, verb)
 	}
 }
 
 // texts returns the list of a key; nil after a fault.
-func (p *parser) texts(k *tomlfile.Key) (texts []string) {
+func (p *parser) texts(k *tomlfile.Key, name string) (texts []string) {
 	list, ok := k.Value.([]any)
 	for _, v := range list {
 		text, isText := v.(string)
 		ok = ok && isText
 		texts = append(texts, text)
+		p.canon = append(p.canon, name+" "+k.Name+" "+text)
 	}
 	if !ok {
 		p.fault(k, `give a list of texts in brackets, as in ["mail-*"]`)
@@ -204,13 +196,12 @@ func (p *parser) texts(k *tomlfile.Key) (texts []string) {
 // patterns reads the patterns of a verb.
 func (p *parser) patterns(k *tomlfile.Key, name string, verb Verbs) {
 	r := p.identities[name]
-	for _, text := range p.texts(k) {
+	for _, text := range p.texts(k, name) {
 		one, err := parsePattern(text)
 		if err != nil {
 			p.fault(k, "%q: %v", text, err)
 			continue
 		}
-		p.canon = append(p.canon, name+" "+k.Name+" "+text)
 		// The same pattern of several verbs is one rule, so that it is compared once.
 		if i := slices.IndexFunc(r.list, func(o rule) bool { return o.line == k.Line && o.text == text }); i >= 0 {
 			r.list[i].verbs |= verb
@@ -226,7 +217,7 @@ func (p *parser) credentials(k *tomlfile.Key, name string, by Method, keyOf func
 		p.fault(k, "the identity default is for clients that match no other identity: write the list for another one")
 		return
 	}
-	texts := p.texts(k)
+	texts := p.texts(k, name)
 	if by == ByToken && len(texts) > tokensMax {
 		p.fault(k, "there are more than %d tokens: remove the old one after the clients have changed", tokensMax)
 		return
@@ -246,7 +237,6 @@ func (p *parser) credentials(k *tomlfile.Key, name string, by Method, keyOf func
 			continue
 		}
 		p.owners[by][key] = name
-		p.canon = append(p.canon, name+" "+k.Name+" "+text)
 		if by == ByNetwork {
 			p.networks = append(p.networks, netip.MustParsePrefix(key))
 		}

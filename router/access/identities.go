@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,15 +23,21 @@ type Identities struct {
 	path  string
 	table atomic.Pointer[table]
 
-	mu          sync.Mutex // held to write the maps
+	mu          sync.Mutex // guards the maps; what earlier files had stays in them
 	identities  map[string]*Identity
-	credentials [ByServer]sync.Map // of Method: key to *Credential; those of earlier files stay
-	named       sync.Map           // of named to *Credential; see Named
+	credentials map[proof]*Credential
+}
+
+// A proof is what a Credential stands for.
+type proof struct {
+	by    Method
+	key   string // of table.owners; if named is set, the name of an identity
+	named bool   // another server of the cluster has checked it: see Named
 }
 
 // Open reads an access file. The error is a tomlfile.Errors.
 func Open(path string) (*Identities, error) {
-	t := &Identities{path: path, identities: make(map[string]*Identity)}
+	t := &Identities{path: path, identities: make(map[string]*Identity), credentials: make(map[proof]*Credential)}
 	use, err := t.Prepare()
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func Open(path string) (*Identities, error) {
 // Identities and Credentials keep their addresses. After an error nothing has changed; the error
 // is a tomlfile.Errors.
 func (t *Identities) Prepare() (use func(), err error) {
-	text, err := tomlfile.Read(t.path)
+	text, err := ReadFile(t.path, false)
 	if err != nil {
 		return nil, tomlfile.Errors{tomlfile.Place{File: t.path}.Errorf("the access file cannot be read (%v): give a file that this user may read", err)}
 	}
@@ -59,64 +64,71 @@ func (t *Identities) Prepare() (use func(), err error) {
 func (t *Identities) use(next *table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name := range next.identities {
-		if t.identities[name] == nil {
-			t.identities[name] = &Identity{name: name, class: uint16(min(len(t.identities)+1, classMax))}
+	for _, name := range next.order {
+		i := t.identities[name]
+		if i == nil {
+			i = &Identity{name: name, class: uint16(min(len(t.identities)+1, classMax))}
+			t.identities[name] = i
+		}
+		if next.identities[name].quotas.areOfJobs() {
+			next.limited = append(next.limited, i)
 		}
 	}
 	// An identity without rules may do nothing, so it does not matter that sessions see these
 	// changes one after the other.
 	for name, i := range t.identities {
-		was := i.limits().puts
-		if i.rules.Store(next.identities[name]); i.limits().puts != was {
+		was := i.current().quotas.puts
+		if i.rules.Store(next.identities[name]); i.current().quotas.puts != was {
 			i.usage.paid.Store(0) // the time was by the other rate
 		}
 	}
-	for by := range t.credentials {
-		t.credentials[by].Range(func(key, c any) bool {
-			c.(*Credential).identity.Store(t.ownerIn(next, Method(by), key.(string)))
-			return true
-		})
+	for p, c := range t.credentials {
+		c.identity.Store(t.owner(next, p))
+	}
+	for by := range next.owners {
 		for key := range next.owners[by] {
-			t.credential(next, Method(by), key)
+			t.credential(next, proof{by: Method(by), key: key})
 		}
 	}
-	t.credential(next, ByDefault, "")
+	t.credential(next, proof{by: ByDefault})
 	t.assign()
-	next.limited = t.limitedOf(next)
 	t.table.Store(next)
 }
 
-// ownerIn returns the identity that a credential proves in a table; nil: none.
-func (t *Identities) ownerIn(in *table, by Method, key string) *Identity {
-	if by == ByDefault {
-		key = defaultName
-	} else {
-		key = in.owners[by][key]
+// owner returns the identity of a proof in a table; nil: there is none. The caller holds mu.
+func (t *Identities) owner(in *table, p proof) *Identity {
+	name := p.key
+	switch {
+	case p.named:
+		return t.identities[name]
+	case p.by == ByDefault:
+		name = defaultName
+	default:
+		name = in.owners[p.by][p.key]
 	}
-	if in.identities[key] == nil {
+	if in.identities[name] == nil {
 		return nil
 	}
-	return t.identities[key]
+	return t.identities[name]
 }
 
-// credential returns the credential of a key, and makes it if necessary. The caller holds mu.
-func (t *Identities) credential(in *table, by Method, key string) *Credential {
-	if c, ok := t.credentials[by].Load(key); ok {
-		return c.(*Credential)
+// credential returns the credential of a proof, and makes it if necessary. The caller holds mu.
+func (t *Identities) credential(in *table, p proof) *Credential {
+	c := t.credentials[p]
+	if c == nil {
+		c = &Credential{by: p.by}
+		c.identity.Store(t.owner(in, p))
+		t.credentials[p] = c
 	}
-	c := &Credential{by: by, key: key}
-	c.identity.Store(t.ownerIn(in, by, key))
-	t.credentials[by].Store(key, c)
 	return c
 }
 
 // find returns the credential of a key in the current file; nil: there is none.
 func (t *Identities) find(by Method, key string) *Credential {
-	if c, ok := t.credentials[by].Load(key); ok {
-		if c := c.(*Credential); c.Identity() != nil {
-			return c
-		}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.credentials[proof{by: by, key: key}]; c.Identity() != nil {
+		return c
 	}
 	return nil
 }
@@ -185,36 +197,25 @@ func (t *Identities) Certificate(cert *x509.Certificate) (*Credential, error) {
 func (t *Identities) Default() *Credential {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.credential(t.table.Load(), ByDefault, "")
+	return t.credentials[proof{by: ByDefault}]
 }
 
 // Named returns the credential of a client that another server of the cluster has identified. The
 // rules are of this server's file: the other server is trusted with names only. A name that the
 // file does not have has no rights.
 func (t *Identities) Named(name string, by Method) *Credential {
-	key := named{name, by}
-	if c, ok := t.named.Load(key); ok {
-		return c.(*Credential)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c, i := &Credential{by: by}, t.identities[name]
-	if i == nil {
-		return c
+	if t.identities[name] == nil {
+		return &Credential{by: by}
 	}
-	if old, ok := t.named.Load(key); ok {
-		return old.(*Credential)
+	p := proof{by, name, true}
+	c := t.credentials[p]
+	if c == nil {
+		c = t.credential(t.table.Load(), p)
+		t.assign()
 	}
-	c.identity.Store(i)
-	t.named.Store(key, c)
-	t.assign()
 	return c
-}
-
-// named is the key of a credential that another server has checked.
-type named struct {
-	identity string
-	by       Method
 }
 
 // PlaintextTokens reports whether tokens are accepted from a network without TLS.
@@ -229,28 +230,23 @@ func (t *Identities) Digest() string {
 
 // All returns the identities of the file, by name.
 func (t *Identities) All() (all []*Identity) {
-	in := t.table.Load()
+	names := slices.Sorted(slices.Values(t.table.Load().order))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for name := range in.identities {
+	for _, name := range names {
 		all = append(all, t.identities[name])
 	}
-	slices.SortFunc(all, func(a, b *Identity) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
-// Credentials returns how a client can prove an identity, as the number of its credentials of each
-// method.
-func (t *Identities) Credentials(name string) (n [ByServer]int) {
-	in := t.table.Load()
-	for by := range in.owners {
-		for _, owner := range in.owners[by] {
-			if owner == name {
-				n[by]++
-			}
-		}
+// Identity returns the identity of a name; nil: the file has none.
+func (t *Identities) Identity(name string) *Identity {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.identities[name]; i != nil && i.rules.Load() != nil {
+		return i
 	}
-	return n
+	return nil
 }
 
 // Exposed reports whether users other than the owner and the group may read the file, or others

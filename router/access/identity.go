@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -52,7 +53,24 @@ type rules struct {
 	bodies *Bodies // nil: the setting of the server, for an identity that may work or manage
 	role   string  // the preset that the file names; empty: none
 	quotas quotas
-	line   int // of its table in the file
+}
+
+var (
+	// unrestricted are the rules without an access file.
+	unrestricted = &rules{list: onAll(Every), level: AdminLevel}
+	// forbidden are the rules of an identity that the file does not have.
+	forbidden = &rules{bodies: new(None), role: "none"}
+	// presets are the rules that a role in the file stands for.
+	presets = map[string]*rules{
+		"read":    {role: "read", list: onAll(Look), level: ReadLevel, bodies: new(None)},
+		"operate": {role: "operate", list: onAll(Every), level: ReadLevel},
+		"admin":   {role: "admin", list: onAll(Every), level: AdminLevel, bodies: new(Full)},
+	}
+)
+
+func onAll(v Verbs) []rule {
+	p, _ := parsePattern("*") // is valid
+	return []rule{{pattern: p, verbs: v}}
 }
 
 // An Identity is a client, or a group of clients, of the access file. It keeps its address while
@@ -67,17 +85,38 @@ type Identity struct {
 // Name returns the name in the file.
 func (i *Identity) Name() string { return i.name }
 
-// Rules returns the role of the identity, and one text for each of its patterns, as in
-// "put mail-* (line 7)".
-func (i *Identity) Rules() (role string, patterns []string) {
-	r := i.rules.Load()
-	if r == nil {
-		return "", nil
+// current returns the rules as they are now. i may be nil.
+func (i *Identity) current() *rules {
+	if i != nil {
+		if r := i.rules.Load(); r != nil {
+			return r
+		}
 	}
-	for _, one := range r.list {
-		patterns = append(patterns, one.describe())
+	return forbidden
+}
+
+// A Description tells what an identity may do, and how clients can prove it.
+type Description struct {
+	Name, Role, Server string
+	Rules              []string       // the patterns, as in "put mail-* (line 7)"
+	Credentials        map[string]int // their number, by method
+}
+
+// Describe returns the description of an identity.
+func (t *Identities) Describe(i *Identity) Description {
+	r := i.current()
+	d := Description{Name: i.name, Role: r.shownRole(), Server: r.level.String(), Rules: []string{}, Credentials: make(map[string]int)}
+	for k := range r.list {
+		d.Rules = append(d.Rules, r.list[k].describe())
 	}
-	return r.role, patterns
+	for by, owners := range t.table.Load().owners {
+		for _, owner := range owners {
+			if owner == i.name {
+				d.Credentials[Method(by).String()]++
+			}
+		}
+	}
+	return d
 }
 
 func (r *rule) describe() string {
@@ -87,47 +126,26 @@ func (r *rule) describe() string {
 	return fmt.Sprintf("%v %s (line %d)", r.verbs, r.text, r.line)
 }
 
-// verbs returns the verbs on a tube.
-func (i *Identity) verbs(tube []byte) Verbs {
-	if r := i.rules.Load(); r != nil {
-		return allowed(r.list, tube)
-	}
-	return 0
-}
+// shownRole returns the role; "custom": single rights.
+func (r *rules) shownRole() string { return cmp.Or(r.role, "custom") }
 
-// Explain returns, for each verb, whether the identity has it on a tube, and the rule that decides
-// it; an empty rule means that no pattern matches.
-func (i *Identity) Explain(tube []byte) (has Verbs, because [len(verbNames)]string) {
-	r := i.rules.Load()
-	if r == nil {
-		return 0, because
-	}
-	for n := range verbNames {
+// Explain returns the verbs of the identity on a tube, and the rule that decides each verb. A verb
+// without a rule is not in because: no pattern matches.
+func (i *Identity) Explain(tube []byte) (has Verbs, because map[string]string) {
+	because = make(map[string]string)
+	r := i.current()
+	for n, name := range verbNames {
 		v := Verbs(1) << n
 		for k := range r.list {
 			one := &r.list[k]
 			relevant := one.verbs&v != 0 || v == Look && one.verbs&Work != 0 && !one.exclude
-			if relevant && (because[n] == "" || one.exclude) && one.matches(tube) {
-				because[n] = one.describe()
+			if relevant && (because[name] == "" || one.exclude) && one.matches(tube) {
+				because[name] = one.describe()
 			}
 		}
 	}
 	return allowed(r.list, tube), because
 }
-
-// The presets: a role in the file stands for these rules.
-var presets = map[string]*rules{
-	"read":    {role: "read", list: onAll(Look), level: ReadLevel, bodies: new(Bodies)},
-	"operate": {role: "operate", list: onAll(Every), level: ReadLevel},
-	"admin":   {role: "admin", list: onAll(Every), level: AdminLevel, bodies: full()},
-}
-
-func onAll(v Verbs) []rule {
-	p, _ := parsePattern("*") // is valid
-	return []rule{{pattern: p, verbs: v}}
-}
-
-func full() *Bodies { b := Full; return &b }
 
 // A Method is how a client proves its identity.
 type Method uint8
@@ -158,7 +176,6 @@ func ParseMethod(name string) (Method, bool) {
 // permits everything: the server has no access file. Any goroutine may call its methods.
 type Credential struct {
 	by       Method
-	key      string                   // within the method; see table
 	identity atomic.Pointer[Identity] // nil: the file does not have the credential any more
 	sessions atomic.Int64             // see Enter
 }
@@ -195,8 +212,8 @@ func (c *Credential) Identity() *Identity {
 	return nil
 }
 
-// Name returns the name of the identity; empty: there is none. Another server of the cluster may have
-// named an identity that the file does not have any more.
+// Name returns the name of the identity, also of one that the file does not have any more; empty:
+// there is none.
 func (c *Credential) Name() string {
 	if c == nil {
 		return ""
@@ -207,45 +224,29 @@ func (c *Credential) Name() string {
 	return ""
 }
 
+// current returns the rules as they are now.
+func (c *Credential) current() *rules {
+	if c == nil {
+		return unrestricted
+	}
+	return c.identity.Load().current()
+}
+
 // Verbs returns the verbs on a tube. It takes 30 ns for a pattern.
 func (c *Credential) Verbs(tube []byte) Verbs {
 	if c == nil {
 		return Every
 	}
-	if i := c.identity.Load(); i != nil {
-		return i.verbs(tube)
-	}
-	return 0
-}
-
-// current returns the rules; nil: there are none.
-func (c *Credential) current() *rules {
-	if i := c.Identity(); i != nil {
-		return i.rules.Load()
-	}
-	return nil
+	return allowed(c.current().list, tube)
 }
 
 // Level returns the level of the server.
-func (c *Credential) Level() Level {
-	if c == nil {
-		return AdminLevel
-	}
-	if r := c.current(); r != nil {
-		return r.level
-	}
-	return NoLevel
-}
+func (c *Credential) Level() Level { return c.current().level }
 
 // Sees returns how much of job bodies the client may see in tubes that it may look at; usual is
 // the setting of the server.
 func (c *Credential) Sees(usual Bodies) Bodies {
-	if c == nil {
-		return usual
-	}
 	switch r := c.current(); {
-	case r == nil:
-		return None
 	case r.bodies != nil && (c.by != ByServer || *r.bodies == None):
 		return *r.bodies
 	case c.Some()&(Work|Manage) != 0:
@@ -256,14 +257,9 @@ func (c *Credential) Sees(usual Bodies) Bodies {
 
 // Some returns the verbs that some pattern gives.
 func (c *Credential) Some() (v Verbs) {
-	if c == nil {
-		return Every
-	}
-	if r := c.current(); r != nil {
-		for i := range r.list {
-			if !r.list[i].exclude {
-				v |= r.list[i].verbs
-			}
+	for _, r := range c.current().list {
+		if !r.exclude {
+			v |= r.verbs
 		}
 	}
 	return v.complete()
@@ -272,18 +268,13 @@ func (c *Credential) Some() (v Verbs) {
 // Everywhere reports whether the client has the verbs on every tube: the pattern * gives them,
 // and no other pattern takes them away.
 func (c *Credential) Everywhere(v Verbs) bool {
-	if c == nil {
-		return true
-	}
 	var with, without Verbs
-	if r := c.current(); r != nil {
-		for i := range r.list {
-			switch one := &r.list[i]; {
-			case one.exclude:
-				without |= one.verbs
-			case slices.Equal(one.tokens, []int16{anyBytes}):
-				with |= one.verbs
-			}
+	for _, r := range c.current().list {
+		switch {
+		case r.exclude:
+			without |= r.verbs
+		case slices.Equal(r.tokens, []int16{anyBytes}):
+			with |= r.verbs
 		}
 	}
 	return (with&^without).complete()&^without&v == v
@@ -291,16 +282,7 @@ func (c *Credential) Everywhere(v Verbs) bool {
 
 // Role returns the role that the file or the listener gives; "custom": single rights; "none": no
 // rights.
-func (c *Credential) Role() string {
-	switch r := c.current(); {
-	case r == nil:
-		return "none"
-	case r.role == "":
-		return "custom"
-	default:
-		return r.role
-	}
-}
+func (c *Credential) Role() string { return c.current().shownRole() }
 
 // IsEmpty reports whether the client may do nothing at all: it must prove an identity first.
 func (c *Credential) IsEmpty() bool { return c.Some() == 0 && c.Level() == NoLevel }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,10 +28,10 @@ type quotas struct {
 }
 
 // The keys of quotas, in the order of quotas.list.
-var quotaKeys = [...]string{"connections", PutsPerSecond, "jobs", "bytes"}
+var quotaKeys = [...]string{"connections", putsPerSecond, "jobs", "bytes"}
 
-// PutsPerSecond is the key of the rate. Puts above it wait; the other quotas refuse.
-const PutsPerSecond = "puts-per-second"
+// putsPerSecond is the key of the rate. Puts above it wait; the other quotas refuse.
+const putsPerSecond = "puts-per-second"
 
 func (q *quotas) list() [len(quotaKeys)]*int64 {
 	return [...]*int64{&q.connections, &q.puts, &q.jobs, &q.bytes}
@@ -53,8 +52,8 @@ func (p *parser) quota(k *tomlfile.Key, name string) bool {
 		p.fault(k, "give a number without quotes, as in %s = 1000", k.Name)
 	case n < 1:
 		p.fault(k, "give at least 1, or leave the key out for no limit; an identity without put puts nothing")
-	case n > most, k.Name == PutsPerSecond && n > putsMax:
-		if k.Name == PutsPerSecond {
+	case n > most, k.Name == putsPerSecond && n > putsMax:
+		if k.Name == putsPerSecond {
 			most = putsMax
 		}
 		p.fault(k, "give at most %d, or leave the key out for no limit", most)
@@ -77,27 +76,6 @@ type usage struct {
 	denied      [len(verbNames) + 1]atomic.Uint64 // by verb; the last is for the server
 }
 
-// limits returns the quotas of the identity.
-func (i *Identity) limits() quotas {
-	if i != nil {
-		if r := i.rules.Load(); r != nil {
-			return r.quotas
-		}
-	}
-	return quotas{}
-}
-
-// Quotas returns the limits by key.
-func (i *Identity) Quotas() map[string]int64 {
-	limits, all := i.limits(), make(map[string]int64)
-	for k, n := range limits.list() {
-		if *n > 0 {
-			all[quotaKeys[k]] = *n
-		}
-	}
-	return all
-}
-
 // Connections returns the number of sessions of the identity.
 func (i *Identity) Connections() (n int64) {
 	if list := i.usage.credentials.Load(); list != nil {
@@ -108,14 +86,18 @@ func (i *Identity) Connections() (n int64) {
 	return n
 }
 
-// Throttled returns how long its puts have waited, over all sessions.
-func (i *Identity) Throttled() time.Duration { return time.Duration(i.usage.throttled.Load()) }
+// Throttled returns how long its puts have waited, over all sessions. ok is false if it has no rate.
+func (i *Identity) Throttled() (d time.Duration, ok bool) {
+	return time.Duration(i.usage.throttled.Load()), i.current().quotas.puts > 0
+}
 
-// Refused returns what exceeded each limit, by key.
+// Refused returns what exceeded the limits that the identity has, by key. Puts above a rate wait.
 func (i *Identity) Refused() map[string]uint64 {
-	all := make(map[string]uint64)
-	for k := range i.usage.refused {
-		all[quotaKeys[k]] = i.usage.refused[k].Load()
+	all, limits := make(map[string]uint64), i.current().quotas
+	for k, limit := range limits.list() {
+		if *limit > 0 && quotaKeys[k] != putsPerSecond {
+			all[quotaKeys[k]] = i.usage.refused[k].Load()
+		}
 	}
 	return all
 }
@@ -152,7 +134,7 @@ func (c *Credential) Enter() bool {
 		return true
 	}
 	i := c.Identity()
-	if most := i.limits().connections; most > 0 {
+	if most := i.current().quotas.connections; most > 0 {
 		i.usage.entering.Lock()
 		defer i.usage.entering.Unlock()
 		if i.Connections() >= most {
@@ -176,7 +158,7 @@ const WaitMax = 10 * time.Second
 
 // PutsMax returns how many puts a request may have: as many as the rate permits in WaitMax.
 func (c *Credential) PutsMax() int {
-	if rate := c.Identity().limits().puts; rate > 0 {
+	if rate := c.current().quotas.puts; rate > 0 {
 		return int(rate * int64(WaitMax/time.Second))
 	}
 	return math.MaxInt
@@ -187,7 +169,7 @@ func (c *Credential) PutsMax() int {
 // after a pause. now grows.
 func (c *Credential) Pay(n int, now int64, most time.Duration) (wait time.Duration) {
 	i := c.Identity()
-	rate := i.limits().puts
+	rate := i.current().quotas.puts
 	if rate == 0 {
 		return 0
 	}
@@ -206,7 +188,7 @@ func (c *Credential) Pay(n int, now int64, most time.Duration) (wait time.Durati
 // Refund gives back n puts that were paid and do not come.
 func (c *Credential) Refund(n int) {
 	i := c.Identity()
-	if rate := i.limits().puts; rate > 0 {
+	if rate := i.current().quotas.puts; rate > 0 {
 		i.usage.paid.Add(-int64(n) * int64(time.Second) / rate)
 	}
 }
@@ -219,17 +201,17 @@ func (c *Credential) Waits(d time.Duration) {
 }
 
 // IsLimited reports whether the client's puts have a limit of jobs or bytes.
-func (c *Credential) IsLimited() bool { return c.Identity().IsLimited() }
+func (c *Credential) IsLimited() bool { return c.current().quotas.areOfJobs() }
 
 // IsLimited reports whether the identity has a limit of jobs or bytes.
-func (i *Identity) IsLimited() bool { return i.limits().areOfJobs() }
+func (i *Identity) IsLimited() bool { return i.current().quotas.areOfJobs() }
 
 func (q quotas) areOfJobs() bool { return q.jobs > 0 || q.bytes > 0 }
 
 // Owner returns the identity that owns the class of a tube; nil: it belongs to none.
 func (t *Identities) Owner(tube []byte) *Identity {
 	for _, i := range t.table.Load().limited {
-		if i.verbs(tube)&Put != 0 {
+		if allowed(i.current().list, tube)&Put != 0 {
 			return i
 		}
 	}
@@ -254,7 +236,7 @@ func (t *Identities) Exceeds(c *Credential, tube []byte, n, size int, used func(
 	if owner == nil {
 		return false
 	}
-	limits := owner.limits()
+	limits := owner.current().quotas
 	jobs, bytes := used(owner.class)
 	switch {
 	case limits.jobs > 0 && n > 0 && jobs+int64(n) > limits.jobs:
@@ -267,34 +249,13 @@ func (t *Identities) Exceeds(c *Credential, tube []byte, n, size int, used func(
 	return true
 }
 
-// limitedOf returns the identities of a file with a limit of jobs or bytes, in the order of the file.
-func (t *Identities) limitedOf(in *table) (list []*Identity) {
-	for name, r := range in.identities {
-		if r.quotas.areOfJobs() {
-			list = append(list, t.identities[name])
-		}
-	}
-	slices.SortFunc(list, func(a, b *Identity) int {
-		if d := in.identities[a.name].line - in.identities[b.name].line; d != 0 {
-			return d
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	return list
-}
-
 // assign gives each identity its credentials. The caller holds mu.
 func (t *Identities) assign() {
 	all := make(map[*Identity][]*Credential)
-	add := func(_, c any) bool {
-		if i := c.(*Credential).Identity(); i != nil {
-			all[i] = append(all[i], c.(*Credential))
+	for _, c := range t.credentials {
+		if i := c.Identity(); i != nil {
+			all[i] = append(all[i], c)
 		}
-		return true
-	}
-	t.named.Range(add)
-	for by := range t.credentials {
-		t.credentials[by].Range(add)
 	}
 	for _, i := range t.identities {
 		list := all[i]

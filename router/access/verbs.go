@@ -22,24 +22,17 @@ const (
 var verbNames = [...]string{"put", "work", "look", "manage"}
 
 // String returns the names of the verbs, separated by commas.
-func (v Verbs) String() string {
-	var names []string
+func (v Verbs) String() string { return strings.Join(v.Names(), ",") }
+
+// Names returns the names of the verbs; an empty list if there are none.
+func (v Verbs) Names() []string {
+	names := []string{}
 	for i, name := range verbNames {
 		if v&(1<<i) != 0 {
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ",")
-}
-
-// ParseVerb returns the verb with a name.
-func ParseVerb(name string) (Verbs, error) {
-	for i, n := range verbNames {
-		if n == name {
-			return 1 << i, nil
-		}
-	}
-	return 0, errors.New(`give put, work, look or manage`)
+	return names
 }
 
 // A pattern matches names of tubes: * stands for any bytes, ? for one byte, and \ quotes the next

@@ -170,17 +170,11 @@ const userPrefix = "uid "
 // localUser returns the user of the process at the other end of a unix socket. A proxy there has
 // no such user, since it passes requests of others.
 func localUser(r *http.Request) (uid uint32, ok bool) {
+	if r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil {
+		return 0, false
+	}
 	c, _ := r.Context().Value(connKey{}).(net.Conn)
-	u, isUnix := transport(c).(*net.UnixConn)
-	if !isUnix || r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil {
-		return 0, false
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return 0, false
-	}
-	failed := raw.Control(func(fd uintptr) { uid, err = access.PeerUser(int(fd)) })
-	return uid, err == nil && failed == nil
+	return access.ConnUser(transport(c))
 }
 
 // checkSecrecy refuses a token that others could read, whether it is valid or not. The server has an

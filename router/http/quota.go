@@ -100,7 +100,7 @@ func (a *API) transferLimit(by *access.Credential, to string, copies bool) func(
 // zero, and what has no limit, are omitted.
 func (e emitter) identities(ids *access.Identities, used func(class uint16) (jobs, bytes int64)) {
 	for _, i := range ids.All() {
-		name, limits := i.Name(), i.Quotas()
+		name := i.Name()
 		e.gauge("identity_connections", "Client connections of an identity, without HTTP.", float64(i.Connections()), label{"identity"}, name)
 		for verb, n := range i.Denied() {
 			if n > 0 {
@@ -108,12 +108,10 @@ func (e emitter) identities(ids *access.Identities, used func(class uint16) (job
 			}
 		}
 		for quota, n := range i.Refused() {
-			if limits[quota] > 0 && quota != access.PutsPerSecond {
-				e.counter("identity_refused_total", "Connections and jobs above a limit of an identity.", float64(n), label{"identity", "quota"}, name, quota)
-			}
+			e.counter("identity_refused_total", "Connections and jobs above a limit of an identity.", float64(n), label{"identity", "quota"}, name, quota)
 		}
-		if limits[access.PutsPerSecond] > 0 {
-			e.counter("identity_throttled_seconds_total", "Time that the puts of an identity have waited for its rate.", i.Throttled().Seconds(), label{"identity"}, name)
+		if waited, ok := i.Throttled(); ok {
+			e.counter("identity_throttled_seconds_total", "Time that the puts of an identity have waited for its rate.", waited.Seconds(), label{"identity"}, name)
 		}
 		if i.IsLimited() {
 			jobs, bytes := used(i.Class())

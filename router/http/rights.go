@@ -3,7 +3,6 @@ package http
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -171,16 +170,8 @@ func (a *API) withJob(handler func(c *call, id core.JobID) error) func(c *call) 
 func (a *API) whoami(c *call) error {
 	return c.answer(http.StatusOK, wire.Session{
 		Name: c.By.Name(), Role: c.By.Role(), Method: c.By.By().String(), Server: c.By.Level().String(),
-		Bodies: a.sees(c).String(), Verbs: verbNames(c.By.Some()), EveryTube: verbNames(everywhere(c.By)),
+		Bodies: a.sees(c).String(), Verbs: c.By.Some().Names(), EveryTube: everywhere(c.By).Names(),
 	})
-}
-
-// verbNames returns the names of verbs.
-func verbNames(v access.Verbs) []string {
-	if v == 0 {
-		return []string{}
-	}
-	return strings.Split(v.String(), ",")
 }
 
 // everywhere returns the verbs that a client has on every tube.
@@ -210,18 +201,8 @@ func noAccessFile() error {
 }
 
 func (a *API) identityValue(i *access.Identity) wire.Identity {
-	by := a.opts.Access.Named(i.Name(), access.ByServer)
-	_, patterns := i.Rules()
-	v := wire.Identity{
-		Name: i.Name(), Role: by.Role(), Server: by.Level().String(), Rules: append([]string{}, patterns...),
-		Credentials: make(map[string]int),
-	}
-	for method, n := range a.opts.Access.Credentials(i.Name()) {
-		if n > 0 {
-			v.Credentials[access.Method(method).String()] = n
-		}
-	}
-	return v
+	d := a.opts.Access.Describe(i)
+	return wire.Identity{Name: d.Name, Role: d.Role, Server: d.Server, Rules: d.Rules, Credentials: d.Credentials}
 }
 
 // getIdentity shows an identity, and with the parameter tube explains its verbs there. Each client
@@ -234,20 +215,14 @@ func (a *API) getIdentity(c *call) error {
 	if name != c.By.Name() && c.By.Level() < access.AdminLevel {
 		return a.refuse(c, 0, "", adminServer.String())
 	}
-	all := a.opts.Access.All()
-	at := slices.IndexFunc(all, func(i *access.Identity) bool { return i.Name() == name })
-	if at < 0 {
+	i := a.opts.Access.Identity(name)
+	if i == nil {
 		return wire.NotFound.With("", fmt.Sprintf("there is no identity %q", name), "GET /api/v1/identities lists them")
 	}
-	v := a.identityValue(all[at])
+	v := a.identityValue(i)
 	if tube := c.Query.Get("tube"); c.Query.Has("tube") {
-		has, because := all[at].Explain([]byte(tube))
-		v.Tube = &wire.Explained{Name: wire.ShownName(tube), Path: wire.PathName(tube), Verbs: verbNames(has), Because: make(map[string]string)}
-		for n, rule := range because {
-			if rule != "" {
-				v.Tube.Because[access.Verbs(1<<n).String()] = rule
-			}
-		}
+		has, because := i.Explain([]byte(tube))
+		v.Tube = &wire.Explained{Name: wire.ShownName(tube), Path: wire.PathName(tube), Verbs: has.Names(), Because: because}
 	}
 	return c.answer(http.StatusOK, v)
 }

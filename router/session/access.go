@@ -97,11 +97,9 @@ func (h *Host) identify(c any, peer net.Addr) *access.Credential {
 			return by
 		}
 	}
-	if l, ok := c.(local); ok {
-		if uid, ok := l.User(); ok {
-			if by := h.Access.User(uid); by != nil {
-				return by
-			}
+	if uid, ok := userOf(c); ok {
+		if by := h.Access.User(uid); by != nil {
+			return by
 		}
 	}
 	if a, isUnix := networkOf(peer); a.IsValid() && !isUnix {
@@ -131,27 +129,21 @@ func (h *Host) Forward(c net.Conn) (f Forwarded, ok bool) {
 		f.TLS, _ = e.TLS()
 	}
 	if h.Access != nil {
-		var client any = c
-		if u, ok := c.(*net.UnixConn); ok {
-			client = unixClient{u}
-		}
-		by := h.identify(client, f.Addr)
+		by := h.identify(c, f.Addr)
 		f.Identity = by.Name() + ":" + by.By().String()
 	}
 	return f, !isRevoked(c)
 }
 
-// A unixClient is a client of a unix socket that no loop serves.
-type unixClient struct{ *net.UnixConn }
-
-// User implements local.
-func (c unixClient) User() (uid uint32, ok bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, false
+// userOf returns the user of a Conn or a net.Conn; false: it is no process of this machine.
+func userOf(c any) (uid uint32, ok bool) {
+	switch c := c.(type) {
+	case local:
+		return c.User()
+	case *net.UnixConn:
+		return access.ConnUser(c)
 	}
-	failed := raw.Control(func(fd uintptr) { uid, err = access.PeerUser(int(fd)) })
-	return uid, err == nil && failed == nil
+	return 0, false
 }
 
 // networkOf returns the address of a client, or that it uses a unix socket. Another server of the

@@ -97,7 +97,7 @@ func New(name string, g Grants) (token, table string, err error) {
 
 // Add returns the text of a file with another table. The file may be missing.
 func Add(file, table string) ([]byte, error) {
-	text, err := tomlfile.Read(file)
+	text, err := access.ReadFile(file, false)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, unreadable(file, err)
 	}
@@ -118,7 +118,7 @@ type Rotation struct {
 
 // Rotate returns a second token of an identity in a file.
 func Rotate(file, name string) (*Rotation, error) {
-	text, err := tomlfile.Read(file)
+	text, err := access.ReadFile(file, false)
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
@@ -230,38 +230,21 @@ func Show(file, name, tube string) (v admin.Identity, err error) {
 	if err != nil {
 		return v, err
 	}
-	all := ids.All()
-	at := slices.IndexFunc(all, func(i *access.Identity) bool { return i.Name() == name })
-	if at < 0 {
+	i := ids.Identity(name)
+	if i == nil {
 		return v, missing(file, name)
 	}
-	v = describe(ids, all[at])
+	v = describe(ids, i)
 	if tube != "" {
-		has, because := all[at].Explain([]byte(tube))
-		v.Tube = &admin.Explained{Name: admin.ShownName(tube), Path: admin.PathName(tube), Verbs: []string{}, Because: make(map[string]string)}
-		for n, rule := range because {
-			verb := access.Verbs(1) << n
-			if has&verb != 0 {
-				v.Tube.Verbs = append(v.Tube.Verbs, verb.String())
-			}
-			if rule != "" {
-				v.Tube.Because[verb.String()] = rule
-			}
-		}
+		has, because := i.Explain([]byte(tube))
+		v.Tube = &admin.Explained{Name: admin.ShownName(tube), Path: admin.PathName(tube), Verbs: has.Names(), Because: because}
 	}
 	return v, nil
 }
 
 func describe(ids *access.Identities, i *access.Identity) admin.Identity {
-	by := ids.Named(i.Name(), access.ByServer)
-	_, rules := i.Rules()
-	v := admin.Identity{Name: i.Name(), Role: by.Role(), Server: by.Level().String(), Rules: append([]string{}, rules...), Credentials: make(map[string]int)}
-	for method, n := range ids.Credentials(i.Name()) {
-		if n > 0 {
-			v.Credentials[access.Method(method).String()] = n
-		}
-	}
-	return v
+	d := ids.Describe(i)
+	return admin.Identity{Name: d.Name, Role: d.Role, Server: d.Server, Rules: d.Rules, Credentials: d.Credentials}
 }
 
 func missing(file, name string) error {

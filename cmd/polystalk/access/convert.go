@@ -12,16 +12,13 @@ import (
 	"polystalk/router/access"
 )
 
-// tokensMax bounds a file of tokens, in bytes.
-const tokensMax = 1 << 20
-
 // invalid matches what a name of an identity cannot have.
 var invalid = regexp.MustCompile(`[^a-z0-9_-]`)
 
 // Convert returns the access file for a file of tokens, which polystalkd had before. Each of its
 // lines is NAME ROLE sha256:HEX [+bodies]. The error is a tomlfile.Errors.
 func Convert(file string) (string, error) {
-	text, err := access.ReadSecret(file, tokensMax)
+	text, err := access.ReadFile(file, true)
 	if err != nil {
 		return "", client.Errorf(client.System, "the file of tokens cannot be read: %v: give the file of --http-tokens-file", err)
 	}

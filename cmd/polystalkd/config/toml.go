@@ -11,6 +11,7 @@ import (
 
 	"polystalk/cmd/polystalkd/fault"
 	"polystalk/codec/tomlfile"
+	"polystalk/router/access"
 )
 
 // A fileKey is a key of a file with its flag.
@@ -56,7 +57,7 @@ func listFiles(path string) (files []string, err error) {
 
 // readFile reads one file and returns all problems that it finds.
 func readFile(path string) ([]*fileKey, fault.Faults) {
-	text, err := tomlfile.Read(path)
+	text, err := access.ReadFile(path, false)
 	if err != nil {
 		return nil, fault.Faults{FileFault(tomlfile.Place{File: path}.Errorf("it cannot be read (%v): give a file that this user may read", fault.Cause(err)))}
 	}

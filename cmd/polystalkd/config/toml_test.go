@@ -95,7 +95,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		dir:                        "is a directory",
 		pipe:                       "not a regular file",
 		"/dev/zero":                "more than 1048576 bytes",
-		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", tomlfile.SizeMax+1)): "more than 1048576 bytes",
+		writeFile(t, filepath.Join(dir, "big"), strings.Repeat("#", 1<<20+1)): "more than 1048576 bytes",
 	} {
 		began := time.Now()
 		entries, problems := readFile(path)

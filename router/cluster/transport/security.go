@@ -97,10 +97,9 @@ func (s *Security) Reload() error {
 }
 
 func (s *Security) read() (*material, error) {
-	const pemMax = 1 << 20 // bytes of each file
 	var texts [3][]byte
 	for i, f := range []struct{ flag, path string }{{"cluster-cert", s.o.Cert}, {"cluster-key", s.o.Key}, {"cluster-ca", s.o.CA}} {
-		text, err := access.ReadSecret(f.path, pemMax)
+		text, err := access.ReadFile(f.path, true)
 		if err != nil {
 			return nil, &FlagError{f.flag, fmt.Errorf("%w: give a file in PEM that this user may read", err)}
 		}

@@ -91,7 +91,7 @@ func parsePolicies(b []byte) ([]Policy, error) {
 		var ok, ok2 bool
 		p.Match, ok = text()
 		p.Note, ok2 = text()
-		if !ok || !ok2 || p.Match == "" || len(b) == 0 {
+		if !ok || !ok2 || p.Match == "" || len(p.Match) > MatchMax || len(b) == 0 {
 			return nil, errPolicies
 		}
 		if known[p.Match] {

@@ -86,7 +86,7 @@ func (m *mirror) apply(x *Entry) error {
 		case r.Kind == record.KindFloor:
 			m.measure()
 			m.j.Entries().GiveUp(r.Floor)
-		case r.Kind < record.KindState:
+		case r.Kind.HasSlot():
 			if err := m.replays[m.w.partOf(r.Slot)].Apply(&r); err != nil {
 				return err
 			}

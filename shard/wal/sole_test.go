@@ -59,7 +59,7 @@ func uncommitted(e *Entries, replays []*core.Replay, partOf func(slot uint16) in
 				for _, p := range replays {
 					p.Gap()
 				}
-			case r.Kind < record.KindState:
+			case r.Kind.HasSlot():
 				if err := replays[partOf(r.Slot)].Apply(&r); err != nil {
 					return err
 				}

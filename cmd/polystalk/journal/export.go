@@ -24,8 +24,9 @@ type replica struct {
 	paused map[string]pause // last pause of each tube; it may be over
 	view   record.Buffer    // for job
 
-	unfinished int // bodies with a missing part
-	unreadable int // records, or rests of batches
+	policies   []string // files with a record of policies, which earlier releases cannot read
+	unfinished int      // bodies with a missing part
+	unreadable int      // records, or rests of batches
 }
 
 // A pause is the pause of a tube, in Unix nanoseconds and nanoseconds.
@@ -50,6 +51,9 @@ func (r *replica) read(v *wal.Survey, cutOff bool) error {
 		for rec, err := range b.Records() {
 			if err == nil {
 				err = r.apply(rec)
+			}
+			if rec != nil && rec.Kind == record.KindPolicies && !slices.Contains(r.policies, b.File) {
+				r.policies = append(r.policies, b.File)
 			}
 			if err != nil {
 				// The survey lists it as damage.
@@ -166,6 +170,9 @@ func Export(dir, to string, out io.Writer) error {
 	}
 	for _, name := range r.pausedTubes() {
 		fmt.Fprintf(out, "warning: tube %q is paused until %s: beanstalkd forgets the pause\n", name, nano(r.paused[name].until))
+	}
+	if n := len(r.core.RecordedPolicies().List()); n > 0 {
+		fmt.Fprintf(out, "warning: %s: beanstalkd has none\n", counted(n, "policy is left out", "policies are left out"))
 	}
 	if high := v.Globals.HighID; high > uint64(highest) {
 		fmt.Fprintf(out, "warning: deleted jobs used ids up to %d: beanstalkd continues from %d, and reuses ids\n", high, highest+1)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -126,6 +127,11 @@ func (i *inspection) sums() error {
 	} else {
 		fmt.Fprintln(i.out, "imported: nothing")
 	}
+	fmt.Fprintf(i.out, "policies: %d", len(i.r.core.RecordedPolicies().List()))
+	if i.r.policies != nil {
+		fmt.Fprintf(i.out, "; releases before policies cannot read %s", strings.Join(i.r.policies, ", "))
+	}
+	fmt.Fprintln(i.out)
 	if l := i.v.Log; l != nil {
 		fmt.Fprintf(i.out, "log: entries %d to %d; %s replaced\n", l.First, l.Last, counted(l.Replaced, "batch was", "batches were"))
 	}

@@ -55,6 +55,9 @@ func Salvage(dir, newDir string, out io.Writer) error {
 	if n := len(r.paused); n > 0 {
 		fmt.Fprintf(out, ", %s", counted(n, "paused tube", "paused tubes"))
 	}
+	if n := len(r.core.RecordedPolicies().List()); n > 0 {
+		fmt.Fprintf(out, ", %s", counted(n, "policy", "policies"))
+	}
 	fmt.Fprintf(out, "; ids continue from %d\n", w.highID+1)
 	return t.close()
 }

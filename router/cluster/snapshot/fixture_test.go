@@ -23,6 +23,8 @@ type journal struct {
 	jobs map[uint64]string // bodies by ID
 	at   map[uint64]uint64 // the commits that have recorded them
 	last uint64            // the latest ID
+
+	policies []record.Policy // that it began with
 }
 
 // openJournal opens the journal of a disk.
@@ -42,6 +44,8 @@ func openJournal(t *testing.T, d wal.Disk) *journal {
 			j.jobs[r.ID], j.last = string(r.Body), max(j.last, r.ID)
 		case record.KindDelete:
 			delete(j.jobs, r.ID)
+		case record.KindPolicies:
+			j.policies = r.Policies
 		}
 		return nil
 	}})

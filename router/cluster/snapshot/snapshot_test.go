@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"polystalk/shard/record"
 	"polystalk/shard/wal"
 	"polystalk/shard/wal/exchange"
 	"polystalk/shard/wal/fakedisk"
@@ -128,6 +130,30 @@ func TestJournalMoves(t *testing.T) {
 	same(t, jobsOf(t, disk), second.jobs)
 	if open := disk.Opened(); open != 0 {
 		t.Errorf("%d files are open", open)
+	}
+}
+
+// The largest set of policies is sent with a journal.
+func TestPoliciesAreSent(t *testing.T) {
+	set := make([]record.Policy, record.PoliciesMax)
+	for i := range set {
+		set[i] = record.Policy{Match: fmt.Sprintf("tube %d*", i), Attempts: 3, Note: "a note of twelve"}
+	}
+	if n := len(record.AppendPolicies(nil, set)); n > record.PoliciesSizeMax || n < record.PoliciesSizeMax*9/10 {
+		t.Fatalf("the set has %d bytes", n)
+	}
+	from, to := openJournal(t, fakedisk.New(1)), fakedisk.New(2)
+	from.change(func(b *record.Buffer) { b.Policies(set) })
+	from.put(30, 40_000)
+	r, err := receive(stream(t, from), to, ReceiveOptions{})
+	if err == nil {
+		err = r.install()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := openJournal(t, to).policies; !slices.Equal(got, set) {
+		t.Errorf("%d policies arrive", len(got))
 	}
 }
 

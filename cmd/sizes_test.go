@@ -39,7 +39,7 @@ var budgets = []budget{
 	{"router/beanstalkd", 1565},
 	{"router/cluster", 7124},
 	{"router/direct", 300},
-	{"router/gearmand", 1818},
+	{"router/gearmand", 1821},
 	{"router/http", 5163},
 	{"router/ops", 1655},
 	{"router/reactor", 2760},

@@ -8,6 +8,7 @@ import (
 	"polystalk/codec/gearman"
 	"polystalk/router"
 	"polystalk/shard/core"
+	"polystalk/shard/record"
 )
 
 // openGear opens a Gearman connection.
@@ -279,5 +280,80 @@ func TestUnreadReportsAreShared(t *testing.T) {
 			t.Errorf("client %d: %d bytes kept, %d of them copied, want at most %d", i, c.unsent, c.copied, most)
 		}
 	}
+	f.check()
+}
+
+// police gives all shards these policies.
+func (f *fixture) police(list ...record.Policy) {
+	for _, sh := range f.d.Shards() {
+		sh.InstallPolicies(core.NewPolicies(list))
+	}
+}
+
+// TestAttemptsOfAGearmanJob: a worker that reports each failed attempt in another way. A WORK_FAIL
+// right behind a WORK_EXCEPTION belongs to the same attempt, a later one does not.
+func TestAttemptsOfAGearmanJob(t *testing.T) {
+	f := newGearFixture(t)
+	f.police(record.Policy{Match: "f", Attempts: 4})
+	w, c, b := f.openGear(), f.openGear(), f.open()
+	w.asks(packet(gearman.CanDo, "f"))
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x")+packet(gearman.SubmitJob, "f", "u", ""),
+		answer(gearman.JobCreated, "H:x:1")+answer(gearman.JobCreated, "H:x:1"))
+	grab, given := packet(gearman.GrabJobAll), answer(gearman.JobAssignUniq, "H:x:1", "f", "u", "x")
+	w.asks(grab, given)
+	w.asks(packet(gearman.WorkException, "H:x:1", "boom")+packet(gearman.WorkFail, "H:x:1")+grab, given)
+	w.asks(packet(gearman.WorkException, "H:x:1", "boom")+grab, given)
+	w.asks(packet(gearman.WorkStatus, "H:x:1", "1", "2")+packet(gearman.WorkFail, "H:x:1")+packet(gearman.WorkFail, "H:x:1"),
+		answer(gearman.Error, "JOB_NOT_FOUND", "Job given in work result not found"))
+	c.asks(packet(gearman.GetStatus, "H:x:1")+"show jobs\nstatus\n", answer(gearman.WorkStatus, "H:x:1", "1", "2"),
+		answer(gearman.StatusRes, "H:x:1", "1", "0", "0", "0"), "H:x:1\t0\t0\t1\n.\nf\t1\t0\t1\n.\n")
+	w.asks(grab, given)
+	w.asks(packet(gearman.ResetAbilities)+packet(gearman.PreSleep)+grab, answer(gearman.NoJob))
+	c.hears(answer(gearman.WorkFail, "H:x:1"))
+	b.says("peek-buried\n", "NOT_FOUND\n")
+	b.says("use f\npeek-buried\n", "USING f\nFOUND 1 1\nx\n")
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "y"), answer(gearman.JobCreated, "H:x:2"))
+	f.check()
+}
+
+// TestGearmanWorkerOfAHeldTube: it gets NO_JOB and sleeps, and NOOP wakes it for a slot and a token.
+func TestGearmanWorkerOfAHeldTube(t *testing.T) {
+	f := newGearFixture(t)
+	f.police(record.Policy{Match: "n", RunningPlus: 2}, record.Policy{Match: "rate", ThousandthsASecond: 1000})
+	v, w, c := f.openGear(), f.openGear(), f.openGear()
+	sleep := packet(gearman.GrabJobAll) + packet(gearman.GrabJob) + packet(gearman.PreSleep)
+	asleep := answer(gearman.NoJob) + answer(gearman.NoJob)
+	for i, name := range []string{"n", "rate"} {
+		handles := []string{fmt.Sprintf("H:x:%d", 2*i+1), fmt.Sprintf("H:x:%d", 2*i+2)}
+		v.asks(packet(gearman.CanDo, name))
+		w.asks(packet(gearman.CanDo, name))
+		c.asks(packet(gearman.SubmitJobBG, name, "", "x")+packet(gearman.SubmitJobLow, name, "", "y"),
+			answer(gearman.JobCreated, handles[0])+answer(gearman.JobCreated, handles[1]))
+		v.asks(packet(gearman.GrabJob), answer(gearman.JobAssign, handles[0], name, "x"))
+		w.asks(sleep, asleep)
+		v.asks(packet(gearman.GrabJobUniq), answer(gearman.NoJob))
+		if v.asks(packet(gearman.WorkComplete, handles[0], "")); name == "rate" {
+			w.hears()
+			f.pass(core.Second)
+		}
+		w.hears(answer(gearman.Noop))
+		w.asks(packet(gearman.GrabJobUniq), answer(gearman.JobAssignUniq, handles[1], name, "", "y"))
+		w.asks(packet(gearman.WorkComplete, handles[1], ""))
+		c.hears(answer(gearman.WorkComplete, handles[1], ""))
+	}
+	f.check()
+}
+
+// TestFullFunction: the policy's limit has gearmand's reply, and so has maxqueue.
+func TestFullFunction(t *testing.T) {
+	f := newGearFixture(t)
+	f.police(record.Policy{Match: "f", MaxJobs: 1})
+	c, b := f.openGear(), f.open()
+	full := answer(gearman.Error, "QUEUE_ERROR", "Job queue is full")
+	c.asks(packet(gearman.SubmitJobBG, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
+	c.asks(packet(gearman.SubmitJob, "f", "v", "x"), full)
+	c.asks(packet(gearman.SubmitJobEpoch, "f", "w", "9999999999", "x"), full)
+	c.asks(packet(gearman.SubmitJob, "f", "u", "x"), answer(gearman.JobCreated, "H:x:1"))
+	b.says("use f\nput 0 0 1 1\ny\nput 0 9 1 1\ny\n", "USING f\nOUT_OF_MEMORY\nOUT_OF_MEMORY\n")
 	f.check()
 }

@@ -170,6 +170,9 @@ func (c *conn) grabbed(r *core.Reply) {
 		c.afterwards((*conn).grabBest)
 		return
 	}
+	if r.ID == c.excepted {
+		c.excepted = 0 // this is its next attempt
+	}
 	a := &c.abilities.List[c.grabbing]
 	c.SetOut(gearman.AppendAssignHead(c.Out(), c.m.Type, &gearman.Assignment{
 		Handle: c.handleOf(r.ID), Function: a.Name(),

@@ -198,7 +198,7 @@ func (c *Core) ignore(cl *client, at int) {
 	if cl.usesFunctions() {
 		delete(cl.timeouts, t.id)
 		t.function.remove(i)
-		c.workerLeft(t)
+		c.wakeOthers(t)
 	}
 	n := len(l.list) - 1
 	switch {

@@ -146,9 +146,9 @@ func (c *Core) wakeSleepers(f *function) bool {
 	return false
 }
 
-// workerLeft wakes other workers of t after a worker has left: only that worker may have been
-// woken for the ready jobs.
-func (c *Core) workerLeft(t *tube) {
+// wakeOthers wakes workers of t while jobs are left: only a worker that has left, or is busy now, may
+// have been woken for them.
+func (c *Core) wakeOthers(t *tube) {
 	if c.submissions.opts.Wakeup > 0 && t.readyPos != 0 {
 		c.wakeSleepers(t.function)
 	}
@@ -199,6 +199,9 @@ func (c *Core) grab(op *Op, r *Reply) {
 	}
 	j := c.reserve(t, cl)
 	c.publish(t)
+	if t.policy != nil {
+		c.wakeOthers(t) // only this worker may know that the tube is no longer held back
+	}
 	c.replyJob(r, StatusReserved, j)
 	op.Function.setUnique(nil)
 	op.Function.setReducer(nil)

@@ -193,7 +193,7 @@ func (k *checker) arrivals(where string, l *List, n int) {
 // readyTube checks the tube's place in the ready list and its published key. It reports
 // whether something can be reserved from t.
 func (k *checker) readyTube(t *tube, in that) bool {
-	can, want := t.ready.N > 0 && t.pauseUntil == 0, Key{}
+	can, want := t.ready.N > 0 && t.held() == NotHeld, Key{}
 	listed := t.readyPos > 0 && int(t.readyPos) <= len(k.c.ready) && k.c.ready[t.readyPos-1] == t
 	in(can == listed && (can || t.readyPos == 0), "to reserve from: %v; listed: %v, at %d", can, listed, t.readyPos)
 	for i := t.waiters.head; can && i != 0; i = k.c.watches.At(i).next {

@@ -258,7 +258,7 @@ func (c *Core) applyPolicy(t *tube) {
 		c.timers.want(&t.timer, c.tubeDue(t))
 	}
 	c.refresh(t)
-	c.match(t)
+	c.matchAll(t)
 }
 
 // limit sets until when the bucket is empty.
@@ -279,6 +279,7 @@ func (c *Core) tookByPolicy(t *tube) {
 		}
 	}
 	c.refresh(t)
+	c.publish(t)
 }
 
 // freeByPolicy notes that a reservation of t has ended. The job is not in its next place yet, so
@@ -303,7 +304,7 @@ func (c *Core) matchFreed() {
 		if t.policy != nil {
 			t.policy.freed = false
 		}
-		if c.tubes[t.id] == t {
+		if t.readyPos != 0 { // not if it is closed
 			c.match(t)
 		}
 	}
@@ -351,7 +352,7 @@ func (c *Core) fail(t *tube, i uint32, j *Job, keepsDelay bool) bool {
 	switch {
 	case p.Attempts > 0 && n == 0:
 		p.events[PolicyDead]++
-		c.giveUp(t, i, j, BuriedByAttempts)
+		c.giveUp(t, i, j, BuriedByAttempts, true)
 	case p.Backoff == 0 || keepsDelay:
 		return false
 	default:
@@ -380,22 +381,6 @@ func (c *Core) delayAfter(t *tube, i uint32, j *Job, n uint64) {
 	until := c.delayUntil(uint32(seconds)) + jitter
 	j.Delay = uint32((until - c.now + Second - 1) / Second)
 	c.enterDelayed(t, i, j, until)
-}
-
-// giveUp buries a job that is in no container. A submitted job that only its followers want ends
-// instead.
-func (c *Core) giveUp(t *tube, i uint32, j *Job, why BuriedBy) {
-	if j.isSubmitted() {
-		x := c.submissionOf(j)
-		c.relay(j, x, RelayFailed, nil, nil)
-		if !x.is(Background) {
-			c.dropJob(t, i, j)
-			return
-		}
-		c.submissions.setProgress(j.submission(), progress{})
-	}
-	j.setBuriedBy(why)
-	c.buryFailed(t, i, j)
 }
 
 // recordsAttempts reports whether failed attempts of the jobs of t are recorded.
@@ -490,5 +475,5 @@ func (c *Core) expireReady(t *tube, i uint32) {
 	t.policy.events[PolicyExpired]++
 	j := c.jobs.At(i)
 	c.leave(t, i, j)
-	c.giveUp(t, i, j, BuriedByExpiry)
+	c.giveUp(t, i, j, BuriedByExpiry, true)
 }

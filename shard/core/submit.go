@@ -27,12 +27,7 @@ func (c *Core) submit(op *Op, r *Reply) {
 		}
 	}
 	total := uint64(t.reserved) + uint64(t.ready.N+t.delay.N)
-	if most := t.function.limits[ClassOf(op.Pri)]; most > 0 && total >= uint64(most) {
-		r.Status = StatusFull
-		c.closeTube(t)
-		return
-	}
-	if t.policy != nil && !c.admits(t, op.size()) {
+	if most := t.function.limits[ClassOf(op.Pri)]; most > 0 && total >= uint64(most) || t.policy != nil && !c.admits(t, op.size()) {
 		r.Status = StatusFull
 		c.closeTube(t)
 		return
@@ -107,7 +102,8 @@ func (c *Core) unadmitted(j *Job, op *Op, r *Reply) bool {
 }
 
 // report relays a worker's report about its job to the followers, and ends the job if the report
-// says so. A job that was put has no followers: its failure buries it, so that it is not lost.
+// says so. A failure is no more than a failed attempt while the tube's policy grants the job others.
+// A job that was put has no followers: its failure buries it, so that it is not lost.
 func (c *Core) report(op *Op, r *Reply) {
 	i, j, t := c.findHeld(op)
 	if i == 0 {
@@ -115,72 +111,84 @@ func (c *Core) report(op *Op, r *Reply) {
 		return
 	}
 	k := op.Function.Relay
-	if k.Ends() && k != RelayDone && c.retriesFailure(t, j) {
-		c.leaveReserved(t, i, j)
-		if !c.fail(t, i, j, false) {
-			c.enterReady(t, i, j)
-			c.recordUpdate(t, j)
-			c.match(t)
-		}
-		return
-	}
-	keep := !j.isSubmitted()
+	fails := k.Ends() && k != RelayDone
+	retries := fails && c.retriesFailure(t, j)
+	again := retries && uint64(j.Reserves)%t.policy.Attempts != 0
 	if j.isSubmitted() {
-		x := c.submissionOf(j)
-		if k == RelayStatus {
-			c.submissions.setProgress(j.submission(), progress{c.submissions.progressOf(j.submission()).lost, op.Function.Numerator, op.Function.Denominator})
+		x, n := c.submissionOf(j), j.submission()
+		switch {
+		case k == RelayStatus:
+			c.submissions.setProgress(n, progress{c.submissions.progressOf(n).lost, op.Function.Numerator, op.Function.Denominator})
+		case again:
+			c.submissions.setProgress(n, progress{lost: c.submissions.progressOf(n).lost})
 		}
-		r.N = c.relay(j, x, k, op.Body, op.Large)
-		keep = c.submissions.opts.BuryFailed && x.is(Background)
+		if !again {
+			r.N = c.relay(j, x, k, op.Body, op.Large)
+		}
+		if fails && !again {
+			c.conclude(j) // giveUp has nobody to tell
+		}
 	}
 	if !k.Ends() {
 		return
 	}
 	c.leaveReserved(t, i, j)
-	if k == RelayDone || !keep {
+	switch {
+	case !fails:
 		c.dropJob(t, i, j)
-		return
+	case !retries:
+		c.giveUp(t, i, j, BuriedByWorker, c.submissions.opts.BuryFailed)
+	case !c.fail(t, i, j, false):
+		c.requeue(t, i, j, j.isSubmitted())
 	}
-	j.setBuriedBy(BuriedByWorker)
-	c.buryFailed(t, i, j)
 }
 
-// loseWorker makes a job ready again after its worker has left or has exceeded its timeout. The
-// job goes to the tail of its priority, so that a job that kills its workers does not block
-// others. It fails if it has lost its worker SubmitOptions.Retries times, unless the tube has a
-// policy with Attempts.
-func (c *Core) loseWorker(t *tube, i uint32, j *Job) {
+// loseWorker counts that a job has lost its worker, which has left or has exceeded its timeout. It
+// reports whether the job has failed by that: it has lost its worker SubmitOptions.Retries times,
+// and the policy of its tube has no Attempts.
+func (c *Core) loseWorker(t *tube, i uint32, j *Job) bool {
 	g := c.submissions
-	lost, retries := g.progressOf(j.submission()).lost+1, g.opts.Retries
-	if t.policy != nil && t.policy.Attempts > 0 {
-		retries = 0
-	}
-	if retries > 0 && lost >= retries {
-		x := c.submissionOf(j)
-		c.relay(j, x, RelayFailed, nil, nil)
-		if g.opts.BuryFailed && x.is(Background) {
-			g.setProgress(j.submission(), progress{})
-			j.setBuriedBy(BuriedByAttempts)
-			c.buryFailed(t, i, j)
-		} else {
-			c.dropJob(t, i, j)
-		}
-		return
-	}
+	lost := g.progressOf(j.submission()).lost + 1
 	g.setProgress(j.submission(), progress{lost: lost})
-	if g.tail != c.lastID {
-		g.tail, g.turn = c.lastID, 0
+	if g.opts.Retries == 0 || lost < g.opts.Retries || t.policy != nil && t.policy.Attempts > 0 {
+		return false
 	}
-	g.turn++
-	c.enterReadyAt(t, i, j, c.now, g.tail, g.turn)
-	if retries > 0 || t.recordsAttempts() {
+	c.giveUp(t, i, j, BuriedByAttempts, g.opts.BuryFailed)
+	return true
+}
+
+// requeue makes a job that is in no container ready again after a failed attempt. A job of a
+// Gearman worker goes to the tail of its priority, so that a job that kills its workers does not
+// block others.
+func (c *Core) requeue(t *tube, i uint32, j *Job, tail bool) {
+	if g := c.submissions; tail {
+		if g.tail != c.lastID {
+			g.tail, g.turn = c.lastID, 0
+		}
+		g.turn++
+		c.enterReadyAt(t, i, j, c.now, g.tail, g.turn)
+	} else {
+		c.enterReady(t, i, j)
+	}
+	if t.recordsAttempts() || tail && c.submissions.opts.Retries > 0 {
 		c.recordIfRoom(t, j)
 	}
 	c.match(t)
 }
 
-// buryFailed buries a failed job that is in no container.
-func (c *Core) buryFailed(t *tube, i uint32, j *Job) {
+// giveUp ends a job that has failed and is in no container. It buries the job, but deletes a
+// submitted one that only its followers want, or that keeps says not to keep.
+func (c *Core) giveUp(t *tube, i uint32, j *Job, why BuriedBy, keeps bool) {
+	if j.isSubmitted() {
+		x := c.submissionOf(j)
+		c.relay(j, x, RelayFailed, nil, nil)
+		if !keeps || !x.is(Background) {
+			c.dropJob(t, i, j)
+			return
+		}
+		c.submissions.setProgress(j.submission(), progress{})
+	}
+	j.setBuriedBy(why)
 	c.enterBuried(t, i, j)
 	c.count(t, stats.Bury)
 	if j.isSubmitted() {

@@ -384,21 +384,16 @@ func (c *Core) applyClose(op *Op, r *Reply) {
 	}
 }
 
-// giveBack makes a job that cl held ready again, unless the tube's policy says otherwise, or drops
-// it if it is unwanted.
+// giveBack makes a job that cl held ready again, unless the tube's policy says otherwise, or it has
+// lost its worker too often. It drops the job if it is unwanted.
 func (c *Core) giveBack(t *tube, i uint32, j *Job, cl *client) {
+	lost := j.isSubmitted() && cl.usesFunctions()
 	switch {
 	case j.isSubmitted() && c.unwanted(j):
 		c.dropJob(t, i, j)
-	case c.fail(t, i, j, false):
-	case j.isSubmitted() && cl.usesFunctions():
-		c.loseWorker(t, i, j)
+	case lost && c.loseWorker(t, i, j), c.fail(t, i, j, false):
 	default:
-		c.enterReady(t, i, j)
-		if t.recordsAttempts() {
-			c.recordIfRoom(t, j)
-		}
-		c.match(t)
+		c.requeue(t, i, j, lost)
 	}
 }
 

@@ -238,9 +238,13 @@ func (c *Core) unpause(t *tube) {
 	c.setPause(t, 0, 0)
 	t.pauseKeeps = false
 	c.refresh(t)
+	c.matchAll(t)
+}
+
+// matchAll is match for a tube that has been held back: it wakes sleepers as if each job came now.
+func (c *Core) matchAll(t *tube) {
 	c.match(t)
 	if t.function != nil && t.readyPos != 0 {
-		// Wake sleepers as if each job came now; match has done it for the first.
 		for n := 1; n < t.ready.N && c.wakeSleepers(t.function); n++ {
 		}
 	}

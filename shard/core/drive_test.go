@@ -29,7 +29,8 @@ type driver struct {
 	// putBack: jobs were put back, so of those that entered a state at one moment any may be
 	// the first in its list.
 	putBack bool
-	puts    int // how many more operations are puts: some histories begin with a full queue
+	polices bool // policies change
+	puts    int  // how many more operations are puts: some histories begin with a full queue
 	trace   []string
 }
 
@@ -78,6 +79,7 @@ func newDriver(pick func(n int) int) *driver {
 	if pick(16) == 0 {
 		d.puts = 150
 	}
+	d.polices = pick(2) == 0
 	return d
 }
 
@@ -131,6 +133,11 @@ func (d *driver) step() error {
 		}
 	}
 	d.tick()
+	if d.polices && d.pick(40) == 0 {
+		if err := d.changePolicies(); err != nil {
+			return err
+		}
+	}
 	if d.pick(8) == 0 {
 		d.trace = append(d.trace, fmt.Sprintf("%d expire", d.now))
 		d.core.Expire(d.now)
@@ -255,6 +262,9 @@ func (d *driver) op(cn *conn) *Op {
 		op.Kind = OpPut
 	}
 	if op.Kind == opPutCopies {
+		if d.polices {
+			return nil // the jobs that were put back have no exact order of arrival
+		}
 		return d.move(op)
 	}
 	name := d.names[d.pick(len(d.names))]
@@ -485,6 +495,9 @@ func (d *driver) compare() error {
 	if err := d.compareFlows(); err != nil {
 		return err
 	}
+	if err := d.comparePolicies(); err != nil {
+		return err
+	}
 	if d.pick(8) == 0 {
 		if err := d.compareBrowsed(); err != nil {
 			return err
@@ -502,6 +515,9 @@ func (d *driver) compare() error {
 		got.Commit = 0 // the journal's, not the job's
 		if got != want {
 			return fmt.Errorf("job stats %+v, want %+v", got, want)
+		}
+		if by := cj.buriedBy(); cj.State == Buried && by != j.by {
+			return fmt.Errorf("job %d is buried by %d, want %d", id, by, j.by)
 		}
 	}
 	return d.core.Check()
@@ -568,6 +584,12 @@ func (d *driver) compareFlows() error {
 // drain closes all connections and deletes all jobs: nothing may be left.
 func (d *driver) drain() error {
 	d.endMoves()
+	op := new(Op)
+	op.SetPolicies(nil, false)
+	d.core.Apply(d.now, op, new(Reply))
+	for from := d.core.Classify(0); from > 0; {
+		from = d.core.Classify(from)
+	}
 	for _, cn := range d.conns {
 		var r Reply
 		d.core.Apply(d.now, &Op{Kind: OpClose, Client: cn.id, Tube: cn.use}, &r)

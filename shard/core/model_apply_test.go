@@ -57,7 +57,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			slices.SortFunc(held, func(a, b *modelJob) int { return a.since - b.since })
 			for _, j := range held {
 				m.happens(j.tube, stats.Return)
-				m.set(j, Ready, nil, 0)
+				m.returns(j)
 			}
 		}
 		if op.Kind == OpClose {
@@ -68,7 +68,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			m.letGo(op.Tube)
 		}
 	case OpPut:
-		m.put(op)
+		m.put(op, &r)
 	case OpReserve:
 		if !op.Multi || cl.seq != op.Seq {
 			m.unwait(cl)
@@ -92,12 +92,14 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 			job.pri, job.delay = op.Pri, op.Delay
 			job.stats.Releases++
 			m.happens(job.tube, stats.Release)
-			m.enter(job, op.Delay)
+			if !m.fails(job, op.Delay > 0) {
+				m.enter(job, op.Delay)
+			}
 		}
 	case OpBury:
 		if found(mine) {
 			job.pri = op.Pri
-			m.set(job, Buried, nil, 0)
+			m.bury(job, BuriedByWorker)
 		}
 	case OpTouch:
 		if found(mine) {
@@ -159,6 +161,7 @@ func (m *model) apply(now Time, op *Op, offer func() offered, got *Reply) Reply 
 	default:
 		panic("the model does not know this operation")
 	}
+	m.serveFreed()
 	if cl = m.clients[r.Client]; cl != nil {
 		r.Held = uint32(len(m.held(cl)))
 	}
@@ -192,8 +195,12 @@ func (m *model) ignore(cl *modelClient, i int) {
 	m.forget(t)
 }
 
-func (m *model) put(op *Op) {
+func (m *model) put(op *Op, r *Reply) {
 	t := m.tubeByID(op.Tube)
+	if !m.admits(t, len(op.Body)+op.Large.Len()) {
+		r.Status = StatusOutOfMemory
+		return
+	}
 	j := &modelJob{
 		id: op.ID, pri: op.Pri, delay: op.Delay, ttr: op.TTR,
 		body: string(op.Large.Append(op.Body)), tube: t, created: m.now,

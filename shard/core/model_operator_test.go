@@ -30,7 +30,7 @@ func (m *model) act(j *modelJob, a *Action, admitted uint32) Status {
 		if j.state == Buried {
 			return StatusUnfit
 		}
-		m.set(j, Buried, nil, 0)
+		m.bury(j, BuriedByOperator)
 	case VerbRelease, VerbTouch:
 		if j.state != Reserved {
 			return StatusUnfit

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"polystalk/shard/record"
 	"polystalk/shard/stats"
 )
 
@@ -30,6 +31,8 @@ type model struct {
 	copied          []modelJob // by the next OpPutCopies
 
 	modelFlushes
+	policies []record.Policy
+	freed    []*modelTube // that lost a reserved job
 }
 
 type modelJob struct {
@@ -44,6 +47,7 @@ type modelJob struct {
 	at                Time // when it entered its state
 	stats             JobStats
 	taken             *modelTaken // nil: it is not
+	by                BuriedBy
 }
 
 type modelTube struct {
@@ -55,6 +59,7 @@ type modelTube struct {
 	total, deletes, pauses uint64
 	flow                   Flow
 	flushedUntil           Time // of ready jobs
+	policy                 modelPolicy
 }
 
 type modelClient struct {
@@ -129,13 +134,14 @@ func (m *model) open(name string, id TubeID) *modelTube {
 	}
 	t := &modelTube{id: id, name: name}
 	m.tubes = append(m.tubes, t)
+	m.applyPolicy(t)
 	m.log = append(m.log, "+"+name)
 	return t
 }
 
 // forget removes t when nothing needs it.
 func (m *model) forget(t *modelTube) {
-	used := t.pinned || t.using > 0
+	used := t.pinned || t.using > 0 || t.policy.spent
 	for _, cl := range m.clients {
 		used = used || slices.Contains(cl.watches, t)
 	}
@@ -152,7 +158,7 @@ func (m *model) forget(t *modelTube) {
 func (m *model) best(tubes ...*modelTube) *modelJob {
 	var best *modelJob
 	for _, t := range tubes {
-		if t.pauseUntil != 0 {
+		if t.pauseUntil != 0 || m.holds(t) {
 			continue
 		}
 		if ready := m.in(t, Ready); len(ready) > 0 {
@@ -190,6 +196,9 @@ func (m *model) leaves(j *modelJob, s State) {
 	case j.state == Ready && s == Reserved:
 		m.took(m.now-j.at, func(f *Flow) *stats.Times { return &f.Wait }, j.tube)
 	case j.state == Reserved:
+		if p := j.tube.policy.p; p != nil && p.RunningPlus > 0 && !slices.Contains(m.freed, j.tube) {
+			m.freed = append(m.freed, j.tube)
+		}
 		m.took(m.now-j.at, func(f *Flow) *stats.Times { return &f.Run }, j.tube)
 	}
 }
@@ -219,17 +228,31 @@ func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) 
 		at = max(at, m.buriedAt+1)
 		m.buriedAt = at
 	}
+	if j.by = cmp.Or(j.by, BuriedUnknown); s != Buried {
+		j.by = BuriedUnknown
+	}
 	j.at = at
 	j.state, j.client, j.deadline, j.since = s, cl, deadline, m.seq
 	switch s {
 	case Reserved:
 		j.stats.Reserves++
 		m.happens(j.tube, stats.Reserve)
+		m.tookToken(j.tube)
 	case Buried:
 		j.stats.Buries++
 		m.happens(j.tube, stats.Bury)
+		if x := &j.tube.policy; x.p != nil && x.p.MaxBuried > 0 && len(m.in(j.tube, Buried)) > int(x.p.MaxBuried) && x.trimAt == 0 {
+			x.trimAt = m.now
+		}
 	case Ready:
 		m.serve(j.tube)
+	}
+}
+
+// returns gives back a job whose reservation has ended.
+func (m *model) returns(j *modelJob) {
+	if !m.fails(j, false) {
+		m.set(j, Ready, nil, 0)
 	}
 }
 
@@ -276,7 +299,7 @@ func (m *model) tubeDue(t *modelTube) Time {
 	if d := m.in(t, Delayed); len(d) > 0 {
 		at = min(at, d[0].deadline)
 	}
-	return at
+	return min(at, m.policyDue(t))
 }
 
 func (m *model) clientDue(cl *modelClient) Time {
@@ -326,7 +349,11 @@ func (m *model) expire(now Time) {
 			t.pauseUntil, t.pauseFor = 0, 0
 			m.serve(t)
 		case t != nil:
-			m.setAt(m.in(t, Delayed)[0], Ready, nil, 0, at)
+			if d := m.in(t, Delayed); len(d) > 0 && d[0].deadline == at {
+				m.setAt(d[0], Ready, nil, 0, at)
+			} else {
+				m.runPolicy(t, at)
+			}
 		case cl == nil:
 			m.collect(at)
 		default:
@@ -340,9 +367,10 @@ func (m *model) expire(now Time) {
 				held[0].stats.Timeouts++
 				m.timeouts++
 				m.happens(held[0].tube, stats.Timeout)
-				m.set(held[0], Ready, nil, 0)
+				m.returns(held[0])
 			}
 		}
+		m.serveFreed()
 	}
 }
 

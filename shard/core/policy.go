@@ -118,7 +118,7 @@ type tubePolicy struct {
 	heldUntil Time // when the empty bucket gets a token; zero: it has one
 	spent     bool // full is in the future, and the tube stays until then
 	freed     bool // the tube is in policing.freed
-	trims     bool // it may have too many jobs
+	trimAt    Time // when jobs above a limit are deleted; zero: there may be none
 	events    [PolicyEvents]uint64
 }
 
@@ -238,7 +238,7 @@ func (c *Core) applyPolicy(t *tube) {
 	case p == nil:
 		t.policy = nil
 		if was.spent {
-			defer c.closeTube(t) // if only its bucket kept it
+			c.timers.want(&t.timer, c.now) // Expire closes t if only its bucket kept it
 		}
 	case was == nil:
 		t.policy = &tubePolicy{policy: p}
@@ -254,7 +254,7 @@ func (c *Core) applyPolicy(t *tube) {
 		}
 	}
 	if t.policy != nil {
-		t.policy.trims = true
+		t.policy.trimAt = c.now
 		c.timers.want(&t.timer, c.tubeDue(t))
 	}
 	c.refresh(t)
@@ -406,8 +406,8 @@ func (c *Core) retriesFailure(t *tube, j *Job) bool {
 // policyDue returns the next moment at which the policy of t does something.
 func (c *Core) policyDue(t *tube) Time {
 	p, at := t.policy, Never
-	if p.trims {
-		at = c.now
+	if p.trimAt != 0 {
+		at = p.trimAt
 	}
 	if p.heldUntil != 0 {
 		at = min(at, p.heldUntil)
@@ -426,8 +426,8 @@ func (c *Core) policyDue(t *tube) Time {
 
 // wantPolicy makes the timer of t fire for a job that has become ready or was buried.
 func (c *Core) wantPolicy(t *tube) {
-	if p := t.policy; p.MaxBuried > 0 && uint64(t.buried.N) > p.MaxBuried {
-		p.trims = true
+	if p := t.policy; p.MaxBuried > 0 && uint64(t.buried.N) > p.MaxBuried && p.trimAt == 0 {
+		p.trimAt = c.now
 	}
 	c.timers.want(&t.timer, c.policyDue(t))
 }
@@ -443,6 +443,7 @@ func (c *Core) runPolicy(t *tube, at Time, limit int) (done int) {
 		c.refresh(t)
 		c.match(t)
 	}
+	trims := p.trimAt != 0 && p.trimAt <= at
 	t.using++ // it stays until Expire has moved its timer
 	for ; done < limit; done++ {
 		ready, buried := t.readyList.Head, t.buried.Head
@@ -451,13 +452,15 @@ func (c *Core) runPolicy(t *tube, at Time, limit int) (done int) {
 			c.expireReady(t, ready)
 		case p.BuriedTTL > 0 && buried != 0 && c.jobs.At(buried).Since+Time(p.BuriedTTL)*Second <= at:
 			c.discard(t, buried, PolicyExpired)
-		case p.trims && p.MaxBuried > 0 && uint64(t.buried.N) > p.MaxBuried:
+		case trims && p.MaxBuried > 0 && uint64(t.buried.N) > p.MaxBuried:
 			c.discard(t, buried, PolicyDropped)
-		case p.trims && ready != 0 && p.Full == record.PolicyDropOldest &&
+		case trims && ready != 0 && p.Full == record.PolicyDropOldest &&
 			(p.MaxJobs > 0 && uint64(t.ready.N+t.delay.N) > p.MaxJobs || p.MaxBytes > 0 && t.bytes > p.MaxBytes):
 			c.discard(t, ready, PolicyDropped)
 		default:
-			p.trims = false
+			if trims {
+				p.trimAt = 0
+			}
 			t.using--
 			return done
 		}

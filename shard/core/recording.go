@@ -46,7 +46,7 @@ func (c *Core) records(j *Job) bool {
 // lost its worker too often, when flushed jobs are collected, and by policies.
 func (c *Core) RecordsTimers() bool {
 	return c.submissions != nil && c.submissions.opts.Retries > 0 || c.collection != nil && c.collection.jobs > 0 ||
-		c.policing != nil && c.policing.set != nil
+		c.policing != nil
 }
 
 // recordOf describes a job in the state in which a restart restores it, since reservations end

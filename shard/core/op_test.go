@@ -99,6 +99,7 @@ var makers = map[opKind]func(o, op *Op){
 			o.Flush(op.Name, States(op.N), op.Operator)
 		}
 	},
+	opSetPolicies:    func(o, op *Op) { o.SetPolicies(op.Operator.policies, op.Wait) },
 	opAskFlushed:     func(o, op *Op) { o.AskFlushed(op.Seq) },
 	opCreateFunction: func(o, op *Op) { o.CreateFunction(op.Name) },
 	opDropFunction:   func(o, op *Op) { o.DropFunction(op.Name) },

@@ -1,0 +1,272 @@
+package core
+
+import (
+	"testing"
+
+	"polystalk/shard/record"
+)
+
+// policies gives all tubes of w a set.
+func (w *world) policies(list ...record.Policy) {
+	w.t.Helper()
+	op := new(Op)
+	op.SetPolicies(NewPolicies(list), false)
+	w.do(*op, StatusOK)
+	for from := w.core.Classify(0); from > 0; {
+		from = w.core.Classify(from)
+	}
+	w.check()
+}
+
+// did compares what the policy of a tube has done: dead, delayed, expired, dropped, refused.
+func (w *world) did(tube string, want ...uint64) {
+	w.t.Helper()
+	got := w.core.tubeRow(w.core.names[tube]).Policed
+	for e := range got {
+		if e < len(want) && got[e] != want[e] || e >= len(want) && got[e] != 0 {
+			w.t.Fatalf("the policy of %q has done %v, want %v", tube, got, want)
+		}
+	}
+}
+
+func (w *world) heldBy(tube string, want Held) {
+	w.t.Helper()
+	if got := w.core.tubeRow(w.core.names[tube]).Held; got != want {
+		w.t.Fatalf("tube %q is held by %d, want %d", tube, got, want)
+	}
+}
+
+func TestTheLongestMatchApplies(t *testing.T) {
+	set := NewPolicies([]record.Policy{{Match: "*"}, {Match: "mail*"}, {Match: "mail.de"}, {Match: "mail.de*"}})
+	for tube, want := range map[string]string{
+		"": "*", "mai": "*", "mail": "mail*", "mail.d": "mail*", "mail.de": "mail.de", "mail.de.x": "mail.de*", "xmail": "*",
+	} {
+		if got := set.Of(tube); got == nil || got.Match != want {
+			t.Errorf("%q gets %v, want %q", tube, got, want)
+		}
+	}
+	if got := NewPolicies([]record.Policy{{Match: "a"}}).Of("ab"); got != nil {
+		t.Errorf("a name that is no prefix matches: %v", got)
+	}
+	if got := (*Policies)(nil).Of("a"); got != nil {
+		t.Errorf("no set has a policy: %v", got)
+	}
+}
+
+// TestTheLastAttemptBuries: whether the worker releases the job, exceeds its time, or is lost.
+func TestTheLastAttemptBuries(t *testing.T) {
+	w := newWorld(t)
+	w.policies(record.Policy{Match: "a", Attempts: 3})
+	p := w.join("a")
+	id := p.put(1, 0, 1)
+	p.reserve(id)
+	p.release(id, 1, 0)
+	p.reserve(id)
+	p.pass(Second)
+	p.reserve(id)
+	p.on(OpReturn, 0, StatusOK)
+	p.isIn(id, Buried)
+	w.did("a", 1)
+	if p.kick(1); true { // a kick begins a new series
+		p.reserve(id)
+		p.release(id, 1, 0)
+		p.isIn(id, Ready)
+	}
+}
+
+func TestFailedAttemptsAreDelayedLongerEachTime(t *testing.T) {
+	w := newWorld(t)
+	w.policies(record.Policy{Match: "a", Attempts: 5, Backoff: 4, BackoffMax: 10})
+	p := w.join("a")
+	id := p.put(1, 0, 100)
+	for _, seconds := range []Time{4, 8, 10, 10} {
+		p.reserve(id)
+		p.release(id, 1, 0)
+		if left := p.stats(id).TimeLeft; left < seconds*Second || left > seconds*Second*5/4 {
+			t.Errorf("the delay is %d ns, want %d s and up to a quarter", left, seconds)
+		}
+		p.pass(seconds*Second*5/4 + 1)
+	}
+	p.reserve(id)
+	p.release(id, 1, 100) // the last attempt ignores the worker's delay
+	p.isIn(id, Buried)
+	w.did("a", 1, 4)
+	other := p.put(1, 0, 100)
+	p.reserve(other)
+	p.release(other, 1, 1) // others keep it
+	if left := p.stats(other).TimeLeft; left != Second {
+		t.Errorf("the worker's delay became %d ns", left)
+	}
+}
+
+// TestAFreeSlotServesTheClientThatWaits, however the reservation has ended.
+func TestAFreeSlotServesTheClientThatWaits(t *testing.T) {
+	for name, end := range map[string]func(p *peer, id JobID){
+		"delete": func(p *peer, id JobID) { p.on(OpDelete, id, StatusOK) },
+		"bury":   func(p *peer, id JobID) { p.do(Op{Kind: OpBury, Client: p.id, ID: id}, StatusOK) },
+		"delay":  func(p *peer, id JobID) { p.release(id, 1, 100) },
+		"time":   func(p *peer, id JobID) { p.pass(10 * Second) },
+		"close":  func(p *peer, id JobID) { p.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK) },
+		"operator": func(p *peer, id JobID) {
+			p.do(Op{Kind: opMany, Operator: &OperatorOp{ids: []JobID{id}, Act: Action{Verb: VerbBury, Force: true}}}, StatusOK)
+		},
+	} {
+		w := newWorld(t)
+		w.policies(record.Policy{Match: "a", RunningPlus: 2})
+		p, q := w.join("a"), w.join("a")
+		first := p.put(1, 0, 10)
+		second := p.put(0, 0, 1<<20)
+		p.on(OpDelete, second, StatusOK)
+		p.reserve(first)
+		p.put(1, 0, 1<<20)
+		w.heldBy("a", HeldByRunning)
+		p.nothing()
+		q.wait(Never)
+		if w.core.HasWoken() {
+			t.Fatalf("%s: the client is served above the limit", name)
+		}
+		end(p, first)
+		if !w.core.HasWoken() {
+			t.Errorf("%s: the client still waits", name)
+		}
+		w.check()
+	}
+}
+
+// TestATubeIsHeldUntilTheNextToken: the bucket begins full, and a tube without jobs and clients
+// stays until it is full again.
+func TestATubeIsHeldUntilTheNextToken(t *testing.T) {
+	w := newWorld(t)
+	w.policies(record.Policy{Match: "a", ThousandthsASecond: 2000, Burst: 2})
+	p := w.join("a")
+	for range 4 {
+		p.put(1, 0, 100)
+	}
+	p.reserve(1)
+	p.reserve(2)
+	w.heldBy("a", HeldByRate)
+	p.nothing()
+	p.pass(Second/2 - 1)
+	p.nothing()
+	p.pass(1)
+	p.reserve(3)
+	p.nothing()
+	p.pass(10 * Second)
+	p.reserve(4)
+	for id := range JobID(4) {
+		p.on(OpDelete, id+1, StatusOK)
+	}
+	p.do(Op{Kind: OpClose, Client: p.id, Tube: p.tube}, StatusOK)
+	if w.core.names["a"] == nil {
+		t.Fatal("the tube has forgotten its spent token")
+	}
+	w.pass(Second / 2)
+	if w.core.names["a"] != nil {
+		t.Error("a tube with a full bucket stays")
+	}
+}
+
+// TestARateIsExactAlthoughTimersAreLate: with the default bucket, a reserve that comes up to 9 ms
+// late costs none.
+func TestARateIsExactAlthoughTimersAreLate(t *testing.T) {
+	w := newWorld(t)
+	w.policies(record.Policy{Match: "a", ThousandthsASecond: 1_000_000})
+	p := w.join("a")
+	p.fill(3000, 1, 0)
+	served := 0
+	for range 200 {
+		var r Reply
+		for w.core.Apply(w.now, &Op{Kind: OpReserve, Client: p.id, Bound: MaxKey}, &r); r.Status == StatusReserved; served++ {
+			w.core.Apply(w.now, &Op{Kind: OpReserve, Client: p.id, Bound: MaxKey}, &r)
+		}
+		w.now += 9 * Second / 1000
+	}
+	if served < 10+199*9 || served > 10+199*9+1 {
+		t.Errorf("%d reserves in 1.79 s, want 1,000 a second after the first 10", served)
+	}
+}
+
+func TestAFullTubeRefusesOrDropsTheOldest(t *testing.T) {
+	w := newWorld(t)
+	w.policies(record.Policy{Match: "a", MaxJobs: 2}, record.Policy{Match: "b", MaxJobs: 2, MaxBytes: 14, Full: record.PolicyDropOldest})
+	p, q := w.join("a"), w.join("b")
+	full := func(p *peer, body int, want Status) {
+		t.Helper()
+		p.last++
+		p.do(Op{Kind: OpPut, Client: p.id, Tube: p.tube, ID: p.last, TTR: 1, Body: make([]byte, body)}, want)
+	}
+	p.put(1, 0, 1)
+	p.put(1, 100, 1)
+	full(p, 1, StatusOutOfMemory)
+	w.did("a", 0, 0, 0, 0, 1)
+
+	oldest := q.put(5, 0, 1) // 5 bytes
+	second := q.put(1, 0, 1)
+	third := q.put(9, 0, 1)
+	w.do(Op{Kind: OpPeek, ID: oldest}, StatusNotFound)
+	full(q, 15, StatusOutOfMemory) // it would never fit, so nothing is dropped
+	w.isIn(second, Ready)
+	full(q, 9, StatusOK) // by bytes
+	w.do(Op{Kind: OpPeek, ID: second}, StatusNotFound)
+	w.isIn(third, Ready)
+	w.did("b", 0, 0, 0, 2, 1)
+}
+
+// TestReadyJobsExpire: in steps of at most expireMax jobs, so that no client waits for long.
+func TestReadyJobsExpire(t *testing.T) {
+	for _, buries := range []bool{false, true} {
+		w := newWorld(t)
+		policy := record.Policy{Match: "a", TTL: 10, BuriedTTL: 100}
+		if buries {
+			policy.Expired = record.PolicyBury
+		}
+		w.policies(policy)
+		p := w.join("a")
+		p.fill(3000, 1, 0)
+		delayed := p.put(1, 5, 1)
+		reserved := p.put(0, 0, 1000)
+		p.reserve(reserved)
+		p.now += 10 * Second
+		steps := 0
+		for ; w.core.Next() <= w.now; steps++ {
+			w.core.Expire(w.now)
+		}
+		w.check()
+		if steps < 3 {
+			t.Errorf("3000 jobs expire in %d steps", steps)
+		}
+		p.isIn(delayed, Ready) // for 5 s only
+		p.isIn(reserved, Reserved)
+		w.did("a", 0, 0, 3000)
+		buried := w.core.tubeRow(w.core.names["a"]).Buried
+		if buries != (buried == 3000) {
+			t.Errorf("%d jobs are buried", buried)
+		}
+		p.pass(5 * Second)
+		w.did("a", 0, 0, 3001)
+	}
+}
+
+// TestAChangedPolicyAppliesAtOnce, in steps, also to the jobs that a tube has already.
+func TestAChangedPolicyAppliesAtOnce(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	p.fill(5000, 1, 0)
+	w.policies(record.Policy{Match: "*", MaxJobs: 10, Full: record.PolicyDropOldest})
+	w.core.Expire(w.now)
+	if ready := w.core.tubeRow(w.core.names["a"]).Ready; ready == 10 || ready == 5000 {
+		t.Errorf("%d jobs are left after one step", ready)
+	}
+	for w.core.Next() <= w.now {
+		w.core.Expire(w.now)
+	}
+	w.did("a", 0, 0, 0, 4990)
+	w.policies(record.Policy{Match: "a", RunningPlus: 1})
+	w.heldBy("a", HeldByRunning)
+	p.nothing()
+	p.wait(Never)
+	w.policies()
+	if !w.core.HasWoken() {
+		t.Error("the client still waits after the policy is removed")
+	}
+}

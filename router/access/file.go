@@ -180,31 +180,31 @@ func (p *parser) key(k *tomlfile.Key, name string) {
 // texts returns the list of a key; nil after a fault.
 func (p *parser) texts(k *tomlfile.Key, name string) (texts []string) {
 	list, ok := k.Value.([]any)
+	texts = make([]string, 0, len(list))
 	for _, v := range list {
 		text, isText := v.(string)
 		ok = ok && isText
 		texts = append(texts, text)
-		p.canon = append(p.canon, name+" "+k.Name+" "+text)
 	}
 	if !ok {
 		p.fault(k, `give a list of texts in brackets, as in ["mail-*"]`)
 		return nil
+	}
+	if sorted := slices.Clone(texts); len(sorted) > 0 {
+		slices.Sort(sorted)
+		p.canon = append(p.canon, name+" "+k.Name+" "+strings.Join(sorted, "\x00"))
 	}
 	return texts
 }
 
 // patterns reads the patterns of a verb.
 func (p *parser) patterns(k *tomlfile.Key, name string, verb Verbs) {
-	r := p.identities[name]
-	for _, text := range p.texts(k, name) {
+	r, texts := p.identities[name], p.texts(k, name)
+	r.list = slices.Grow(r.list, len(texts))
+	for _, text := range texts {
 		one, err := parsePattern(text)
 		if err != nil {
 			p.fault(k, "%q: %v", text, err)
-			continue
-		}
-		// The same pattern of several verbs is one rule, so that it is compared once.
-		if i := slices.IndexFunc(r.list, func(o rule) bool { return o.line == k.Line && o.text == text }); i >= 0 {
-			r.list[i].verbs |= verb
 			continue
 		}
 		r.list = append(r.list, rule{pattern: one, verbs: verb, line: k.Line})

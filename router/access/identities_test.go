@@ -28,8 +28,7 @@ func TestFilesThatCannotBeUsedAreRefusedWithLineAndRemedy(t *testing.T) {
 		{"empty pattern", "[identity.a]\nput = [\"\"]\n", `:2: put: "": the pattern is empty: write "*"`},
 		{"nothing excluded", "[identity.a]\nput = [\"!\"]\n", "the pattern is empty"},
 		{"long pattern", "[identity.a]\nput = [\"" + strings.Repeat("a", 401) + "\"]\n", "more than 400 bytes"},
-		{"many patterns", "[identity.a]\nput = [" + strings.Repeat(`"a",`, 65)[:65*4-1] + "]\n", ""},
-		{"many different patterns", "[identity.a]\nput = [" + manyPatterns(65) + "]\n", ":1: identity \"a\" has more than 64 patterns"},
+		{"many patterns", "[identity.a]\nput = [" + manyPatterns(65) + "]\n", ":1: identity \"a\" has more than 64 patterns"},
 		{"nested", "[identity.a.b]\nput = []\n", `:1: "a.b" is not a name`},
 		{"nested inline", "[identity.a]\nput = {x = 1}\n", ":2: put: give a list"},
 		{"dotted", "identity.a.put = [\"x\"]\n", ":1: identity.a.put: a key outside a table"},
@@ -186,7 +185,7 @@ func TestReloadKeepsCredentials(t *testing.T) {
 
 func TestDigestIgnoresOrderAndComments(t *testing.T) {
 	a := open(t, "[identity.a]\nput = [\"x\", \"y\"]\nlook = [\"z\"]\n[identity.b]\nrole = \"read\"\n")
-	b := open(t, "# c\n[identity.b]\nrole = 'read'\n[identity.a]\nlook = [\"z\"]\nput = [\"y\", \"x\"]\n")
+	b := open(t, "# c\n[identity.b]\nrole = 'read'\n[identity.a]\nwork = []\nlook = [\"z\"]\nput = [\"y\", \"x\"]\n")
 	c := open(t, "[identity.a]\nput = [\"x\", \"y\"]\nlook = [\"w\"]\n[identity.b]\nrole = \"read\"\n")
 	expect(t, a.Digest() == b.Digest() && a.Digest() != c.Digest() && len(a.Digest()) == 64, "%s %s %s", a.Digest(), b.Digest(), c.Digest())
 }

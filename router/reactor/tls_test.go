@@ -16,11 +16,17 @@ import (
 // startSecure starts r and serves a listener of connections that echo, with TLS.
 func startSecure(t testing.TB, r *Reactor, config func() *tls.Config) *running {
 	t.Helper()
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		t.Fatal(err)
+	}
+	return serveSecure(t, r, l, config)
+}
+
+// serveSecure is startSecure with the listener.
+func serveSecure(t testing.TB, r *Reactor, l net.Listener, config func() *tls.Config) *running {
+	t.Helper()
+	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
 	s := &running{Reactor: r, addr: l.Addr(), front: new(echoFront), served: make(chan error, 1)}

@@ -14,6 +14,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
+
+	"polystalk/codec/tomlfile"
 )
 
 // strict are the options of Decode. Line breaks within base64 are allowed, since many encoders
@@ -89,6 +91,21 @@ func RefuseNull(body []byte) error {
 	}
 }
 
+// RefuseZero refuses a decoded document with a number 0, except of the members in but. So a member
+// that is 0 is absent. The error is a *Problem.
+func RefuseZero(body []byte, but ...string) error {
+	d := jsontext.NewDecoder(bytes.NewReader(body))
+	for {
+		t, err := d.ReadToken()
+		if err != nil {
+			return nil // the end: the syntax was checked before
+		}
+		if at := d.StackPointer(); t.Kind() == '0' && t.Float() == 0 && !slices.Contains(but, at.LastToken()) {
+			return Invalid.With(memberPath(at), "it is 0", "give a larger number, or omit the member")
+		}
+	}
+}
+
 // memberPath returns the path of a member: names with dots between them, without list indexes.
 func memberPath(p jsontext.Pointer) string {
 	var names []string
@@ -107,7 +124,11 @@ func unknownMember(bad *json.SemanticError) error {
 		return BadRequest.With(path, "the member's name is in another case", "write it as "+known[i])
 	}
 	slices.Sort(known)
-	return Invalid.With(path, "the member is unknown", "omit it, or give one of "+strings.Join(known, ", "))
+	remedy := "omit it, or give one of " + strings.Join(known, ", ")
+	if near := tomlfile.Nearest(name, known); near != "" {
+		remedy += "; " + near + " is the nearest name"
+	}
+	return Invalid.With(path, "the member is unknown", remedy)
 }
 
 // membersOf returns the names of a struct's members in JSON.

@@ -33,6 +33,7 @@ type PolicyView struct {
 type Effects struct {
 	Expired uint64 `json:"expired"`
 	Dropped uint64 `json:"dropped"`
+	Partial bool   `json:"partial,omitempty"` // counting took too long: there are more
 }
 
 // Policies is the set of all policies.

@@ -75,8 +75,8 @@ var (
 	CursorExpired = kind("cursor-expired", 410, "The cursor has expired",
 		"A cursor in a list of jobs is valid in one process only, and the server has restarted since.",
 		"begin again without after")
-	Changed = kind("changed", 412, "The job has changed",
-		"The header If-Match of the request has an older version of the job: the job has changed since. The request has changed nothing.",
+	Changed = kind("changed", 412, "The job or the set of policies has changed",
+		"The header If-Match of the request has an older version of the job or of the set of policies, which has changed since. The request has changed nothing.",
 		"read the job again, and send the request with its new ETag")
 	MoreThanExpected = kind("more-than-expected", 409, "There are more jobs than expected",
 		"The request selects more jobs than its limit expect_at_most. Nothing was changed.",

@@ -24,7 +24,7 @@ type counts struct {
 // so that the first operation is an increase.
 var (
 	jobActions   = []string{"put", "set", "delete", "kick", "bury", "release", "move", "copy", "flush"}
-	otherActions = []string{"pause", "kill", "drain", "undrain"}
+	otherActions = []string{"pause", "kill", "drain", "undrain", "policies"}
 )
 
 func (d *counts) init() {

@@ -61,6 +61,8 @@ type Operator struct {
 	checks  cached[[]wire.Check]
 	counts  counts
 	steps   stats.Histogram
+
+	changedPolicies policyChanges
 }
 
 // New makes the operator of a server.

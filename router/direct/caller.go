@@ -129,7 +129,11 @@ func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		time.Sleep(visitAgain)
+		if c.turn != nil {
+			c.turn()
+		} else {
+			time.Sleep(visitAgain)
+		}
 	}
 }
 

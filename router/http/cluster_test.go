@@ -23,6 +23,7 @@ type fakeCluster struct {
 	did     []string
 	refuses error
 	ended   atomic.Bool // its certificate has expired
+	tooOld  error       // of CheckPolicies
 }
 
 func newFakeCluster() *fakeCluster {
@@ -67,7 +68,7 @@ func (k *fakeCluster) Disbelieved() string {
 	return ""
 }
 
-func (k *fakeCluster) CheckPolicies(context.Context) error { return nil }
+func (k *fakeCluster) CheckPolicies(context.Context) error { return k.tooOld }
 
 // FullDisks returns the servers of Status with full disks.
 func (k *fakeCluster) FullDisks() (here bool, others []string) {

@@ -356,17 +356,25 @@ func decodeEdit(c *call, e *admin.Edit) error {
 	return nil
 }
 
-// expected returns the version of a job that If-Match requires; 0: any. A tag of another process
-// matches no job, like any other text. Source: RFC 9110, section 13.1.1.
-func (a *API) expected(c *call) (version uint64, err error) {
+// ifMatch returns the tag that If-Match requires of what; empty: any. Source: RFC 9110, section 13.1.1.
+func ifMatch(c *call, what string) (tag string, err error) {
 	headers := c.R.Header.Values("If-Match")
 	if len(headers) == 0 || len(headers) == 1 && headers[0] == "*" {
-		return 0, nil
+		return "", nil
 	}
 	if len(headers) > 1 || strings.Contains(headers[0], ",") {
-		return 0, wire.BadRequest.With("If-Match", "it has several tags", "give one tag: the ETag of the job that you have read")
+		return "", wire.BadRequest.With("If-Match", "it has several tags", "give one tag: the ETag of "+what+" that you have read")
 	}
-	tag := headers[0]
+	return headers[0], nil
+}
+
+// expected returns the version of a job that If-Match requires; 0: any. A tag of another process
+// matches no job, like any other text.
+func (a *API) expected(c *call) (version uint64, err error) {
+	tag, err := ifMatch(c, "the job")
+	if tag == "" {
+		return 0, err
+	}
 	begin := len(a.jobTag(0)) - 16 + 1
 	if len(tag) == begin+16+2 {
 		version, err = strconv.ParseUint(tag[begin:begin+16], 16, 64)

@@ -320,6 +320,7 @@ var inDashboard = regexp.MustCompile(`"(?:expr|definition)": *("(?:[^"\\]|\\.)*"
 // busy gives a server traffic of all kinds, so that each metric has a value.
 func (w *world) busy() {
 	w.t.Helper()
+	w.do("PUT", "/api/v1/policies/news", ask{token: adminToken, json: true, body: `{"attempts":3}`}).wants(w.t, 201, "")
 	say := w.beanstalkd()
 	for _, line := range []string{"use mail", "watch mail", "ignore default"} {
 		say(line)

@@ -115,6 +115,11 @@ func (a *API) allRoutes() []route {
 		{"POST /api/v1/jobs/{id}/move", manage, takesBody, "", a.transferJob(false)},
 		{"POST /api/v1/jobs/{id}/copy", manage, takesBody, "", a.transferJob(true)},
 
+		{"GET /api/v1/policies", readServer, 0, "", a.getPolicies},
+		{"PUT /api/v1/policies", adminServer, takesBody | conditional, "dry_run", withBody(a.putPolicies)},
+		{"PUT /api/v1/policies/{match}", adminServer, takesBody | conditional, "dry_run", withBody(a.putPolicy)},
+		{"DELETE /api/v1/policies/{match}", adminServer, conditional, "", a.deletePolicy},
+
 		{"GET /api/v1/connections", readServer, 0, "protocol tube holding limit after", a.getConnections},
 		{"GET /api/v1/connections/{id}", readServer, 0, "", a.getConnection},
 		{"DELETE /api/v1/connections/{id}", adminServer, 0, "", a.killConnection},

@@ -23,6 +23,7 @@ type tubeFamily struct {
 	help   string
 	kind   string // counter or gauge
 	label  string // in addition to tube; empty: there is one series
+	policy bool   // only tubes with a policy have it
 	series []tubeSeries
 }
 
@@ -53,10 +54,26 @@ var tubeFamilies = []tubeFamily{
 	{group: "jobs", name: "tube_paused", help: "1 while a tube is paused.", kind: "gauge", series: []tubeSeries{
 		{"", func(t *core.TubeRow) float64 { return truth(t.PauseLeft > 0) }},
 	}},
+	{group: "jobs", name: "tube_held", help: "1 while a pause, or running or per_second of its policy, holds back the reserves of a tube with a policy.", kind: "gauge", label: "by", policy: true, series: heldSeries()},
 	{group: "age", name: "tube_oldest_ready_age_seconds", help: "Age of the oldest ready job in a tube; 0 if there is none.", kind: "gauge", series: []tubeSeries{
 		{"", func(t *core.TubeRow) float64 { return float64(t.Oldest) / float64(core.Second) }},
 	}},
 	{group: "events", name: "tube_job_events_total", help: "Job events in a tube.", kind: "counter", label: "event", series: eventSeries()},
+	{group: "events", name: "tube_policy_total", help: "Jobs that the policy of a tube has buried (dead), delayed, expired, dropped or refused.", kind: "counter", label: "what", policy: true, series: policySeries()},
+}
+
+func heldSeries() (list []tubeSeries) {
+	for by := core.HeldByPause; by <= core.HeldByRate; by++ {
+		list = append(list, tubeSeries{admin.HeldNames[by], func(t *core.TubeRow) float64 { return truth(t.Held == by) }})
+	}
+	return list
+}
+
+func policySeries() (list []tubeSeries) {
+	for e, name := range admin.PolicyEventNames {
+		list = append(list, tubeSeries{name, func(t *core.TubeRow) float64 { return float64(t.Policed[e]) }})
+	}
+	return list
 }
 
 func eventSeries() []tubeSeries {
@@ -103,6 +120,9 @@ func (e emitter) tube(t *admin.TubeView) {
 	tube := wire.ShownName(t.Name)
 	for i := range tubeFamilies {
 		f := &tubeFamilies[i]
+		if f.policy && t.Policy == nil {
+			continue
+		}
 		kind, names := prometheus.GaugeValue, label{"tube", f.label}
 		if f.kind == "counter" {
 			kind = prometheus.CounterValue
@@ -170,6 +190,9 @@ func (p *tubePage) numbers(buf []byte, f *tubeFamily) (_ []byte, ok bool) {
 	var labels []byte
 	for _, i := range p.rows {
 		t := &p.sample.Rows[i]
+		if f.policy && t.Policy == nil {
+			continue
+		}
 		labels = appendLabel(labels[:0], "tube", wire.ShownName(t.Name))
 		tube := len(labels)
 		for k := range f.series {

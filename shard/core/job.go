@@ -91,6 +91,12 @@ func (c *Core) replyJob(r *Reply, s Status, j *Job) {
 	r.Status = s
 	r.ID = j.ID
 	r.Commit = max(r.Commit, j.Commit())
+	if c.policing != nil {
+		if t := c.tubes[j.Tube]; t.recordsAttempts() {
+			// A crash must not forget the attempts before this one.
+			r.Commit = max(r.Commit, t.policy.changed)
+		}
+	}
 	if j.Flags&flagLarge != 0 {
 		r.Large = c.large.At(j.Body)
 	} else {

@@ -114,11 +114,12 @@ const (
 // A tubePolicy is the policy of one tube, with its state.
 type tubePolicy struct {
 	*policy
-	full      Time // when the bucket is full again; past: it is
-	heldUntil Time // when the empty bucket gets a token; zero: it has one
-	spent     bool // full is in the future, and the tube stays until then
-	freed     bool // the tube is in policing.freed
-	trimAt    Time // when jobs above a limit are deleted; zero: there may be none
+	full      Time   // when the bucket is full again; past: it is
+	heldUntil Time   // when the empty bucket gets a token; zero: it has one
+	spent     bool   // full is in the future, and the tube stays until then
+	freed     bool   // the tube is in policing.freed
+	trimAt    Time   // when jobs above a limit are deleted; zero: there may be none
+	changed   uint64 // the commit of the last Update of a job, which the next reserves wait for
 	events    [PolicyEvents]uint64
 }
 

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"polystalk/shard/record"
@@ -72,6 +74,58 @@ func TestTheLastAttemptBuries(t *testing.T) {
 		p.release(id, 1, 0)
 		p.isIn(id, Ready)
 	}
+}
+
+// TestReserveWaitsForTheAttemptBefore: a crash forgets the attempt in progress, and none before it.
+// So the reply to a reserve waits until the attempt before is durable, if the policy counts them.
+func TestReserveWaitsForTheAttemptBefore(t *testing.T) {
+	for _, attempts := range []uint64{0, 3} {
+		w, buf := newWorld(t), new(record.Buffer)
+		w.core.RecordTo(buf)
+		w.policies(record.Policy{Match: "a", Attempts: attempts, MaxJobs: 9})
+		p, next := w.join("a"), w.join("a")
+		buf.Commit = 1
+		id := p.put(1, 0, 1)
+		wait := func(by *peer) uint64 {
+			return by.do(Op{Kind: OpReserve, Client: by.id, Bound: MaxKey}, StatusReserved).Commit
+		}
+		got := []uint64{wait(p)}
+		buf.Commit = 2
+		p.release(id, 1, 0)
+		buf.Commit = 3
+		got = append(got, wait(p))
+		next.do(Op{Kind: OpReserve, Client: next.id, Bound: MaxKey, Wait: true, Until: Never}, StatusWaiting)
+		p.pass(Second) // its time to run ends
+		got = append(got, next.waiter.Msg.Reply.Commit)
+		want := []uint64{1, 2, 3}
+		if attempts == 0 {
+			want = []uint64{1, 1, 1} // the commit of the put
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("attempts %d: reserves wait for the commits %v, want %v", attempts, got, want)
+		}
+	}
+}
+
+// TestARestartForgetsTheAttemptInProgress: also if compaction copies the job meanwhile. Otherwise the
+// attempts of a job could skip the last of a series, and the job would have N more.
+func TestARestartForgetsTheAttemptInProgress(t *testing.T) {
+	w, buf := newWorld(t), new(record.Buffer)
+	w.core.RecordTo(buf)
+	w.policies(record.Policy{Match: "a", Attempts: 2})
+	p := w.join("a")
+	id := p.put(1, 0, 100)
+	for _, want := range []uint32{0, 1} {
+		p.reserve(id)
+		buf.Data, buf.Refs = nil, nil
+		w.core.CopyJob(id, math.MaxUint64)
+		var r record.Record
+		if _, err := record.Parse(&r, buf.Data); err != nil || r.Counts.Reserves != want {
+			t.Errorf("attempt %d: the copy has %d attempts, %v", want+1, r.Counts.Reserves, err)
+		}
+		p.release(id, 1, 0)
+	}
+	p.isIn(id, Buried)
 }
 
 func TestFailedAttemptsAreDelayedLongerEachTime(t *testing.T) {

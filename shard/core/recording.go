@@ -62,6 +62,9 @@ func (c *Core) recordOf(j *Job, t *tube, ahead Time) record.Job {
 	if isTaken(j) {
 		state = c.moving[j.ID].was
 	}
+	if state == Reserved && t.recordsAttempts() {
+		r.Counts.Reserves-- // a restart ends the attempt and buries no job, so it does not count
+	}
 	switch state {
 	case Ready, Reserved:
 		r.Due = int64(DayOf(j.Since, ahead)) // so that it is as old after a restart
@@ -146,6 +149,9 @@ func (c *Core) recordUpdate(t *tube, j *Job) {
 	if c.records(j) {
 		r := c.recordOf(j, t, Time(c.buf.Ahead))
 		c.buf.Update(&r, t.slot)
+		if t.policy != nil {
+			t.policy.changed = c.buf.Commit
+		}
 	}
 }
 

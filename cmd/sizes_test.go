@@ -32,7 +32,7 @@ var budgets = []budget{
 	{"codec/conversation", 3860},
 	{"loadtest", 35},
 	{"loadtest/bench", 4345},
-	{"loadtest/faults", 2508},
+	{"loadtest/faults", 2680},
 	{"router", 801},
 	{"router/access", 1367},
 	{"router/admin", 3740},

@@ -168,8 +168,8 @@ var ErrMalformed = errors.New("malformed reply")
 type Reply struct {
 	Line []byte // without CR LF
 	Word []byte // the first word of Line
-	Num  uint64 // id of INSERTED and RESERVED, count of WATCHING and KICKED
-	Body []byte // of RESERVED and OK, without CR LF
+	Num  uint64 // id of INSERTED, RESERVED and FOUND, count of WATCHING and KICKED
+	Body []byte // of RESERVED, FOUND and OK, without CR LF
 }
 
 // parse reads one reply from the start of b and returns its length. n == 0 means that the reply is
@@ -189,7 +189,7 @@ func (r *Reply) parse(b []byte) (n, want int, err error) {
 		r.Num, ok = parseUint(rest, ok)
 	case "KICKED":
 		r.Num, _ = parseUint(rest, ok && spaced) // of kick-job it has no number
-	case "RESERVED":
+	case "RESERVED", "FOUND":
 		id, length, _ := bytes.Cut(rest, []byte{' '})
 		r.Num, ok = parseUint(id, ok)
 		size, ok = parseUint(length, ok)

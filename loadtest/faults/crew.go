@@ -16,7 +16,7 @@ const (
 	depth     = 30 // maximum of commands in one write
 )
 
-// tubeNames returns the tubes, followed by the functions.
+// tubeNames returns the tubes, the functions, and the tube with a policy.
 func tubeNames() (all []string) {
 	for i := range tubes {
 		all = append(all, fmt.Sprintf("tube-%d", i))
@@ -24,7 +24,7 @@ func tubeNames() (all []string) {
 	for i := range functions {
 		all = append(all, fmt.Sprintf("function-%d", i))
 	}
-	return all
+	return append(all, failingName)
 }
 
 // A crew is all clients of a run. A client dials any of the nodes. When its connection breaks, or
@@ -69,10 +69,12 @@ func (w *crew) start(ctx context.Context) {
 	}{
 		{4, beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, 1) }},
 		{2, beanstalkd, func(c *conn, rng *rand.Rand) error { return w.produce(c, rng, depth) }},
-		{6, beanstalkd, w.work},
+		{6, beanstalkd, func(c *conn, rng *rand.Rand) error { return w.work(c, rng, w.names[:tubes], (*task).draw) }},
 		{1, beanstalkd, w.kick},
 		{1, gearman, w.submit},
 		{2, gearman, w.grab},
+		{3 * w.failing(), beanstalkd, func(c *conn, rng *rand.Rand) error { return w.work(c, rng, w.names[failingTube:], (*task).drawFailing) }},
+		{w.failing(), beanstalkd, w.inter},
 	} {
 		for range kind.n {
 			seed++
@@ -81,6 +83,9 @@ func (w *crew) start(ctx context.Context) {
 		}
 	}
 }
+
+// failing returns 1 if there is a tube with a policy, else 0.
+func (w *crew) failing() int { return min(w.h.attempts, 1) }
 
 // stop ends the clients. They close their connections without another command, so commands in
 // progress are in doubt.

@@ -8,13 +8,15 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"polystalk/loadtest/bench"
 )
 
 // drain looks at all remaining jobs and removes them, until the servers report that there are none.
 // The crew must have stopped, and no fault may last.
 func (w *crew) drain(ctx context.Context) error {
 	w.ctx = ctx
-	w.h.beginRest()
+	w.h.beginRest(bench.Now())
 	rng := rand.New(rand.NewPCG(w.seed, 2))
 	for looked := false; ; w.sleep(50 * time.Millisecond) {
 		c, err := w.dial(ctx, func(n *node) string { return n.beanstalkd }, rng, 30*time.Second)

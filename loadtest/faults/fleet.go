@@ -135,6 +135,9 @@ func (f *fleet) arguments(n *node) []string {
 			args = append(args, join...)
 		}
 	}
+	if !f.cluster {
+		args = append(args, "--http", "unix:"+n.socket())
+	}
 	return append(args, f.args...)
 }
 

@@ -45,6 +45,12 @@ type history struct {
 	// one, since beginPause.
 	lastAck, pause int64
 	rules          map[rule]int
+
+	attempts int // of the policy; 0: there is none
+	exits    []exits
+	tries    []tries
+	most     int   // reservations of one job of that tube
+	end      int64 // when rest began
 }
 
 func newHistory(tubes []string, slack time.Duration, found func(rule, string)) *history {
@@ -67,10 +73,11 @@ const (
 	// No order of events explains what clients were told of a job: two held it at once, it was
 	// delayed or buried and yet reserved, or its state or priority is wrong at the end.
 	unexplained rule = "unexplained"
+	often       rule = "too often" // more reservations than the policy and the exits of servers allow
 )
 
 // rules lists all rules in the order of reports.
-var rules = []rule{lost, back, late, altered, idTwice, unexplained, changed, unwanted, stranger}
+var rules = []rule{lost, back, late, altered, idTwice, unexplained, changed, unwanted, stranger, often}
 
 // violated reports a broken rule. A zero call means the end of the run.
 func (h *history) violated(r rule, t token, id uint64, c call, format string, args ...any) {
@@ -279,10 +286,10 @@ func (h *history) exists(t token, j *job, id uint64, c call) {
 
 // beginRest reports the end of the run: all connections have ended, no fault lasts, and one client
 // looks at the remaining jobs and removes them.
-func (h *history) beginRest() {
+func (h *history) beginRest(now int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.rest = true
+	h.rest, h.end = true, now
 }
 
 // remaining returns the jobs that may exist and have a known id.
@@ -319,8 +326,11 @@ func (h *history) look(t token, s sight, c call) {
 		h.violated(changed, t, j.id, c, "its TTR is %d", s.ttr)
 	}
 	l := h.life(t, c.invoked)
-	l.observe(op{kind: opSight, state: s.state, pri: s.pri, due: c.answered + int64(h.slack), kicked: h.kicks[j.tube].since(l.begun)}, c)
+	l.observe(op{kind: opSight, state: s.state, pri: s.pri, due: c.answered + int64(h.slack), kicked: h.kicks[j.tube].since(l.begun), dies: h.dies(j)}, c)
 }
+
+// dies reports whether the policy may bury the job.
+func (h *history) dies(j *job) bool { return h.attempts > 0 && j.tube == failingTube }
 
 // close ends the run. A job that must exist and was not seen since beginRest is lost. close returns
 // the number of jobs seen at the end, and of puts in doubt that took effect.
@@ -330,6 +340,7 @@ func (h *history) close() (seen, appeared int64) {
 	for t, l := range h.lives {
 		h.judge(t, l)
 	}
+	h.judgeTries()
 	for i := range h.jobs[1:] {
 		t, j := token(i+1), &h.jobs[i+1]
 		if j.mustBe() && j.is&isSeen == 0 {

@@ -21,10 +21,11 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	p := &script{t: t, holders: make(map[string]*holder)}
-	p.h = newHistory([]string{"a", "b"}, time.Second/4, func(r rule, text string) {
+	p.h = newHistory(append([]string{"a", "b"}, tubeNames()[2:]...), time.Second/4, func(r rule, text string) {
 		p.found = append(p.found, r)
 		t.Log(text)
 	})
+	p.h.attempts = 3
 	return p
 }
 
@@ -39,6 +40,8 @@ func bodyOf(t token) []byte {
 // its name.
 //
 //	put 0 [ttr delay]   sent and acknowledged within a second; sent: without an answer
+//	fails 0 [ttr]       the same in the tube with a policy of 3 attempts
+//	exit 2 3            a server has ended between these times, and none before
 //	x reserve 2 3       sent at 2, answered at 3; so are delete, touch, and notfound
 //	x release 2 3 [pri delay]; x bury 2 3 [pri]
 //	x delete? 4         in doubt; change? is a release or a bury
@@ -71,14 +74,20 @@ func (p *script) run(text string) {
 		}
 		h := p.h
 		switch f[0] {
-		case "put", "sent":
+		case "exit":
+			h.exited(0, c.invoked)
+			h.exited(1, c.answered)
+		case "put", "sent", "fails":
 			k := h.newToken()
 			made := put{pri: 7, ttr: 60, body: bodyOf(k), delay: time.Duration(n[2] * float64(time.Second))}
 			if n[1] > 0 {
 				made.ttr = uint32(n[1])
 			}
+			if f[0] == "fails" {
+				made.tube = failingTube
+			}
 			h.putting(k, made, c.invoked)
-			if f[0] == "put" {
+			if f[0] != "sent" {
 				h.inserted(k, uint64(k), call{c.invoked, c.invoked + 1e9})
 			}
 		case "refused":
@@ -111,9 +120,9 @@ func (p *script) run(text string) {
 		case "tubekicked":
 			h.tubeKicked(int(n[0]), at(n[1]))
 		case "rest":
-			h.beginRest()
+			h.beginRest(at(90))
 		case "drain":
-			h.beginRest()
+			h.beginRest(at(90))
 			for _, job := range f[1:] {
 				p.run(fmt.Sprintf("z %s:reserve 1000 1001; z %[1]s:delete 1001 1002", job))
 			}
@@ -184,6 +193,15 @@ var histories = []struct {
 	{"at rest with the priority from before a release", unexplained, "put 0; x reserve 2 3; x release 4 5 1; look a ready 7 60"},
 	{"at rest with the priority of a release in doubt", "", "put 0; x reserve 2 3; x change? 4; x broken; rest; look a ready 1 60"},
 	{"at rest with the priority from before a release in doubt", "", "put 0; x reserve 2 3; x change? 4; x broken; rest; look a ready 7 60"},
+	{"attempts that end in a release, the TTR and a lost worker", "", "fails 0 3; x reserve 2 3; x release 3 4 7; x reserve 5 6; y reserve 9 10; y broken; drain 1"},
+	{"an attempt too many", often, "fails 0; x reserve 2 3; x release 3 4 7; x reserve 5 6; x release 6 7 7; x reserve 8 9; x release 9 10 7; x reserve 11 12; drain 1"},
+	{"an attempt too many, and it is deleted", often, "fails 0; x reserve 2 3; x release 3 4 7; x reserve 5 6; x release 6 7 7; x reserve 8 9; x release 9 10 7; x reserve 11 12; x delete 13 14"},
+	{"an attempt more, and a server has ended", "", "fails 0; exit 4 5; x reserve 2 3; x release 3 4 7; x reserve 5 6; x release 6 7 7; x reserve 8 9; x release 9 10 7; x reserve 11 12; drain 1"},
+	{"two attempts more, and one server has ended", often, "fails 0; exit 4 5; x reserve 2 3; x release 3 4 7; x reserve 5 6; x release 6 7 7; x reserve 8 9; x release 9 10 7; x reserve 11 12; x release 12 13 7; x reserve 14 15; drain 1"},
+	{"an attempt more, and a server ended later", often, "fails 0; x reserve 2 3; x release 3 4 7; x reserve 5 6; x release 6 7 7; x reserve 8 9; x release 9 10 7; x reserve 11 12; exit 13 14; drain 1"},
+	{"at rest, buried by the policy", "", "fails 0; x reserve 2 3; x release 3 4 7; rest; look failing buried 7 60"},
+	{"at rest, buried by a policy of another tube", unexplained, "put 0; x reserve 2 3; x release 3 4 7; rest; look a buried 7 60"},
+	{"buried by the policy, and not there at the end", lost, "fails 0; x reserve 2 3; x release 3 4 7; drain"},
 	{"at rest, deleted", back, "put 0; x reserve 2 3; x delete 4 5; rest; look a ready 7 60"},
 }
 

@@ -83,6 +83,7 @@ type op struct {
 	// kicked is set for a reserve or a sight if any number of kicks may have made the job ready.
 	kicked bool
 	state  string // of a sight
+	dies   bool   // of a sight: a policy may have buried it
 }
 
 type opKind uint8
@@ -141,7 +142,7 @@ func (s state) after(in *op) (state, bool) {
 	}
 	// An unanswered reserve may have taken the job if the server has not noticed yet that the
 	// connection has ended.
-	fits := map[string]bool{"ready": s.by == nil && ready, "reserved": s.by != nil || ready, "buried": s.buried, "delayed": s.due != 0}
+	fits := map[string]bool{"ready": s.by == nil && ready, "reserved": s.by != nil || ready, "buried": s.buried || in.dies && s.by == nil, "delayed": s.due != 0}
 	return s, fits[in.state] && s.pri == in.pri
 }
 
@@ -173,6 +174,9 @@ func (l *life) lastKick() int {
 func (h *history) judge(t token, l *life) {
 	for _, o := range l.holds { // their end was not reported
 		l.observe(op{kind: opEnd, by: o.by}, call{min(o.by.alive, o.until), never})
+	}
+	if h.dies(&h.jobs[t]) {
+		h.count(t, l)
 	}
 	if porcupine.CheckOperationsTimeout(jobModel, l.ops, time.Second) == porcupine.Illegal {
 		var told strings.Builder

@@ -9,6 +9,7 @@
 //	run        a run: rounds of faults; main has the command line and the report
 //	faults     the faults
 //	fleet      all nodes and what is between them; node is one server
+//	attempts   the tube with a policy
 //	crew       the clients: producer, worker, and drain for the end; conn is a connection
 //	history    what clients were told, and whether it can be true; holder is one connection,
 //	           jobs has the records and the model of a job
@@ -40,6 +41,7 @@ type options struct {
 	nodes    int
 	rounds   int
 	puts     int64
+	attempts int      // of the policy; 0: there is none
 	only     []string // names of faults; repetition makes one more frequent
 	seed     uint64
 	dir      string // of journals and logs
@@ -72,6 +74,7 @@ func parseOptions(args []string) (*options, error) {
 	fs.IntVar(&o.nodes, "nodes", 1, "number of servers; 1 is a single server with -b")
 	fs.IntVar(&o.rounds, "rounds", 100, "number of faults")
 	fs.Int64Var(&o.puts, "puts", 0, "continue with faults until this many puts are acknowledged")
+	fs.IntVar(&o.attempts, "attempts", 3, "bury the jobs of one tube after `N` failed attempts, by a policy; 0 for programs without policies")
 	fs.StringVar(&only, "only", "", "the `names` of the faults to be played, separated by commas")
 	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	fs.StringVar(&o.disk, "disk", "", "give each server a disk in memory of this `size`, in mount's format: 200m; needs root")
@@ -81,8 +84,8 @@ func parseOptions(args []string) (*options, error) {
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q is not a flag", fs.Arg(0))
 	}
-	if o.nodes < 1 || o.rounds < 0 {
-		return nil, errors.New("-nodes must be 1 or more, -rounds 0 or more")
+	if o.nodes < 1 || o.rounds < 0 || o.attempts < 0 {
+		return nil, errors.New("-nodes must be 1 or more, -rounds and -attempts 0 or more")
 	}
 	for path := range strings.SplitSeq(programs, ",") {
 		abs, err := filepath.Abs(path)
@@ -158,6 +161,9 @@ func (r *run) print(w io.Writer) {
 	c := r.h.countsNow()
 	fmt.Fprintf(w, "\nseed %d: %d puts in %.0f s: %d acknowledged, %d refused, %d in doubt; %d connections\n", r.o.seed, c.put, r.took.Seconds(), c.acknowledged, c.refused, c.put-c.acknowledged-c.refused, r.crew.dialed)
 	fmt.Fprintf(w, "%d reserved, %d deleted, %d released, %d buried, %d kicked; in doubt %d deletes, %d changes\n", c.reserved, c.deleted, c.released, c.buried, c.kicked, c.deletesInDoubt, c.otherChangesInDoubt)
+	if r.o.attempts > 0 {
+		fmt.Fprintf(w, "%d jobs of the tube with %d attempts had more, at most %d\n", len(r.h.tries), r.o.attempts, r.h.most)
+	}
 	if r.ended {
 		fmt.Fprintf(w, "%d were there at the end; of the puts in doubt %d took effect\n", r.seen, r.appeared)
 	} else {

@@ -299,7 +299,7 @@ func model(seed uint64, f plant) *queue {
 		q.now = e.at
 		e.do()
 	}
-	q.h.beginRest()
+	q.h.beginRest(never)
 	s := q.h.connect()
 	q.now += int64(10 * time.Second)
 	q.tick()

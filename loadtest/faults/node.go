@@ -40,7 +40,8 @@ type node struct {
 	log   *os.File
 
 	process *bench.Process // nil: it was never started
-	told    bool           // the end of process is expected, or was reported
+	starts  int
+	told    bool // the end of process is expected, or was reported
 }
 
 // start starts the process. It does not wait until the node serves.
@@ -58,6 +59,7 @@ func (n *node) start() error {
 		return err
 	}
 	n.process, n.told = p, false
+	n.starts++
 	return nil
 }
 
@@ -110,6 +112,9 @@ func (n *node) wipe() error {
 	return err
 }
 
+// socket returns the path of the socket for operators.
+func (n *node) socket() string { return filepath.Join(n.dir, "cluster.sock") }
+
 // request sends a request to the socket in the node's directory, and decodes the answer into to,
 // which may be nil.
 func (n *node) request(ctx context.Context, method, path string, body, to any) error {
@@ -127,7 +132,7 @@ func (n *node) request(ctx context.Context, method, path string, body, to any) e
 		req.Body, req.ContentLength = nil, 0
 	}
 	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(n.dir, "cluster.sock"))
+		return new(net.Dialer).DialContext(ctx, "unix", n.socket())
 	}}
 	res, err := t.RoundTrip(req)
 	if err == nil {

@@ -50,6 +50,9 @@ func (w *crew) produce(c *conn, rng *rand.Rand, depth int) error {
 			w.sleep(10 * time.Millisecond) // the clients that measure pauses put slowly
 		}
 		tube := rng.IntN(tubes)
+		if rng.IntN(5) < w.failing() {
+			tube = failingTube
+		}
 		c.say("use %s\r\n", w.names[tube])
 		if err := c.ask("USING"); err != nil {
 			return err
@@ -164,7 +167,7 @@ func idOf(handle []byte) (uint64, error) {
 // grab does background jobs of all functions. A completion has no answer, so each of its deletes
 // stays in doubt.
 func (w *crew) grab(c *conn, rng *rand.Rand) error {
-	for _, name := range w.names[tubes:] {
+	for _, name := range w.names[tubes:failingTube] {
 		c.packet(gearman.CanDo, name)
 	}
 	for w.ctx.Err() == nil {

@@ -30,6 +30,7 @@ type run struct {
 	fleet   *fleet
 	h       *history
 	crew    *crew
+	exits   int   // see noteExits
 	program int   // number of rolling restarts, which selects the program of the nodes
 	failed  error // the first error of the current fault: see check
 
@@ -53,6 +54,7 @@ func play(ctx context.Context, o *options) (_ *run, err error) {
 	}
 	defer r.log.Close()
 	r.h = newHistory(tubeNames(), 300*time.Millisecond, r.found)
+	r.h.attempts = o.attempts
 	r.fleet = &fleet{dir: o.dir, programs: o.programs, args: []string{"-s", "4194304"}, disk: o.disk}
 	if err := r.fleet.makeNodes(o.nodes); err != nil {
 		return nil, err
@@ -60,6 +62,11 @@ func play(ctx context.Context, o *options) (_ *run, err error) {
 	defer func() { err = errors.Join(err, r.fleet.close()) }()
 	if err := r.startAll(); err != nil {
 		return nil, err
+	}
+	for _, step := range []func() error{r.setPolicy, r.noteExits} {
+		if err := step(); err != nil {
+			return nil, err
+		}
 	}
 	r.crew = &crew{h: r.h, stock: o.stock, patience: o.patience, seed: o.seed, nodes: r.fleet.all}
 	r.crew.start(ctx)
@@ -148,7 +155,7 @@ func (r *run) round(i int, f fault) error {
 	}
 	what := f.play(r, c)
 	healed := time.Since(start)
-	for _, step := range []func() error{func() error { return r.failed }, r.allServe, r.acknowledges, r.complete} {
+	for _, step := range []func() error{func() error { return r.failed }, r.allServe, r.acknowledges, r.complete, r.noteExits} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -291,6 +298,9 @@ func (r *run) end() error {
 		return err
 	}
 	r.takeAccidents()
+	if err := r.noteExits(); err != nil {
+		return err
+	}
 	r.seen, r.appeared = r.h.close()
 	r.ended = true
 	r.say("drained %d jobs", r.seen)

@@ -16,9 +16,9 @@ type task struct {
 	delay time.Duration
 }
 
-// work reserves jobs from all tubes, several at a time, and acts on each.
-func (w *crew) work(c *conn, rng *rand.Rand) error {
-	if err := w.watch(c, w.names[:tubes]); err != nil {
+// work reserves jobs from tubes, several at a time, and acts on each.
+func (w *crew) work(c *conn, rng *rand.Rand, names []string, draw func(*task, *rand.Rand)) error {
+	if err := w.watch(c, names); err != nil {
 		return err
 	}
 	for range 1000 { // bounds how long it keeps jobs until their TTR ends
@@ -37,7 +37,7 @@ func (w *crew) work(c *conn, rng *rand.Rand) error {
 			continue
 		}
 		for i := range tasks {
-			tasks[i].draw(rng)
+			draw(&tasks[i], rng)
 		}
 		if rng.IntN(20) == 0 {
 			w.sleep(time.Duration(rng.IntN(300)) * time.Millisecond)

@@ -2,6 +2,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type node struct {
 	queue   string // its address for beanstalkd's clients
 	cluster string // its address for the other servers
 	timeout string // of elections
+	program string // empty: the program under test
 	*daemon.Server
 }
 
@@ -79,7 +81,7 @@ func (n *node) serves() {
 // launch starts its process.
 func (n *node) launch(more ...string) {
 	n.t.Helper()
-	cmd := exec.Command(daemon.Binary, n.args(more...)...)
+	cmd := exec.Command(cmp.Or(n.program, daemon.Binary), n.args(more...)...)
 	cmd.Env = daemon.CleanEnv()
 	n.Server = daemon.Launch(n.t, cmd)
 }

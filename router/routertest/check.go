@@ -139,11 +139,11 @@ func (k *drivenChecker) tubes() {
 				k.fail("tube %q: using %d, watching %d, waiting %d; the sessions say %d, %d, %d", t.Name,
 					t.Using, t.Watching, t.Waiting, using[t.Name], watching[t.Name], waiting[t.Name])
 			}
-			if t.Ready > 0 && !t.Paused && waiting[t.Name] > 0 {
+			if t.Ready > 0 && !t.Held && waiting[t.Name] > 0 {
 				k.fail("tube %q: %d jobs ready, %d sessions wait for one", t.Name, t.Ready, waiting[t.Name])
 			}
 			// A pause that was restored from a journal keeps its tube.
-			if !t.Pinned && !t.Function && !t.Paused && t.Jobs+t.Using+t.Watching == 0 {
+			if !t.Pinned && !t.Function && !t.Held && t.Jobs+t.Using+t.Watching == 0 {
 				k.fail("tube %q: it is unused", t.Name)
 			}
 		}

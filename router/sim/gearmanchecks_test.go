@@ -194,7 +194,7 @@ func (c *gearChaos) functions() map[string]uint32 {
 	ready, paused := make(map[string]uint32), make(map[string]bool)
 	for _, sh := range c.w.D.Shards() {
 		for t := range sh.Tubes() {
-			paused[t.Name] = t.Paused
+			paused[t.Name] = t.Held
 		}
 	}
 	for _, j := range c.w.jobs() {

@@ -90,6 +90,7 @@ type serial struct {
 	trace     []string
 	cmds      map[string]int
 	operators []*operator // one for each world; nil: there is none
+	polices   bool        // the policies of tubes change
 	tied      bool        // two events may have the same time: their order is undefined
 }
 
@@ -328,6 +329,11 @@ func (s *serial) id(c *serialConn) uint64 {
 
 // leaveAll ends all clients at once, in any order; then only jobs keep tubes.
 func (s *serial) leaveAll() error {
+	if s.polices {
+		if err := s.setPolicies(nil); err != nil {
+			return err
+		}
+	}
 	for _, c := range s.conns {
 		if s.rng.IntN(2) == 0 {
 			c.k[0].Abort()

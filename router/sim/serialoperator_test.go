@@ -58,6 +58,14 @@ func (s *serial) operate() error {
 		return s.lookAt(s.name(), 1+s.rng.IntN(5))
 	case 3:
 		return s.flush()
+	case 4:
+		if s.polices {
+			return s.policies()
+		}
+	case 5:
+		if s.polices {
+			return s.comparePolicies()
+		}
 	}
 	id := uint64(s.rng.IntN(s.puts + 2))
 	if list := slices.Sorted(maps.Keys(s.worlds[1].jobs())); len(list) > 0 && s.rng.IntN(4) > 0 {

@@ -253,7 +253,7 @@ type JobView struct {
 type TubeView struct {
 	ID                       TubeID
 	Name                     string
-	Pinned, Paused, Function bool
+	Pinned, Held, Function   bool // it stays without users; nothing can be reserved from it
 	Jobs, Ready              int
 	Using, Watching, Waiting int
 }
@@ -298,7 +298,7 @@ func (c *Core) Tubes() iter.Seq[TubeView] {
 	return func(yield func(TubeView) bool) {
 		for _, t := range c.tubes {
 			if t != nil && !yield(TubeView{
-				ID: t.id, Name: t.name, Pinned: t.pinned, Paused: t.pauseUntil != 0, Function: t.function != nil,
+				ID: t.id, Name: t.name, Pinned: t.pinned || t.policy != nil && t.policy.spent, Held: t.held() != NotHeld, Function: t.function != nil,
 				Jobs: int(t.jobs), Ready: t.ready.N,
 				Using: int(t.using), Watching: int(t.watching), Waiting: int(t.waiters.n),
 			}) {

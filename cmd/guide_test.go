@@ -71,6 +71,7 @@ var exampleTests = map[string]string{
 	"cluster.md":    "cmd/polystalkd/e2e/cluster/guide_test.go",
 	"http-api.md":   "router/http/metrics_test.go",
 	"monitoring.md": "router/http/metrics_test.go",
+	"policies.md":   "cmd/polystalk/e2e/readme_test.go",
 	"quickstart.md": "cmd/polystalk/e2e/quickstart_test.go",
 	"security.md":   "router/http/metrics_test.go",
 

@@ -42,6 +42,7 @@ func (a *App) tubeVerbs() []verb {
 		},
 		{use: "resume TUBE", short: "end the pause of a tube", flags: a.pathFlag, method: "DELETE", path: "/tubes/{tube}/pause",
 			done: func(r *run) string { return "resume: tube " + admin.ShownName(r.args[0]) }},
+		a.policyVerb(),
 		a.flushVerb(),
 		a.exportVerb(),
 		a.importVerb(),

@@ -31,14 +31,14 @@ type verb struct {
 	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
 	// One of these is set: a path to request with a view of the answer, or a function.
-	path    string                                // {tube}, {id} and {node} are the first argument
+	path    string                                // {tube}, {id}, {node} and {match} are the first argument
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
 	view    client.View
 	done    func(r *run) string // confirms a request without an answer in a line; it may be nil
 	do      func(r *run) error  // uses a server
 	local   func(r *run) error  // uses no server
-	verbs   []verb              // a group of verbs
+	verbs   []verb              // a group of verbs; with path, which runs without one of them
 }
 
 // A run is one run of a verb.
@@ -111,6 +111,8 @@ func (v *verb) carryOut(r *run) (err error) {
 		q.ID, err = readID(r.args[0])
 	case strings.Contains(v.path, "{node}"):
 		q.Node = r.args[0]
+	case strings.Contains(v.path, "{match}"):
+		q.Node, err = r.match(r.args[0])
 	}
 	if err == nil && v.request != nil {
 		err = v.request(r, &q)
@@ -149,6 +151,9 @@ func (v verb) command(a *App) *cobra.Command {
 	if v.verbs != nil {
 		fs = c.PersistentFlags()
 		c.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && v.path != "" {
+				return nil
+			}
 			if len(args) == 0 {
 				return client.Errorf(client.Usage, "%s: the command is missing: see polystalk %s --help", name, name)
 			}

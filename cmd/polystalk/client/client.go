@@ -81,7 +81,7 @@ type Request struct {
 	Path   string // below /api/v1 in the form of openapi.json, such as /jobs/{id}/kick
 	Tube   string // for {tube}: its name, byte for byte
 	ID     uint64 // for {id}
-	Node   string // for {node} and {name}
+	Node   string // for {node} and {name}, and unchanged for {match}
 	Query  url.Values
 	Limit  int // rows of a List; 0: all
 
@@ -126,7 +126,7 @@ func (r *Request) address() string {
 		maps.Copy(query, r.Query)
 		segment = "-"
 	}
-	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node), "{name}", url.PathEscape(r.Node)).Replace(r.Path)
+	path := strings.NewReplacer("{tube}", segment, "{id}", strconv.FormatUint(r.ID, 10), "{node}", url.PathEscape(r.Node), "{name}", url.PathEscape(r.Node), "{match}", r.Node).Replace(r.Path)
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}

@@ -92,6 +92,9 @@ func (c *httpServer) problem(ctx context.Context, r *Request, res *http.Response
 	if remedy := c.remedy(r, p); remedy != "" {
 		p.Remedy = remedy
 	}
+	if p.Field != "" && strings.HasPrefix(r.Path, "/policies") {
+		p.Detail = p.Field + ": " + p.Detail
+	}
 	return ProblemError(p)
 }
 
@@ -128,6 +131,8 @@ func (c *httpServer) remedy(r *Request, p *admin.Problem) string {
 			return ""
 		}
 		return "polystalk cluster status shows the servers"
+	case admin.ProblemPath + admin.Changed.Slug:
+		return map[string]string{"/policies": "apply the file again"}[r.Path]
 	case admin.ProblemPath + admin.NotFound.Slug:
 	default:
 		return ""
@@ -149,6 +154,7 @@ var listers = map[string]string{
 	"connections": "polystalk conns lists the connections",
 	"cluster":     "polystalkd belongs to one if it is started with --cluster-listen",
 	"identities":  "polystalk access list lists the identities",
+	"policies":    "polystalk policy lists the policies",
 	"operations":  "polystalk ops lists the operations that the server remembers",
 }
 

@@ -39,23 +39,24 @@ type kind int
 
 // The kinds of members.
 const (
-	Text   kind = iota // unchanged
-	Number             // unchanged, aligned to the right
-	Bytes              // 12.3 kB
-	Age                // a duration in seconds: 3m12s
-	Rate               // a number per second
-	Moment             // a time: 2026-01-02 15:04:05
-	body               // the member body or body_base64 of a job
-	role               // leader, or the member kind of a server
-	free               // Bytes, and whether the disk is full
-	rules              // Text, and whether it is not the leader's
+	Text    kind = iota // unchanged
+	Number              // unchanged, aligned to the right
+	Bytes               // 12.3 kB
+	Age                 // a duration in seconds: 3m12s
+	Rate                // a number per second
+	Moment              // a time: 2026-01-02 15:04:05
+	body                // the member body or body_base64 of a job
+	role                // leader, or the member kind of a server
+	free                // Bytes, and whether the disk is full
+	rules               // Text, and whether it is not the leader's
+	options             // the options of a policy, its note is one
 )
 
 // Pad fills a cell of a column with spaces: numbers are on the right.
 func (c Column) Pad(cell string, width int) string {
 	space := strings.Repeat(" ", max(0, width-ansi.StringWidthWc(cell)))
 	switch c.As {
-	case Text, Moment, body, role, free, rules:
+	case Text, Moment, body, role, free, rules, options:
 		return cell + space
 	}
 	return space + cell
@@ -112,6 +113,9 @@ func (c Column) Cell(row any) string {
 		if leads, _ := At(row, "leads").(bool); leads {
 			return "leader"
 		}
+	case options:
+		policy, _ := row.(map[string]any)
+		return program.Safe(OptionsOf(policy))
 	case free:
 		cell := Column{Path: c.Path, As: Bytes}.Cell(row)
 		if full, _ := At(row, "disk_full").(bool); full {
@@ -314,6 +318,8 @@ func KindOf(path string) kind {
 		return free
 	case "access_digest":
 		return rules
+	case "note":
+		return options
 	}
 	for _, k := range kinds {
 		if strings.HasSuffix(path, k.suffix) {
@@ -351,13 +357,13 @@ var (
 		buried jobs.buried, oldest ready oldest_ready_seconds, body bytes job_body_bytes, put/s rates.put_per_second,
 		reserve/s rates.reserve_per_second, delete/s rates.delete_per_second, wait p50 wait.p50_seconds,
 		wait p99 wait.p99_seconds, run p50 run.p50_seconds, run p99 run.p99_seconds, using using, watching watching,
-		waiting waiting, paused for pause_left_seconds`,
+		waiting waiting, paused for pause_left_seconds, policy policy, held by held_by`,
 		`jobs so far jobs_total, deletes deletes_total, pauses pauses_total, pause pause_seconds,
-		timeout/s rates.timeout_per_second, events events_total`)
+		timeout/s rates.timeout_per_second, events events_total, by its policy policy_events_total`)
 	JobView = document("id",
 		`id id, tube tube, state state, priority pri, delay delay_seconds, time to run ttr_seconds, age age_seconds,
 		in its state state_seconds, time left left_seconds, reserves reserves_total, timeouts timeouts_total,
-		releases releases_total, buries buries_total, kicks kicks_total, held by holder.peer,
+		releases releases_total, buries buries_total, kicks kicks_total, buried by buried_by, held by holder.peer,
 		connection holder.connection, body bytes body_bytes`, "")
 	PutView    = document("id", "id id", "")
 	HealthView = document("",
@@ -372,6 +378,10 @@ var (
 	IdentityView = document("name",
 		`name name, role role, server server, rules rules, tokens credentials.token, certificates credentials.certificate,
 		users credentials.user, networks credentials.network`, "")
+	PolicyView = document("match", "match match, options note, tubes tubes, warning warning",
+		"would expire effect.expired, would be dropped effect.dropped, and more effect.partial")
+	TubePolicyView = document("match", "tube tube, policy match, because because, options note, tubes tubes, warning warning", "")
+
 	VerbView = document("verb", "verb verb, permitted permitted, because because", "")
 )
 
@@ -380,14 +390,15 @@ var (
 	TubesView = list("tubes", "name", "",
 		`TUBE name, READY #jobs.ready, DELAYED #jobs.delayed, RESERVED #jobs.reserved, BURIED #jobs.buried,
 		OLDEST oldest_ready_seconds, PUT/S rates.put_per_second, DELETE/S rates.delete_per_second, WAITING #waiting,
-		PAUSED pause_left_seconds`,
+		PAUSED pause_left_seconds, HELD-BY held_by`,
 		`URGENT #jobs.urgent, BYTES job_body_bytes, USING #using, WATCHING #watching, RESERVE/S rates.reserve_per_second,
 		TIMEOUT/S rates.timeout_per_second, WAIT-P50 wait.p50_seconds, WAIT-P99 wait.p99_seconds,
-		RUN-P50 run.p50_seconds, RUN-P99 run.p99_seconds, JOBS #jobs_total, DELETES #deletes_total`, "DELETE/S", "PUT/S", "WAITING")
+		RUN-P50 run.p50_seconds, RUN-P99 run.p99_seconds, JOBS #jobs_total, DELETES #deletes_total,
+		POLICY policy`, "HELD-BY", "DELETE/S", "PUT/S", "WAITING")
 	JobsView = list("jobs", "id", "",
 		`ID #id, TUBE tube, STATE state, PRI #pri, AGE age_seconds, LEFT left_seconds, TTR ttr_seconds, BYTES body_bytes, BODY body`,
 		`DELAY delay_seconds, IN-STATE state_seconds, RESERVES #reserves_total, TIMEOUTS #timeouts_total,
-		RELEASES #releases_total, BURIES #buries_total, KICKS #kicks_total, HOLDER holder.peer`)
+		RELEASES #releases_total, BURIES #buries_total, KICKS #kicks_total, BURIED-BY buried_by, HOLDER holder.peer`)
 	PutsView        = list("jobs", "id", "", "ID #id", "")
 	TransfersView   = list("jobs", "id", "", "ID #id, FROM #from, TUBE tube", "")
 	ConnectionsView = list("connections", "id", "there are no such connections",
@@ -405,6 +416,8 @@ var (
 	IdentitiesView = list("identities", "name", "",
 		`NAME name, ROLE role, SERVER server, TOKENS #credentials.token, CERTIFICATES #credentials.certificate,
 		USERS #credentials.user, NETWORKS #credentials.network, RULES rules`, "", "CERTIFICATES", "USERS", "NETWORKS")
+	PoliciesView = list("policies", "match", "there are no policies", "MATCH match, TUBES #tubes, OPTIONS note",
+		"EXPIRED #effect.expired, DROPPED #effect.dropped, AND-MORE effect.partial, WARNING warning")
 	ExplainView = list("verbs", "verb", "", "VERB verb, PERMITTED permitted, BECAUSE because", "")
 	DenialsView = list("denials", "identity", "nothing was refused since the server was started",
 		"LAST last, COUNT #count, IDENTITY identity, VERB verb, TUBE tube, PEER peer", "FIRST first")

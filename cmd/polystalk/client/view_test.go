@@ -138,8 +138,8 @@ func TestATableFitsTheTerminal(t *testing.T) {
 		widest  int    // of the rows
 		omitted string // these columns
 	}{
-		{0, "table", 211, ""}, {80, "wide", 318, ""}, {120, "table", 120, ""}, {100, "table", 100, ""},
-		{88, "table", 88, "DELETE/S"}, {80, "table", 80, "DELETE/S PUT/S"}, {20, "table", 67, "DELETE/S PUT/S WAITING"},
+		{0, "table", 220, ""}, {80, "wide", 335, ""}, {120, "table", 120, ""}, {100, "table", 100, "HELD-BY"},
+		{88, "table", 88, "HELD-BY DELETE/S"}, {80, "table", 80, "HELD-BY DELETE/S PUT/S"}, {20, "table", 67, "HELD-BY DELETE/S PUT/S WAITING"},
 	} {
 		var b strings.Builder
 		p := &Printer{Out: &b, Format: tt.format, Width: tt.width}
@@ -200,6 +200,7 @@ func TestColumnsAreMembersOfTheAPI(t *testing.T) {
 			Jobs []admin.Transfer `json:"jobs"`
 		}{}}, {ConnectionsView, admin.ConnectionList{}}, {OperationsView, admin.Operations{}}, {AuditView, admin.Audit{}}, {ClusterView, admin.Cluster{}},
 		{SessionView, admin.Session{}}, {IdentityView, admin.Identity{}}, {IdentitiesView, admin.Identities{}}, {DenialsView, admin.Denials{}},
+		{PolicyView, admin.PolicyView{}}, {PoliciesView, admin.Policies{}},
 	} {
 		row := reflect.TypeOf(tt.of)
 		if tt.view.Rows != "" {

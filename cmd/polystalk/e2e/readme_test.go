@@ -64,17 +64,49 @@ func TestReadmeExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	bin, dir := filepath.Dir(daemon.CLI(t)), t.TempDir()
 	p, s := polystalkd(t, "--http-history-tubes", "100")
 	p.must(0, "put", "mail", "--body", "first")
 	for p.polystalk("tubes", "mail").code != 0 { // a list of tubes may be old
 		time.Sleep(50 * time.Millisecond)
 	}
-	ran := 0
 	text, _, _ := strings.Cut(readme(t), "## Journals")
 	other, err := os.ReadFile("../../manual/guide/troubleshooting.md")
 	must(t, err)
-	text += "\n" + string(other)
+	if ran := examples(t, p, s, t.TempDir(), text+"\n"+string(other)); ran < 20 {
+		t.Errorf("%d examples were found", ran)
+	}
+}
+
+// TestExamplesOfPolicies runs the blocks of sh of the page about policies, beside its file. They leave
+// the policies of the file, and kicked jobs in one tube and dead letters in the other.
+func TestExamplesOfPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	text, err := os.ReadFile("../../manual/guide/policies.md")
+	must(t, err)
+	dir := daemon.ShortDir(t)
+	_, file, _ := strings.Cut(string(text), "```toml\n")
+	file, _, _ = strings.Cut(file, "```")
+	must(t, os.WriteFile(filepath.Join(dir, "policies.toml"), []byte(file), 0o600))
+	socket := "unix:" + filepath.Join(dir, "http.sock") // the server's user is an administrator there
+	p, s := polystalkd(t, "--http", socket)
+	p.server = socket
+	p.in = strings.Repeat("letter\n", 30)
+	p.must(0, "put", "mail", "--lines")
+	p.must(0, "bury", "--tube", "mail")
+	if ran := examples(t, p, s, dir, string(text)); ran < 15 {
+		t.Errorf("%d examples were found", ran)
+	}
+	p.prints("mail.*\nthumbnails\n", "policy", "-o", "name")
+	p.prints("[10,0]\n", "tube", "mail", "--jq", "[.jobs.ready, .jobs.buried]")
+	p.prints("20\n", "tube", "mail-dead", "--jq", ".jobs.buried")
+}
+
+// examples runs the blocks of sh of a text in their order, in a directory, and returns the number of
+// commands.
+func examples(t *testing.T, p *program, s *daemon.Server, dir, text string) (ran int) {
+	bin := filepath.Dir(daemon.CLI(t))
 	for i, block := range strings.Split(text, "```") {
 		lines, isShell := strings.CutPrefix(block, "sh\n")
 		if i%2 == 0 || !isShell {
@@ -96,9 +128,7 @@ func TestReadmeExamples(t *testing.T) {
 			ran++
 		}
 	}
-	if ran < 20 {
-		t.Errorf("%d examples were found", ran)
-	}
+	return ran
 }
 
 // TestExamplesOfTheHelpAreValid command lines.

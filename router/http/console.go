@@ -21,7 +21,7 @@ import (
 // The console is the files of the folder console:
 //
 //	index.html ─► app.mjs: the frame, keys, which page; the overview
-//	                ├─► tubes, tube, job, buried, connections, operations, server: a page each
+//	                ├─► tubes, tube, job, policies, buried, connections, operations, server: a page each
 //	                │     └─► jobs, act, body: for several pages
 //	                ├─► parts.mjs: components, formats, graphs
 //	                └─► state.mjs: the page's state, events, requests

@@ -4,7 +4,7 @@ import { complain, get, idempotencyKey, link, notify, openDialog, Problem, refre
 import { Button, confirm, group, plural } from './parts.mjs';
 
 // For more jobs than this, the user must type the tube's name.
-const typedAbove = 100;
+export const typedAbove = 100;
 
 const verbs = {
   delete: ['Delete', 'deleted'], kick: ['Kick', 'kicked'], bury: ['Bury', 'buried'],

@@ -1,7 +1,7 @@
 // The console: its frame, its pages by name, and its keys. A page is loaded when it is opened,
 // except the overview, which is loaded at the start.
 import { html, render, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { dialogs, get, go, link, live, loadSession, login, logout, may, openDialog, paused, request, route, selecting, session, stale, still, theme, usePolled } from './state.mjs';
+import { dialogs, get, go, link, live, loadSession, login, logout, may, openDialog, paused, request, route, selecting, session, shown, stale, still, theme, usePolled } from './state.mjs';
 import { Age, age, Bytes, bytes, clock, count, Dialogs, Empty, FirstJob, Graph, group, keyTable, Notices, Num, plural, rate, Spans, spans, State, states, Trouble, useHistory } from './parts.mjs';
 
 // The overview of the server: totals, health, graphs, and tubes that need attention.
@@ -60,7 +60,7 @@ function Looks({ server }) {
   if (server.draining) list.push({ why: 'draining', text: 'New jobs are refused until the drain ends.', href: link('server') });
   for (const t of v.value.oldest) {
     if (t.jobs.ready && !t.watching) list.push({ tube: t, why: 'stalled', text: `${plural(t.jobs.ready, 'ready job')}, no worker` });
-    else if (t.oldest_ready_seconds > 300) list.push({ tube: t, why: 'late', text: `the oldest job has been ready for ${age(t.oldest_ready_seconds)}` });
+    else if (t.oldest_ready_seconds > 300) list.push({ tube: t, why: 'late', text: `the oldest job has been ready for ${age(t.oldest_ready_seconds)}${t.policy && t.held_by ? `, held back by its policy (${t.held_by})` : ''}` });
     if (t.pause_left_seconds > 0 && t.jobs.ready) list.push({ tube: t, why: 'paused', text: `for another ${age(t.pause_left_seconds)}` });
   }
   for (const t of v.value.buried) {
@@ -78,6 +78,7 @@ const pages = {
   __proto__: null, // names come from the URL, and may be anything
   overview: { title: 'Overview', key: 'o', needs: 'read' },
   tubes: { title: 'Tubes', key: 't', needs: 'look' },
+  policies: { title: 'Policies', key: 'l', needs: 'read' },
   buried: { title: 'Buried', key: 'b', needs: 'look' },
   connections: { title: 'Connections', key: 'c', needs: 'read' },
   operations: { title: 'Operations', key: 'p', needs: 'look' },
@@ -106,12 +107,12 @@ function App() {
   const where = route.use();
   const known = pages[where.page] || pages[parts[where.page]];
   const [[first] = ['overview']] = allowed();
-  const shown = known && may(known.needs);
-  const name = shown ? where.page : first;
+  const allowedHere = known && may(known.needs);
+  const name = allowedHere ? where.page : first;
   const page = usePage(who.state === 'in' ? name : 'overview');
-  useEffect(() => { if (!shown && who.state === 'in') go(first); }, [shown, who.state]);
+  useEffect(() => { if (!allowedHere && who.state === 'in') go(first); }, [allowedHere, who.state]);
   const since = stale.use();
-  useEffect(() => { document.title = (since ? `stale since ${clock(since)} · ` : '') + `${(pages[name] || { title: decode(where.args[0]) }).title} · polystalk`; }, [name, where.args[0], since]);
+  useEffect(() => { document.title = (since ? `stale since ${clock(since)} · ` : '') + `${(pages[name] || { title: shown(where.args[0]) }).title} · polystalk`; }, [name, where.args[0], since]);
   if (who.state === 'loading') return null;
   if (who.state !== 'in') return html`<${Login} who=${who} />`;
   if (!allowed().length) return html`<${Bar} who=${who} /><main class="page"><${Empty}>The identity ${who.name} may not look at any tube, nor at the server.</${Empty}></main><${Notices} />`;
@@ -123,8 +124,6 @@ function App() {
     </main>
     <${Notices} /><${Dialogs} />`;
 }
-
-function decode(text) { try { return decodeURIComponent(text || ''); } catch { return text; } }
 
 function Bar({ here, who }) {
   const server = live.use().server;
@@ -196,7 +195,7 @@ function Login({ who }) {
 
 const keys = [
   ['/', 'filter'], ['j, k', 'next row, previous row'], ['x', 'select the row'], ['Enter', 'open the row'],
-  ['g, then o t b c p s', 'overview, tubes, buried, connections, operations, server'], ['p', 'pause or resume updates'], ['?', 'these keys'],
+  ['g, then o t l b c p s', 'overview, tubes, policies, buried, connections, operations, server'], ['p', 'pause or resume updates'], ['?', 'these keys'],
 ];
 
 function help() {

@@ -1,6 +1,6 @@
 // Client connections: protocol, age, reserved jobs.
 import { html, useCallback, useEffect, useRef, useState } from './vendor/preact.mjs';
-import { get, go, link, may, request, setParams, still, tubeParam, usePolled } from './state.mjs';
+import { get, go, link, may, request, setParams, shown, still, tubeParam, usePolled } from './state.mjs';
 import { Age, Button, Bytes, confirm, Empty, Fact, Num, State, Table, Trouble } from './parts.mjs';
 import { once } from './act.mjs';
 
@@ -58,8 +58,6 @@ function List({ params }) {
     <${Table} label="connections" columns=${columns} rows=${list.rows} keyOf=${(c) => c.id} open=${(c) => link('connections', [c.id])} fresh=${list.of}
       more=${list.next && list.of === fresh ? () => load(list.next) : undefined} empty=${list.done && html`<${Empty}>No ${params.holding || params.tube || params.protocol ? 'connected client matches' : 'client is connected'}.</${Empty}>`} />`;
 }
-
-function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
 
 const jobColumns = [
   { key: 'id', title: 'Job', render: (j) => j.id },

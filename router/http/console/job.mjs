@@ -25,6 +25,7 @@ export default function Job({ args: [id] }) {
     <dl class="facts">
       <${Fact} name=${j.state + ' for'}><${Age} s=${j.state_seconds} /></${Fact}>
       ${j.state === 'reserved' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="time to run left" />`}
+      ${j.buried_by && html`<${Fact} name="buried by">${j.buried_by}</${Fact}>`}
       ${j.state === 'delayed' && html`<${Left} seconds=${j.left_seconds} at=${answer.at} name="ready in" />`}
       ${j.holder && html`<${Fact} name="held by"><a href=${link('connections', [j.holder.connection])}>${j.holder.peer || 'connection ' + j.holder.connection}</a></${Fact}>`}
       <${Fact} name="put"><span class="num" title=${clock(Date.now() - j.age_seconds * 1000)}><${Age} s=${j.age_seconds} /> ago</span></${Fact}>

@@ -14,6 +14,7 @@ const columns = [
   { key: 'state', title: 'State', render: (j) => html`<${State} state=${j.state} />` },
   { key: 'pri', title: 'Priority', right: true, wide: true, render: (j) => html`<${Num} n=${j.pri} />` },
   { key: 'since', title: 'In state', right: true, render: (j) => html`<${Age} s=${j.state_seconds} />` },
+  { key: 'why', title: 'Buried by', render: (j) => j.buried_by || '–' },
   { key: 'left', title: 'Time left', right: true, wide: true, render: (j) => (j.left_seconds ? html`<${Age} s=${j.left_seconds} />` : '–') },
   { key: 'runs', title: 'Runs', right: true, wide: true, render: (j) => html`<${Num} n=${j.reserves_total} />` },
   { key: 'holder', title: 'Reserved by', wide: true, render: (j) => (j.holder ? html`<a class="num" href=${link('connections', [j.holder.connection])}>${j.holder.peer || j.holder.connection}</a>` : '–') },
@@ -81,7 +82,7 @@ export function Jobs({ of, empty }) {
   const bodies = sees() !== 'none';
   const list = useJobs(of.path, { ...of.params, body: bodies ? 'preview' : undefined, limit: of.limit || 100 });
   const [selected, select] = useSelection();
-  const shown = columns.filter((c) => !of.without.includes(c.key) && (bodies || c.key !== 'body'));
+  const shown = columns.filter((c) => !of.without.includes(c.key) && (c.key !== 'why' || of.state === 'buried') && (bodies || c.key !== 'body'));
   const verbs = of.state ? applies[of.state] : ['delete'];
   const acts = of.select.all_tubes ? everywhere('manage') : may('manage');
   return html`

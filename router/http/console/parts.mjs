@@ -220,7 +220,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
   const heads = columns.map((c) => {
     const by = c.sort && sort && (sort === c.sort ? 'ascending' : sort === '-' + c.sort ? 'descending' : undefined);
     const next = by === 'descending' || (c.sort === 'name' && by !== 'ascending') ? c.sort : c.sort === 'name' ? c.sort : '-' + c.sort;
-    return html`<th scope="col" class=${cls(c)} aria-sort=${by}>${c.sort && onSort
+    return html`<th scope="col" class=${cls(c)} data-column=${c.key} aria-sort=${by}>${c.sort && onSort
       ? html`<button type="button" class="head" onClick=${() => onSort(next)}>${c.title}</button>` : c.title}</th>`;
   });
   const all = selected && rows.length > 0 && rows.every((r) => selected.has(keyOf(r)));

@@ -77,6 +77,9 @@ export function idempotencyKey() { return crypto.randomUUID ? crypto.randomUUID(
 /** tubeParam is a tube's percent-encoded name as the value of a parameter. */
 export const tubeParam = (path) => path.replace(/[+&=;]/g, encodeURIComponent);
 
+/** shown is a percent-encoded name as text, or as it is if it is no text. */
+export function shown(path = '') { try { return decodeURIComponent(path); } catch { return path; } }
+
 /** A store is a value that redraws its components when it changes. */
 export function store(value) {
   const watchers = new Set();

@@ -1,9 +1,10 @@
 // One tube: its figures, its jobs by state, and its actions.
 import { html, useState } from './vendor/preact.mjs';
-import { get, keep, kept, link, may, notify, openDialog, refresh, request, setParams, useEvents, usePolled } from './state.mjs';
+import { get, keep, kept, link, may, notify, openDialog, refresh, request, setParams, shown, useEvents, usePolled } from './state.mjs';
 import { Age, age, Button, Bytes, count, Empty, Fact, Graph, Num, plural, rate, Spans, spans, states, Tabs, Trouble, useHistory } from './parts.mjs';
 import { actOnMany, flush, once } from './act.mjs';
 import { Jobs, put, Search } from './jobs.mjs';
+import { editPolicy, OfTube } from './policies.mjs';
 
 const series = ['put_per_second', 'delete_per_second', 'wait_p50_seconds', 'wait_p99_seconds'];
 const orders = { __proto__: null, oldest: 'oldest first', newest: 'newest first', next: 'next to be served', scan: 'in any order' };
@@ -32,11 +33,12 @@ export default function Tube({ args: [path], params }) {
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a></p>
     <div class="line"><h1 class="name">${t.name}</h1>
       ${t.pause_left_seconds > 0 && html`<span class="flag paused">paused for <${Age} s=${t.pause_left_seconds} /> more</span>`}
-      ${(may('put') || may('manage')) && html`<div class="buttons">
+      ${(may('put') || may('manage') || may('admin')) && html`<div class="buttons">
         ${may('put') && html`<${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>`}
         ${may('manage') && html`${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} is resumed`, () => request('DELETE', `tubes/${path}/pause`))}>Resume</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
         ${t.jobs.buried > 0 && html`<${Button} onClick=${() => actOnMany('kick', { tube_path: path, states: ['buried'] }, { name: t.name })}>Kick buried …</${Button}>`}
-        ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}`}</div>`}</div>
+        ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}`}
+        ${!t.policy && may('admin') && html`<${Button} onClick=${() => editPolicy(path)}>New policy …</${Button}>`}</div>`}</div>
     ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait for one.</p>`}
     <dl class="facts">
       <${Fact} name="oldest ready">${t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–'}</${Fact}>
@@ -47,6 +49,7 @@ export default function Tube({ args: [path], params }) {
       <${Fact} name="timeouts"><${Num} n=${t.events_total.timeout} /></${Fact}>
       <${Fact} name="using / watching / waiting"><a class="num" href=${link('connections', [], { tube: path })}>${count(t.using)} / ${count(t.watching)} / ${count(t.waiting)}</a></${Fact}>
     </dl>
+    ${t.policy && html`<${OfTube} t=${t} />`}
     ${history.value && html`<div class="line"><${Spans} span=${span} /></div><div class="graphs">
       <${Graph} title="Jobs per second" data=${history} write=${rate} height=${110} lines=${[{ name: 'put_per_second', text: 'put', tone: 'ready' }, { name: 'delete_per_second', text: 'delete', tone: 'buried', dash: [4, 3] }]} />
       <${Graph} title="Wait for a worker" data=${history} write=${age} height=${110} lines=${[{ name: 'wait_p50_seconds', text: 'p50', tone: 'reserved' }, { name: 'wait_p99_seconds', text: 'p99', tone: 'delayed' }]} /></div>`}
@@ -55,8 +58,6 @@ export default function Tube({ args: [path], params }) {
       ${state !== 'reserved' && !searching && html`<select aria-label="order" value=${order} onChange=${(e) => setParams({ order: e.target.value === 'oldest' ? '' : e.target.value })}>${Object.entries(orders).slice(0, 3).map(([k, text]) => html`<option value=${k}>${text}</option>`)}</select>`}</div>
     <${Jobs} of=${of} empty=${searching ? 'No job of this state matches.' : `No job of this tube is ${state}.`} />`;
 }
-
-function shown(path) { try { return decodeURIComponent(path); } catch { return path; } }
 
 // Saved jobs are kept in this browser.
 const templates = () => { try { return JSON.parse(kept('jobs') || '{}'); } catch { return {}; } };

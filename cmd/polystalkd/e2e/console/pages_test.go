@@ -116,6 +116,12 @@ func (s *server) fill() {
 	s.api("POST", "jobs/"+s.job+"/bury", "")
 	s.api("PUT", "tubes/a%2Fb%20c/pause", `{"seconds": 600}`)
 	s.put(longName, strings.Repeat("x", 5000), "")
+	if s.tokens { // only an identity with the level admin may change policies
+		s.api("PUT", "policies/mail", `{"attempts": 3, "backoff_seconds": 2, "backoff_max_seconds": 3600, "ttl_seconds": 86400, "max_jobs": 100000, "max_bytes": 10000000,
+			"full": "drop-oldest", "running": 10, "per_second": 2.5, "burst": 20, "buried_ttl_seconds": 604800, "max_buried": 1000, "note": "The provider allows 10 mails at a time"}`)
+		s.api("PUT", "policies/bytes%FE*", `{"running": 0}`)
+		s.api("PUT", "policies/"+longName[:199]+"*", `{"attempts": 3, "note": "`+longName[:128]+`"}`)
+	}
 }
 
 // accessFile writes an access file. Clients of Gearman may put jobs without a token.
@@ -144,6 +150,7 @@ func (s *server) pages() map[string]string {
 	return map[string]string{
 		"overview": "Attention", "tubes": `bytes\xFE\xFF`, "tube/mail": "using / watching / waiting", "tube/mail?state=buried": "using / watching / waiting",
 		"tube/bytes%FE%FF": `bytes\xFE\xFF`, "tube/nobody": "This tube does not exist", "tube/" + longName: longName, "job/" + s.job: "time to run",
+		"policies": "per second 2.5", "policies/mail": "buried after 3 failed attempts", "policies/" + longName[:199] + "*": "buried after 3 failed attempts",
 		"buried": "all tubes", "connections": "with reserved jobs", "operations": "No bulk operation since the server started", "server": "gearman-listen",
 	}
 }
@@ -182,7 +189,7 @@ func TestPages(t *testing.T) {
 				}
 				if role == "admin" && usual {
 					b.visit("tube/mail")
-					for _, dialog := range []string{"Put a job", "Pause …", "Flush …", "?"} {
+					for _, dialog := range []string{"Put a job", "Pause …", "Flush …", "Edit policy …", "?"} {
 						b.press(dialog)
 						b.shows("a dialog", "document.querySelector('dialog[open]')")
 						b.axe(axe)
@@ -231,6 +238,8 @@ func TestPageHidesWhatTheIdentityMayNotDo(t *testing.T) {
 	b.reads("Put a job")
 	buttons := b.eval("[...document.querySelectorAll('main .line button')].map(x => x.innerText).join()")
 	expect(t, strings.HasPrefix(buttons, "Put a job") && !strings.Contains(buttons, "Flush") && !strings.Contains(buttons, "Pause"), "it has the buttons %s", buttons)
+	text := b.text()
+	expect(t, strings.Contains(text, "held back by") && !strings.Contains(text, "Edit policy") && !strings.Contains(text, "The provider"), "of the policy it shows: %s", text)
 	b.visit("server")
 	b.reads("1 tube") // the first page that it may see
 	b.visit("job/" + s.job)

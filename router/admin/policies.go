@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -130,14 +129,16 @@ func policyOf(match string, p *wire.Policy) (r record.Policy, err error) {
 
 // policyChanges is the part of an Operator for policies.
 type policyChanges struct {
-	sync.Mutex               // held during a change
-	commit     atomic.Uint64 // of the last change
+	sync.Mutex // held during a change
+
+	recorded sync.RWMutex // held while the shard of slot 0 takes a set
+	commit   uint64       // of the last one
 }
 
 // A PolicySet is the set of all policies.
 type PolicySet struct {
 	Policies []wire.PolicyView // sorted by match
-	Tag      string            // a hash of the set
+	Tag      string            // a hash of the set; of a dry run: of the current set
 }
 
 // A PolicyEdit says how to change policies.
@@ -146,23 +147,26 @@ type PolicyEdit struct {
 	DryRun  bool   // change nothing, and count the jobs that the change would end at once
 }
 
-// policies returns the current set. The shard of slot 0 has it, also after a restart.
-func (o *Operator) policies(ctx context.Context) (set *core.Policies, err error) {
+// policies returns the current set and its commit. The shard of slot 0 has it, also after a restart.
+func (o *Operator) policies(ctx context.Context) (set *core.Policies, commit uint64, err error) {
 	err = o.read(ctx, func(c *direct.Caller) error {
-		m := o.opts.Host.Map
+		m, p := o.opts.Host.Map, &o.changedPolicies
+		p.recorded.RLock()
+		defer p.recorded.RUnlock()
+		commit = p.commit
 		if !c.Visit(ctx, m.OfSlot(0), func(sh *shard.Shard) { set = sh.RecordedPolicies() }) {
 			return wire.Busy.Problem("the shard with the policies is busy")
 		}
 		return nil
 	})
-	return set, err
+	return set, commit, err
 }
 
 // Policies returns the current set, once it is durable.
 func (o *Operator) Policies(ctx context.Context) (*PolicySet, error) {
-	set, err := o.policies(ctx)
+	set, commit, err := o.policies(ctx)
 	if err == nil {
-		err = o.committed(ctx, o.changedPolicies.commit.Load())
+		err = o.committed(ctx, commit)
 	}
 	if err != nil {
 		return nil, err
@@ -255,7 +259,7 @@ func (o *Operator) changePolicies(ctx context.Context, e PolicyEdit, edit func([
 	}
 	o.changedPolicies.Lock()
 	defer o.changedPolicies.Unlock()
-	was, err := o.policies(ctx)
+	was, commit, err := o.policies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -290,9 +294,10 @@ func (o *Operator) changePolicies(ctx context.Context, e PolicyEdit, edit func([
 	v = policySet(next, all)
 	switch {
 	case e.DryRun:
+		v.Tag = tagOf(before) // for the If-Match of the change
 		err = o.countEffects(ctx, all, was, next, v)
 	case bytes.Equal(before, after):
-		err = o.committed(ctx, o.changedPolicies.commit.Load())
+		err = o.committed(ctx, commit)
 	default:
 		if err = o.opts.Cluster.CheckPolicies(ctx); err == nil {
 			err = o.change(ctx, len(after), func(c *direct.Caller) (uint64, error) { return o.install(c, next), nil })
@@ -304,10 +309,12 @@ func (o *Operator) changePolicies(ctx context.Context, e PolicyEdit, edit func([
 // install gives all shards and tubes a set. It ends with the server only.
 func (o *Operator) install(c *direct.Caller, set *core.Policies) (commit uint64) {
 	m := o.opts.Host.Map
-	recording := m.OfSlot(0)
+	p, recording := &o.changedPolicies, m.OfSlot(0)
+	p.recorded.Lock()
 	c.Op().SetPolicies(set, true)
 	commit = c.Do(recording).Commit
-	o.changedPolicies.commit.Store(commit)
+	p.commit = commit
+	p.recorded.Unlock()
 	for i := range m.Shards() {
 		if i != recording {
 			c.Op().SetPolicies(set, false)

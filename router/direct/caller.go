@@ -32,7 +32,7 @@ type Caller struct {
 	taken []*core.Message              // taken from inbox, but not yet awaited
 	turn  func()                       // see TakeTurns
 
-	// Steps is the histogram of the times for which Do has owned shards; nil: none. The time
+	// Steps is the histogram of the times for which Do and Visit have owned shards; nil: none. The time
 	// of an operation that a busy shard's owner runs is not included.
 	Steps *stats.Histogram
 }
@@ -122,8 +122,12 @@ func (c *Caller) Visit(ctx context.Context, i int, f func(*shard.Shard)) bool {
 	for {
 		c.clock.Stamp(&c.batch)
 		if sh.Own(&c.batch) {
+			owned := time.Now()
 			f(sh)
 			sh.Release(&c.batch)
+			if c.Steps != nil {
+				c.Steps.Took(time.Since(owned))
+			}
 			return true
 		}
 		if ctx.Err() != nil {

@@ -39,10 +39,10 @@ func (a *API) putPolicy(c *call, in *wire.PolicyView) error {
 	if err != nil {
 		return err
 	}
+	setPoliciesTag(c, tag)
 	status := http.StatusOK
 	if !e.DryRun {
 		c.Affected = 1
-		setPoliciesTag(c, tag)
 		if made {
 			status = http.StatusCreated
 		}

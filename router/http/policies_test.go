@@ -136,7 +136,10 @@ func TestPolicyIsShownByTubesAndJobs(t *testing.T) {
 		say("put 0 0 60 10\r\n0123456789")
 	}
 	dry := func(target, body string) *wire.PolicyView {
-		v := as[wire.PolicyView](t, w.do("PUT", policies+"/"+target+"?dry_run=true", policyAsk(body)).wants(t, 200, ""))
+		a := w.do("PUT", policies+"/"+target+"?dry_run=true", policyAsk(body)).wants(t, 200, "")
+		v := as[wire.PolicyView](t, a)
+		now := w.do("GET", policies, policyAsk("")).header.Get("ETag")
+		expect(t, a.header.Get("ETag") == now, "the tag is %s, not %s", a.header.Get("ETag"), now)
 		return &v
 	}
 	for range 2 {

@@ -312,7 +312,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 	case err == replyError("JOB_TOO_BIG"):
 		return Errorf(Usage, "the body is too large for the server: send less, or raise its -z")
 	case err == replyError("OUT_OF_MEMORY"):
-		return Errorf(NotDone, "the server has no memory, or no space on its disk: delete jobs, or give it more")
+		return Errorf(NotDone, "the server has no memory or disk space for it, or a policy limits the tube: delete jobs, or raise the limit")
 	case err == replyError("BURIED"):
 		return Errorf(NotDone, "the server has no memory for the job, and has buried it: delete jobs, or give it more")
 	case err == replyError("UNKNOWN_COMMAND") && c.proven:

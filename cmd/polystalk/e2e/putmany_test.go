@@ -63,7 +63,7 @@ func TestRefusedLinesInFlightAreNamed(t *testing.T) {
 			"line 2 was not put: the server is draining and accepts no new jobs: use another server\n" +
 				"polystalk: 2 jobs put, 1 line with errors; line 4 was not: the server is draining and accepts no new jobs: use another server. To retry line 4 use --skip 3; to leave it out use --skip 4.\n"},
 		{[]string{"INSERTED 7", "OUT_OF_MEMORY", "INSERTED 8", "INSERTED 9"}, client.NotDone,
-			"line 2 was not put: the server has no memory, or no space on its disk: delete jobs, or give it more\npolystalk: 3 jobs put, 1 line with errors; continue with --skip 4\n"},
+			"line 2 was not put: the server has no memory or disk space for it, or a policy limits the tube: delete jobs, or raise the limit\npolystalk: 3 jobs put, 1 line with errors; continue with --skip 4\n"},
 		{[]string{"DRAINING", "DRAINING", "DRAINING", "DRAINING"}, client.NotDone,
 			"0 jobs put; line 1 was not: the server is draining and accepts no new jobs: use another server. To retry line 1 use --skip 0; to leave it out use --skip 1.\n"},
 		{[]string{"INSERTED 7", "INSERTED 8"}, client.NotDone,

@@ -35,6 +35,7 @@ type recipe struct {
 	put, work      string // command lines
 	tube           string
 	want           effect
+	adapt          func(dir string) // changes the copy of the folder; may be nil
 }
 
 // recipeTime bounds a recipe, a compiler on a busy machine included.
@@ -213,10 +214,10 @@ func require(t *testing.T, sources ...source) {
 // A kitchen is the server that recipes use.
 type kitchen struct{ beanstalkd, gearman, http string } // addresses
 
-func startKitchen(t *testing.T) *kitchen {
+func startKitchen(t *testing.T, args ...string) *kitchen {
 	t.Helper()
 	k := &kitchen{gearman: daemon.FreeAddress(t), http: daemon.FreeAddress(t)}
-	k.beanstalkd = daemon.Serve(t, "--gearman-listen", k.gearman, "--http", k.http).Listen[0]
+	k.beanstalkd = daemon.Serve(t, append(args, "--gearman-listen", k.gearman, "--http", k.http)...).Listen[0]
 	return k
 }
 
@@ -287,6 +288,9 @@ func cook(t *testing.T, k *kitchen, r *recipe) {
 	if _, err := os.Stat(filepath.Join(dir, "composer.json")); err == nil {
 		noErr(t, os.Mkdir(filepath.Join(dir, "vendor"), 0o755))
 		noErr(t, os.WriteFile(filepath.Join(dir, "vendor", "autoload.php"), []byte(debianAutoload), 0o600))
+	}
+	if r.adapt != nil {
+		r.adapt(dir)
 	}
 	// A tube without jobs and clients disappears with its counters.
 	daemon.Says(t, daemon.Dial(t, k.beanstalkd), "use "+r.tube+"\r\n", "USING "+r.tube+"\r\n")

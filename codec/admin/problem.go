@@ -135,6 +135,9 @@ var (
 	QuotaReached = kind("quota-reached", 507, "The identity's tubes are full",
 		"The access file limits the jobs and bytes in the tubes of an identity. Nothing was changed. Jobs can still be deleted.",
 		"delete jobs, let workers catch up, or raise jobs and bytes in the access file")
+	TubeFull = kind("tube-full", 507, "The tube is full",
+		"The tube's policy limits its jobs or bytes. Nothing was changed.",
+		"delete jobs, let workers catch up, or raise max_jobs and max_bytes of the policy")
 	OutOfMemory = kind("out-of-memory", 507, "There is no memory for the job",
 		"The system gives the server no more memory. Nothing was changed.",
 		"delete jobs, or give the server more memory")

@@ -48,6 +48,9 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 		if status != core.StatusOK {
 			m.IDs().Finish(id)
 			id = 0
+			if status == core.StatusFull {
+				return 0, wire.TubeFull.Problem(fmt.Sprintf("the policy of %q limits its jobs", j.Tube))
+			}
 			return 0, wire.OutOfMemory.Problem("")
 		}
 		return commit, nil

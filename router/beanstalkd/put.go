@@ -73,6 +73,10 @@ func (c *conn) enqueue(body []byte, large core.Large, end []byte) {
 
 func (c *conn) putDone(r *core.Reply) {
 	id := c.putID
+	if r.Status == core.StatusFull {
+		c.dropPut(outOfMemory)
+		return
+	}
 	if r.Status != core.StatusOK {
 		c.Host().Complain("out of memory for a job", "conn", &c.Session, "bytes", c.cmd.Size)
 		c.dropPut(outOfMemory)

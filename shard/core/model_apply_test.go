@@ -198,7 +198,7 @@ func (m *model) ignore(cl *modelClient, i int) {
 func (m *model) put(op *Op, r *Reply) {
 	t := m.tubeByID(op.Tube)
 	if !m.admits(t, len(op.Body)+op.Large.Len()) {
-		r.Status = StatusOutOfMemory
+		r.Status = StatusFull
 		return
 	}
 	j := &modelJob{

@@ -159,7 +159,7 @@ func (o *Op) Close(c ClientID, used TubeID) {
 func (o *Op) size() int { return len(o.Body) + o.Large.Len() }
 
 // Put adds a job to a tube that the caller uses. The delay and the time to run are in
-// seconds. It may answer StatusOutOfMemory.
+// seconds. It may answer StatusFull or StatusOutOfMemory.
 func (o *Op) Put(t TubeID, id JobID, pri, delay, ttr uint32, body []byte, large Large) {
 	o.set(OpPut, 0, nil, body, large)
 	o.Tube, o.ID, o.Pri, o.Delay, o.TTR = t, id, pri, delay, ttr
@@ -322,7 +322,7 @@ const (
 	StatusElsewhere   // the best job here comes after Bound, or another shard may have a better job
 	StatusMore        // the visit reached its bound: ask again
 	StatusOutOfMemory // nothing was changed
-	StatusFull        // the function has as many jobs as it may; nothing was changed
+	StatusFull        // the tube has as many jobs or bytes as it may; nothing was changed
 	StatusInUse       // the function has workers or jobs; nothing was changed
 	// A large body of Reply.N bytes must be recorded first; nothing was changed. The caller asks
 	// again, with Op.Admitted, once the journal has admitted that many bytes.

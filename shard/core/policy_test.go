@@ -251,14 +251,14 @@ func TestAFullTubeRefusesOrDropsTheOldest(t *testing.T) {
 	}
 	p.put(1, 0, 1)
 	p.put(1, 100, 1)
-	full(p, 1, StatusOutOfMemory)
+	full(p, 1, StatusFull)
 	w.did("a", 0, 0, 0, 0, 1)
 
 	oldest := q.put(5, 0, 1) // 5 bytes
 	second := q.put(1, 0, 1)
 	third := q.put(9, 0, 1)
 	w.do(Op{Kind: OpPeek, ID: oldest}, StatusNotFound)
-	full(q, 15, StatusOutOfMemory) // it would never fit, so nothing is dropped
+	full(q, 15, StatusFull) // it would never fit, so nothing is dropped
 	w.isIn(second, Ready)
 	full(q, 9, StatusOK) // by bytes
 	w.do(Op{Kind: OpPeek, ID: second}, StatusNotFound)

@@ -20,7 +20,7 @@ import (
 func (c *Core) applyPut(op *Op, r *Reply) {
 	t := c.tubeAt(op.Tube)
 	if t.policy != nil && !c.admits(t, op.size()) {
-		r.Status = StatusOutOfMemory
+		r.Status = StatusFull
 		return
 	}
 	i, j := c.newJob(op)

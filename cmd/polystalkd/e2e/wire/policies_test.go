@@ -77,6 +77,11 @@ func TestClientsOfTubesWithPolicies(t *testing.T) {
 	}
 	t.Parallel()
 	k := kitchenWithPolicies(t)
+	t.Cleanup(func() {
+		if k.server.LogHas("out of memory") { // a limit that an operator has set is no shortage
+			t.Error(k.server.LogText())
+		}
+	})
 	host, port, _ := net.SplitHostPort(k.beanstalkd)
 	for _, c := range []clientScript{
 		{"ruby", "ruby", beaneaterProbe, "ruby and ruby-beaneater", "policy.rb", []string{k.beanstalkd}},

@@ -212,12 +212,16 @@ func require(t *testing.T, sources ...source) {
 }
 
 // A kitchen is the server that recipes use.
-type kitchen struct{ beanstalkd, gearman, http string } // addresses
+type kitchen struct {
+	beanstalkd, gearman, http string // addresses
+	server                    *daemon.Server
+}
 
 func startKitchen(t *testing.T, args ...string) *kitchen {
 	t.Helper()
 	k := &kitchen{gearman: daemon.FreeAddress(t), http: daemon.FreeAddress(t)}
-	k.beanstalkd = daemon.Serve(t, append(args, "--gearman-listen", k.gearman, "--http", k.http)...).Listen[0]
+	k.server = daemon.Serve(t, append(args, "--gearman-listen", k.gearman, "--http", k.http)...)
+	k.beanstalkd = k.server.Listen[0]
 	return k
 }
 

@@ -154,7 +154,7 @@ func (r *transferRun) visit(c *direct.Caller, ids []core.JobID, large uint32) (n
 	for k, why := range results {
 		if why == core.StatusOK {
 			if copies[0] == 0 {
-				why = core.StatusOutOfMemory
+				why = x.Results[len(x.Results)-len(copies)]
 				back = append(back, ids[k])
 			} else {
 				r.last = copies[0]

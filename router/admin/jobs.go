@@ -48,14 +48,19 @@ func (o *Operator) Put(ctx context.Context, j NewJob) (id core.JobID, err error)
 		if status != core.StatusOK {
 			m.IDs().Finish(id)
 			id = 0
-			if status == core.StatusFull {
-				return 0, wire.TubeFull.Problem(fmt.Sprintf("the policy of %q limits its jobs", j.Tube))
-			}
-			return 0, wire.OutOfMemory.Problem("")
+			return 0, notPut(status)
 		}
 		return commit, nil
 	})
 	return id, err
+}
+
+// notPut returns the problem of a job that was not put, for the reason s.
+func notPut(s core.Status) *wire.Problem {
+	if s == core.StatusFull {
+		return wire.TubeFull.Problem("")
+	}
+	return wire.OutOfMemory.Problem("")
 }
 
 // pieceMax is the largest piece of a large body, in bytes.
@@ -214,8 +219,8 @@ func (o *Operator) refused(c *direct.Caller, id core.JobID, s core.Status) error
 		return wire.JobMoved.Problem(fmt.Sprintf("job %d is being moved to another tube", id))
 	case core.StatusAwaited:
 		return wire.Awaited.Problem(fmt.Sprintf("a client waits for the result of job %d", id))
-	case core.StatusOutOfMemory:
-		return wire.OutOfMemory.Problem("")
+	case core.StatusOutOfMemory, core.StatusFull:
+		return notPut(s)
 	case core.StatusUnfit:
 		var stats core.JobStats
 		c.Op().StatsJob(0, id, &stats)

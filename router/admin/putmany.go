@@ -110,7 +110,7 @@ func (p *manyPuts) put(c *direct.Caller, list []int) {
 				continue
 			}
 			host.Map.IDs().Finish(ids[k])
-			p.results[list[k]].Problem = wire.OutOfMemory.Problem("")
+			p.results[list[k]].Problem = notPut(status)
 		}
 		clear(x.Jobs) // so that the collector can free large bodies
 		list, ids = list[n:], ids[n:]

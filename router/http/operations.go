@@ -28,7 +28,7 @@ const (
 // reasons say why jobs were skipped.
 var reasons = map[core.Status]string{
 	core.StatusNotFound: "gone", core.StatusUnwanted: "changed", core.StatusInUse: "reserved", core.StatusUnfit: "unfit", core.StatusUnadmitted: "no_room",
-	core.StatusMoving: "moving", core.StatusAwaited: "awaited", core.StatusOutOfMemory: "no_memory",
+	core.StatusMoving: "moving", core.StatusAwaited: "awaited", core.StatusOutOfMemory: "no_memory", core.StatusFull: "full",
 }
 
 // newOperation begins an operation. If it ends soon, the answer has its result. Otherwise the

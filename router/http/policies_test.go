@@ -269,3 +269,31 @@ func TestFollowerHandsOnPolicies(t *testing.T) {
 	w.do("PUT", policies+"/mail?dry_run=true", policyAsk(`{"attempts":3}`)).wants(t, 200, "")
 	expect(t, len(get[wire.Policies](w, policies, adminToken).Policies) == 0, "it was set")
 }
+
+// TestFullTubesRefuseEveryPut: one job, many jobs and a copy. A move is the operator's choice.
+func TestFullTubesRefuseEveryPut(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.do("PUT", policies+"/full", policyAsk(`{"max_jobs":2}`)).wants(t, 201, "")
+	w.do("PUT", policies+"/last", policyAsk(`{"max_jobs":1,"full":"drop-oldest"}`)).wants(t, 201, "")
+	a := w.do("POST", "/api/v1/jobs", ask{token: adminToken, header: map[string]string{"Content-Type": wire.LinesType}, body: strings.Repeat(`{"tube":"full","body":"x"}`+"\n", 4)})
+	if n := strings.Count(a.body, "tube-full"); a.status != 200 || n != 2 {
+		t.Errorf("%d: %d of 4 lines are refused: %s", a.status, n, a.body)
+	}
+	w.do("POST", "/api/v1/tubes/full/jobs", policyAsk(`{"body":"x"}`)).wants(t, 507, "tube-full")
+	job := fmt.Sprintf("/api/v1/jobs/%d", as[wire.Job](t, w.do("POST", "/api/v1/tubes/free/jobs", policyAsk(`{"body":"x"}`)).wants(t, 201, "")).ID)
+	w.do("POST", job+"/copy", policyAsk(`{"to":"full"}`)).wants(t, 507, "tube-full")
+	if a := w.do("POST", operations, policyAsk(`{"action":"copy","to":"full","select":{"tube":"free"}}`)); !strings.Contains(a.body, `"full":1`) {
+		t.Error(a.body)
+	}
+	w.do("POST", job+"/move", policyAsk(`{"to":"full"}`)).wants(t, 201, "")
+	w.do("POST", operations, policyAsk(`{"action":"copy","to":"last","select":{"tube":"full"}}`))
+	for tube, want := range map[string]uint64{"full": 3, "free": 0, "last": 1} {
+		a := w.do("GET", "/api/v1/tubes/"+tube, ask{token: adminToken})
+		if a.status == 404 && want == 0 {
+			continue
+		}
+		if n := as[wire.Tube](t, a.wants(t, 200, "")).Jobs.Ready; uint64(n) != want {
+			t.Errorf("%s has %d jobs, want %d", tube, n, want)
+		}
+	}
+}

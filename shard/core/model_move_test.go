@@ -59,6 +59,9 @@ func (m *model) putCopies(op *Op, r, got *Reply) {
 	for k, id := range op.Operator.ids {
 		from := &m.copied[k]
 		j := &modelJob{id: id, pri: from.pri, delay: from.delay, ttr: from.ttr, body: from.body, tube: t, created: from.created, stats: from.stats, by: from.by}
+		if op.Operator.Act.Verb != VerbTake && from.state != Buried && !m.admits(t, len(j.body)) {
+			continue
+		}
 		m.jobs[id] = j
 		if op.Operator.Act.Verb != VerbTake { // a move makes no job
 			t.total++

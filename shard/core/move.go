@@ -236,7 +236,12 @@ func (c *Core) putCopies(op *Op, r *Reply) {
 	for k, id := range x.ids[:min(len(x.ids), actMax)] {
 		row := &x.Jobs[k]
 		body := x.Bodies[row.BodyAt : row.BodyAt+row.BodySize]
-		i, j := c.newJob(&Op{ID: id, Body: body, Large: row.Large})
+		copied := Op{ID: id, Body: body, Large: row.Large}
+		if t.policy != nil && x.Act.Verb != VerbTake && row.State != Buried && !c.admits(t, copied.size()) {
+			x.Results = append(x.Results, StatusFull)
+			continue
+		}
+		i, j := c.newJob(&copied)
 		if i == 0 {
 			x.Results = append(x.Results, StatusOutOfMemory)
 			continue

@@ -264,10 +264,10 @@ func (o *Op) Edit(id JobID, expect uint64, body []byte, large Large, x *Operator
 // bodies as they were at x.Seen. A copy has the original's age, counters, priority, time to run
 // and remaining delay, and is ready, delayed or buried like it; a copy of a reserved job is
 // ready. Its id is at the same index in ids, at most 256, and it enters its state now. A
-// copy of a submitted job is a job that was put. x.Results gets StatusOK or
+// copy of a submitted job is a job that was put. x.Results gets StatusOK, StatusFull or
 // StatusOutOfMemory for each. The name has 1 to 255 bytes, the maximum in a record of a put.
-// x.Act.Verb is the verb that has read the jobs: after VerbTake they are moved, and no job is
-// counted as put. Reply: Tube, N, the number of copies.
+// x.Act.Verb is the verb that has read the jobs: after VerbTake they are moved, no job is
+// counted as put, and no tube is full. Reply: Tube, N, the number of copies.
 func (o *Op) PutCopies(name []byte, ids []JobID, x *OperatorOp) {
 	o.onOperator(opPutCopies, name, x)
 	x.ids = ids

@@ -40,7 +40,7 @@ var budgets = []budget{
 	{"router/cluster", 7124},
 	{"router/direct", 301},
 	{"router/gearmand", 1821},
-	{"router/http", 5270},
+	{"router/http", 5280},
 	{"router/ops", 1655},
 	{"router/reactor", 2760},
 	{"router/restore", 480},

@@ -75,8 +75,8 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		}
 	}
 	w.do("DELETE", policies+"/mail", policyAsk("")).wants(t, 404, "not-found")
-	w.do("PUT", policies+"/mail", ask{token: operateToken, json: true, body: `{"attempts":3}`}).wants(t, 403, "not-permitted")
-	w.do("GET", policies, ask{token: operateToken}).wants(t, 200, "")
+	w.do("PUT", policies+"/mail", ask{token: readToken, json: true, body: `{"attempts":3}`}).wants(t, 403, "not-permitted")
+	w.do("GET", policies, ask{token: readToken}).wants(t, 200, "")
 	set := get[wire.Policies](w, policies, adminToken)
 	expect(t, len(set.Policies) == 0, "a refused one is there: %+v", set)
 }

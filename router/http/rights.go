@@ -19,6 +19,7 @@ type need struct {
 	// verb is needed on the tube {tube} or on the tube of the job {id} in the path. On other paths
 	// it is needed on some tube, and the handler checks the tubes of the request.
 	verb access.Verbs
+	all  bool // the verb is needed on every tube
 }
 
 var (
@@ -29,6 +30,8 @@ var (
 	look        = need{some: true, verb: access.Look}
 	put         = need{some: true, verb: access.Put}
 	manage      = need{some: true, verb: access.Manage}
+	// A policy ends jobs of tubes that need not exist yet.
+	manageAll = need{some: true, verb: access.Manage, all: true}
 )
 
 // String says what is needed, for problems and the description.
@@ -36,6 +39,8 @@ func (n need) String() string {
 	switch {
 	case n.level != access.NoLevel:
 		return fmt.Sprintf("the level %v of the server", n.level)
+	case n.all:
+		return fmt.Sprintf("the verb %v on every tube", n.verb)
 	case n.verb != 0:
 		return fmt.Sprintf("the verb %v", n.verb)
 	case n.some:
@@ -56,6 +61,8 @@ func (a *API) permits(c *call) error {
 		return wire.NoToken.Problem(fmt.Sprintf("this needs %v, but the request has no token", n))
 	case c.By.Level() < n.level:
 		return a.refuse(c, 0, "", n.String())
+	case n.all:
+		return a.mayOnJobs(c, n.verb, &admin.JobQuery{AllTubes: true})
 	case strings.Contains(c.rt.pattern, "{tube}"):
 		return a.mayOn(c, n.verb, tubeOf(c))
 	case strings.Contains(c.rt.pattern, "/jobs/{id}") && !c.By.Everywhere(access.Look):

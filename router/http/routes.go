@@ -116,9 +116,9 @@ func (a *API) allRoutes() []route {
 		{"POST /api/v1/jobs/{id}/copy", manage, takesBody, "", a.transferJob(true)},
 
 		{"GET /api/v1/policies", readServer, 0, "", a.getPolicies},
-		{"PUT /api/v1/policies", adminServer, takesBody | conditional, "dry_run", withBody(a.putPolicies)},
-		{"PUT /api/v1/policies/{match}", adminServer, takesBody | conditional, "dry_run", withBody(a.putPolicy)},
-		{"DELETE /api/v1/policies/{match}", adminServer, conditional, "", a.deletePolicy},
+		{"PUT /api/v1/policies", manageAll, takesBody | conditional, "dry_run", withBody(a.putPolicies)},
+		{"PUT /api/v1/policies/{match}", manageAll, takesBody | conditional, "dry_run", withBody(a.putPolicy)},
+		{"DELETE /api/v1/policies/{match}", manageAll, conditional, "", a.deletePolicy},
 
 		{"GET /api/v1/connections", readServer, 0, "protocol tube holding limit after", a.getConnections},
 		{"GET /api/v1/connections/{id}", readServer, 0, "", a.getConnection},

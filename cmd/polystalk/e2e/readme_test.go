@@ -85,13 +85,11 @@ func TestExamplesOfPolicies(t *testing.T) {
 	}
 	text, err := os.ReadFile("../../manual/guide/policies.md")
 	must(t, err)
-	dir := daemon.ShortDir(t)
+	dir := t.TempDir()
 	_, file, _ := strings.Cut(string(text), "```toml\n")
 	file, _, _ = strings.Cut(file, "```")
 	must(t, os.WriteFile(filepath.Join(dir, "policies.toml"), []byte(file), 0o600))
-	socket := "unix:" + filepath.Join(dir, "http.sock") // the server's user is an administrator there
-	p, s := polystalkd(t, "--http", socket)
-	p.server = socket
+	p, s := polystalkd(t)
 	p.in = strings.Repeat("letter\n", 30)
 	p.must(0, "put", "mail", "--lines")
 	p.must(0, "bury", "--tube", "mail")

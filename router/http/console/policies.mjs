@@ -1,6 +1,6 @@
 // Policies of tubes: all of them, one, the form, and what a tube's page shows of its policy.
 import { html, useRef, useState } from './vendor/preact.mjs';
-import { get, go, link, may, notify, openDialog, refresh, request, setParams, shown, usePolled } from './state.mjs';
+import { everywhere, get, go, link, may, notify, openDialog, refresh, request, setParams, shown, usePolled } from './state.mjs';
 import { Age, age, Button, bytes, confirm, Empty, Fact, group, Num, plural, Table, Trouble } from './parts.mjs';
 import { once, typedAbove } from './act.mjs';
 
@@ -52,7 +52,7 @@ export default function Policies({ args: [match], params }) {
     <div class="line"><h1>Policies</h1>
       <input type="search" aria-label="filter by tube or note" placeholder="filter: part of a tube or note" value=${text} onInput=${(e) => setParams({ match: e.target.value })} />
       <span class="dim num">${plural(rows.length, 'policy', 'policies')}</span>
-      ${may('admin') && html`<${Button} onClick=${() => editPolicy()}>New policy …</${Button}>`}</div>
+      ${everywhere('manage') && html`<${Button} onClick=${() => editPolicy()}>New policy …</${Button}>`}</div>
     <${Trouble} problem=${answer.problem} />
     <${Table} label="policies" columns=${columns} rows=${rows} keyOf=${(p) => p.match} fresh=${text} open=${(p) => link('policies', [p.match])}
       empty=${answer.value && html`<${Empty}>${text ? 'No policy matches.' : 'No policy yet. A policy limits the attempts, the age, the number or the rate of the jobs of a tube, or of all tubes whose names begin alike.'}</${Empty}>`} />`;
@@ -64,7 +64,7 @@ function One({ answer: { value: answer, problem }, match }) {
   return html`
     <p class="crumbs"><a href=${link('policies')}>Policies</a></p>
     <div class="line"><h1 class="name">${shown(match)}</h1>
-      ${p && may('admin') && html`<div class="buttons"><${Button} onClick=${() => editPolicy(match)}>Edit …</${Button}><${Button} kind="danger" onClick=${() => remove(match)}>Remove …</${Button}></div>`}</div>
+      ${p && everywhere('manage') && html`<div class="buttons"><${Button} onClick=${() => editPolicy(match)}>Edit …</${Button}><${Button} kind="danger" onClick=${() => remove(match)}>Remove …</${Button}></div>`}</div>
     <${Trouble} problem=${problem} />
     ${answer && !p && html`<${Empty}>There is no such policy. <a href=${link('policies')}>All policies</a></${Empty}>`}
     ${p && html`<${Options} p=${p} />
@@ -81,7 +81,7 @@ export function OfTube({ t }) {
   const held = { pause: html`pause, <${Age} s=${t.pause_left_seconds} /> left`, running: 'reserved jobs' + limit, rate: 'rate' + rate }[t.held_by];
   return html`<section aria-labelledby="policy">
     <div class="line"><h2 id="policy">Policy ${may('read') ? html`<a href=${link('policies', [t.policy])}>${name}</a>` : name}</h2>
-      ${may('admin') && html`<div class="buttons"><${Button} onClick=${() => editPolicy(t.policy)}>Edit policy …</${Button}>
+      ${everywhere('manage') && html`<div class="buttons"><${Button} onClick=${() => editPolicy(t.policy)}>Edit policy …</${Button}>
         ${!own && html`<${Button} onClick=${() => editPolicy(t.path, t.policy)}>Policy for this tube …</${Button}>`}</div>`}</div>
     <${Trouble} problem=${answer.problem} />
     ${p && html`<${Options} p=${p} />`}

@@ -1,6 +1,6 @@
 // One tube: its figures, its jobs by state, and its actions.
 import { html, useState } from './vendor/preact.mjs';
-import { get, keep, kept, link, may, notify, openDialog, refresh, request, setParams, shown, useEvents, usePolled } from './state.mjs';
+import { everywhere, get, keep, kept, link, may, notify, openDialog, refresh, request, setParams, shown, useEvents, usePolled } from './state.mjs';
 import { Age, age, Button, Bytes, count, Empty, Fact, Graph, Num, plural, rate, Spans, spans, states, Tabs, Trouble, useHistory } from './parts.mjs';
 import { actOnMany, flush, once } from './act.mjs';
 import { Jobs, put, Search } from './jobs.mjs';
@@ -33,12 +33,12 @@ export default function Tube({ args: [path], params }) {
     <p class="crumbs"><a href=${link('tubes')}>Tubes</a></p>
     <div class="line"><h1 class="name">${t.name}</h1>
       ${t.pause_left_seconds > 0 && html`<span class="flag paused">paused for <${Age} s=${t.pause_left_seconds} /> more</span>`}
-      ${(may('put') || may('manage') || may('admin')) && html`<div class="buttons">
+      ${(may('put') || may('manage')) && html`<div class="buttons">
         ${may('put') && html`<${Button} kind="main" onClick=${() => putDialog(path, t.name)}>Put a job</${Button}>`}
         ${may('manage') && html`${t.pause_left_seconds > 0 ? html`<${Button} onClick=${() => once(`${t.name} is resumed`, () => request('DELETE', `tubes/${path}/pause`))}>Resume</${Button}>` : html`<${Button} onClick=${() => pauseDialog(path, t.name)}>Pause …</${Button}>`}
         ${t.jobs.buried > 0 && html`<${Button} onClick=${() => actOnMany('kick', { tube_path: path, states: ['buried'] }, { name: t.name })}>Kick buried …</${Button}>`}
         ${t.jobs.ready + t.jobs.delayed + t.jobs.buried > 0 && html`<${Button} kind="danger" onClick=${() => flushDialog(path, t)}>Flush …</${Button}>`}`}
-        ${!t.policy && may('admin') && html`<${Button} onClick=${() => editPolicy(path)}>New policy …</${Button}>`}</div>`}</div>
+        ${!t.policy && everywhere('manage') && html`<${Button} onClick=${() => editPolicy(path)}>New policy …</${Button}>`}</div>`}</div>
     ${t.jobs.ready > 0 && t.watching === 0 && html`<p class="warn">No worker watches this tube: its ${plural(t.jobs.ready, 'ready job')} will wait for one.</p>`}
     <dl class="facts">
       <${Fact} name="oldest ready">${t.jobs.ready ? html`<${Age} s=${t.oldest_ready_seconds} />` : '–'}</${Fact}>

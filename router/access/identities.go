@@ -149,20 +149,26 @@ func (t *Identities) Token(token string) *Credential {
 	return t.find(ByToken, string(d[:]))
 }
 
-// User returns the credential of a user of this machine; nil: there is none.
-func (t *Identities) User(uid uint32) *Credential {
-	return t.find(ByUser, strconv.FormatUint(uint64(uid), 10))
-}
-
-// Network returns the credential of the longest network with an address; nil: there is none.
-func (t *Identities) Network(a netip.Addr) *Credential {
-	a = a.Unmap().WithZone("")
-	for _, p := range t.table.Load().networks {
-		if p.Contains(a) {
-			return t.find(ByNetwork, p.String())
+// Client returns the credential of a client that has shown neither a certificate nor a token: that of
+// its user, if it is a process of this machine; that of the longest network with its address; or that
+// of the identity default, which may be empty: see IsEmpty. An invalid address is in no network.
+func (t *Identities) Client(uid uint32, isUser bool, addr netip.Addr) *Credential {
+	if isUser {
+		if c := t.find(ByUser, strconv.FormatUint(uint64(uid), 10)); c != nil {
+			return c
 		}
 	}
-	return nil
+	addr = addr.Unmap().WithZone("")
+	for _, p := range t.table.Load().networks {
+		if p.Contains(addr) {
+			if c := t.find(ByNetwork, p.String()); c != nil { // a nil Credential would permit everything
+				return c
+			}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.credentials[proof{by: ByDefault}]
 }
 
 // Certificate returns the credential of a verified certificate; nil: no identity has one of its
@@ -191,13 +197,6 @@ func (t *Identities) Certificate(cert *x509.Certificate) (*Credential, error) {
 		found = c
 	}
 	return found, nil
-}
-
-// Default returns the credential of clients without another one. It may be empty: see IsEmpty.
-func (t *Identities) Default() *Credential {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.credentials[proof{by: ByDefault}]
 }
 
 // Named returns the credential of a client that another server of the cluster has identified. The

@@ -115,14 +115,14 @@ networks = ["::ffff:172.16.0.0/108", "::ffff:192.168.0.1"]
 		"::ffff:10.1.2.9": "box", "11.0.0.1": "", "fe80::1%eth0": "",
 		"172.31.0.1": "mapped", "::ffff:192.168.0.1": "mapped", "172.32.0.1": "",
 	} {
-		c := ids.Network(netip.MustParseAddr(addr))
+		c := ids.Client(0, false, netip.MustParseAddr(addr))
 		expect(t, c.Identity() == nil && want == "" || c.Name() == want, "%s: %q, want %q", addr, c.Name(), want)
 	}
 }
 
 func TestUserIsIdentifiedByItsNumber(t *testing.T) {
 	ids := open(t, "[identity.a]\nrole = \"read\"\nusers = [\"033\"]\n")
-	expect(t, ids.User(33).Name() == "a" && ids.User(27) == nil, "033 is not the user 33")
+	expect(t, ids.Client(33, true, netip.Addr{}).Name() == "a" && ids.Client(27, true, netip.Addr{}).IsEmpty(), "033 is not the user 33")
 }
 
 func TestCertificateIsIdentifiedByItsNames(t *testing.T) {
@@ -163,7 +163,7 @@ certificates = ["DNS:mail.example.com"]
 func TestReloadKeepsCredentials(t *testing.T) {
 	file := "[identity.a]\nput = [\"x\"]\ntokens = [\"" + sha("1") + "\"]\n[identity.b]\nlook = [\"*\"]\n"
 	ids := open(t, file)
-	c, byDefault, forwarded := ids.Token(token("1")), ids.Default(), ids.Named("a", ByToken)
+	c, byDefault, forwarded := ids.Token(token("1")), ids.Client(0, false, netip.Addr{}), ids.Named("a", ByToken)
 	expect(t, c.Verbs([]byte("x")) == Put && !c.IsEmpty(), "%v", c.Verbs([]byte("x")))
 	expect(t, byDefault.IsEmpty() && byDefault.Verbs([]byte("x")) == 0, "the default has rights")
 
@@ -172,7 +172,7 @@ func TestReloadKeepsCredentials(t *testing.T) {
 
 	noErr(t, reload(t, ids, strings.Replace(file, `["x"]`, `["y"]`, 1)+"[identity.default]\nput = [\"x\"]\n"))
 	expect(t, c.Verbs([]byte("x")) == 0 && c.Verbs([]byte("y")) == Put && forwarded.Verbs([]byte("y")) == Put, "the credential has its old rules")
-	expect(t, byDefault.Verbs([]byte("x")) == Put && byDefault == ids.Default(), "the default has its old rules")
+	expect(t, byDefault.Verbs([]byte("x")) == Put && byDefault == ids.Client(0, false, netip.Addr{}), "the default has its old rules")
 
 	noErr(t, reload(t, ids, strings.Replace(file, sha("1"), sha("2"), 1)))
 	expect(t, c.Identity() == nil && c.IsEmpty() && c.Verbs([]byte("x")) == 0, "a removed token has rights")
@@ -198,7 +198,7 @@ func TestDenialsAreGroupedAndBounded(t *testing.T) {
 	for range 1000 {
 		ids.Denials.Add(a, Work, []byte("x"), now, peer)
 	}
-	ids.Denials.Add(ids.Default(), Put, []byte("x"), now, peer)
+	ids.Denials.Add(ids.Client(0, false, netip.Addr{}), Put, []byte("x"), now, peer)
 	ids.Denials.Add(a, Work, []byte("x"), now.Add(time.Second), peer)
 	all := ids.Denials.All()
 	require(t, len(all) == 2 && all[0].Verb == Put && all[1].Count == 1001 && all[1].Last.Sub(all[1].First) == time.Second, "%+v", all)

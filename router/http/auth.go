@@ -152,15 +152,8 @@ func (a *API) identify(c *call) error {
 		}
 		return nil
 	}
-	c.By = nil
-	if local {
-		c.By = ids.User(uid)
-	} else if addr, err := netip.ParseAddr(c.client); err == nil {
-		c.By = ids.Network(addr)
-	}
-	if c.By == nil {
-		c.By = ids.Default()
-	}
+	addr, _ := netip.ParseAddr(c.client) // invalid for a unix socket
+	c.By = ids.Client(uid, local, addr)
 	return nil
 }
 

@@ -97,17 +97,9 @@ func (h *Host) identify(c any, peer net.Addr) *access.Credential {
 			return by
 		}
 	}
-	if uid, ok := userOf(c); ok {
-		if by := h.Access.User(uid); by != nil {
-			return by
-		}
-	}
-	if a, isUnix := networkOf(peer); a.IsValid() && !isUnix {
-		if by := h.Access.Network(a); by != nil {
-			return by
-		}
-	}
-	return h.Access.Default()
+	uid, isUser := userOf(c)
+	addr, _ := networkOf(peer)
+	return h.Access.Client(uid, isUser, addr)
 }
 
 // named returns the credential of a Forwarded.Identity.

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -227,7 +228,7 @@ func (j *accessJudge) credential(cn *chaosConn, version int) *access.Credential 
 	if cn.token != "" {
 		return j.all[version].Token(cn.token)
 	}
-	return j.all[version].Default()
+	return j.all[version].Client(0, false, netip.Addr{})
 }
 
 // may reports whether some version from the given one on gives the client a verb, and whether some
@@ -322,7 +323,7 @@ func (j *accessJudge) judge(cn *chaosConn, q question, asked, words []string, bo
 
 // empty reports whether a client without a token had no right at all, at some time.
 func (j *accessJudge) empty(from int) bool {
-	return slices.ContainsFunc(j.all[from:], func(ids *access.Identities) bool { return ids.Default().IsEmpty() })
+	return slices.ContainsFunc(j.all[from:], func(ids *access.Identities) bool { return ids.Client(0, false, netip.Addr{}).IsEmpty() })
 }
 
 // judgeDenial checks UNKNOWN_COMMAND as the reply to a command that exists.

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -68,7 +69,7 @@ func (a *gearAccess) judge(h *gearHolder, q *gearRequest, p *gearPacket, from in
 		return nil
 	case q.isAuth():
 		return fmt.Errorf("the token is valid: %v, invalid: %v", valid, invalid)
-	case word == "NOT_PERMITTED" && h.token == "" && slices.ContainsFunc(a.all[from:], func(ids *access.Identities) bool { return ids.Default().IsEmpty() }):
+	case word == "NOT_PERMITTED" && h.token == "" && slices.ContainsFunc(a.all[from:], func(ids *access.Identities) bool { return ids.Client(0, false, netip.Addr{}).IsEmpty() }):
 		a.seen["unproven"]++
 		h.refused = true // if it was unproven
 		return nil
@@ -193,7 +194,7 @@ func (a *gearAccess) credential(h *gearHolder, version int) *access.Credential {
 	if h.token != "" {
 		return a.all[version].Token(h.token)
 	}
-	return a.all[version].Default()
+	return a.all[version].Client(0, false, netip.Addr{})
 }
 
 // may reports whether some version from the given one on gives the client a verb, and whether some
@@ -217,7 +218,7 @@ func (a *gearAccess) closed(h *gearHolder) error {
 	}
 	for v := h.at; v < len(a.all); v++ {
 		c := a.credential(h, v)
-		if v <= h.proven && a.all[v].Default().Identity() == nil { // its identity before it authenticated
+		if v <= h.proven && a.all[v].Client(0, false, netip.Addr{}).Identity() == nil { // its identity before it authenticated
 			return nil
 		}
 		if c == nil || c.Identity() == nil || slices.ContainsFunc(h.able, func(fn string) bool { return c.Verbs([]byte(fn))&access.Work == 0 }) {

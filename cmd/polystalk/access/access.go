@@ -15,16 +15,24 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"polystalk/cmd/polystalk/client"
 	"polystalk/codec/admin"
 	"polystalk/codec/tomlfile"
 	"polystalk/router/access"
 )
 
-// Grants are the rights of a new identity, as the keys of the file.
+// Grants are the keys of a new identity in the file.
 type Grants struct {
-	Put, Work, Look, Manage []string // patterns
-	Server, Bodies, Role    string
+	Tokens []string `toml:"tokens,omitempty"` // digests
+	Role   string   `toml:"role,omitempty"`
+	Put    []string `toml:"put,omitempty"` // patterns
+	Work   []string `toml:"work,omitempty"`
+	Look   []string `toml:"look,omitempty"`
+	Manage []string `toml:"manage,omitempty"`
+	Server string   `toml:"server,omitempty"`
+	Bodies string   `toml:"bodies,omitempty"`
 }
 
 // ForRole returns the rights of a role, which may see whole job bodies in any case. A role excludes
@@ -40,31 +48,23 @@ func ForRole(role string) Grants {
 	return Grants{Role: role}
 }
 
-// table returns the table of an identity with a token.
+// table returns the table of an identity with a token. It must be valid.
 func (g Grants) table(name, digest string) (string, error) {
-	lines := []string{"[" + identityTable + name + "]"}
-	for _, k := range []struct {
-		key    string
-		text   string
-		values []string
-	}{
-		{"tokens", "", []string{digest}}, {"role", g.Role, nil}, {"put", "", g.Put}, {"work", "", g.Work}, {"look", "", g.Look},
-		{"manage", "", g.Manage}, {"server", g.Server, nil}, {"bodies", g.Bodies, nil},
-	} {
-		var value any = k.values
-		switch {
-		case k.text != "":
-			value = k.text
-		case len(k.values) == 0:
-			continue
-		}
-		line, err := tomlfile.Line(k.key, value)
-		if err != nil {
-			return "", err
-		}
-		lines = append(lines, line)
+	g.Tokens = []string{digest}
+	keys, err := toml.Marshal(g)
+	if err != nil {
+		return "", err
 	}
-	return strings.Join(lines, "\n") + "\n", nil
+	text := "[" + identityTable + name + "]\n" + string(keys)
+	faults, _ := errors.AsType[tomlfile.Errors](access.Check("", []byte(text)))
+	var all []string
+	for _, one := range faults { // without places: there is no file
+		all = append(all, one.Message)
+	}
+	if all != nil {
+		err = client.Errorf(client.Usage, "%s", strings.Join(all, "; "))
+	}
+	return text, err
 }
 
 const identityTable = "identity."
@@ -81,17 +81,7 @@ func New(name string, g Grants) (token, table string, err error) {
 		return "", "", client.Errorf(client.Usage, "%q is not a name: give 1 to 64 of a-z, 0-9, _ and -, as in web-1", name)
 	}
 	token, digest := newToken()
-	if table, err = g.table(name, digest); err != nil {
-		return "", "", err
-	}
-	err = access.Check("", []byte(table))
-	if list, ok := errors.AsType[tomlfile.Errors](err); ok { // it has no file to name
-		var all []string
-		for _, one := range list {
-			all = append(all, one.Message)
-		}
-		err = client.Errorf(client.Usage, "%s", strings.Join(all, "; "))
-	}
+	table, err = g.table(name, digest)
 	return token, table, err
 }
 

@@ -1,10 +1,8 @@
 package access
 
 import (
-	"encoding/hex"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"polystalk/cmd/polystalk/client"
@@ -34,32 +32,23 @@ func Convert(file string) (string, error) {
 			continue
 		}
 		// By mistake, a word may be a token: errors do not show it.
-		hexadecimal, isDigest := "", false
-		if len(words) > 2 {
-			hexadecimal, isDigest = strings.CutPrefix(strings.ToLower(words[2]), "sha256:")
-		}
-		b, err := hex.DecodeString(hexadecimal)
-		switch {
-		case len(words) < 3 || len(words) > 4 || len(words) == 4 && words[3] != "+bodies":
+		if len(words) < 3 || len(words) > 4 || len(words) == 4 && words[3] != "+bodies" {
 			faults = append(faults, at.Errorf("the line is not NAME ROLE sha256:HEX, with +bodies or without it: correct or remove it"))
-		case !slices.Contains([]string{"read", "operate", "admin"}, words[1]):
-			faults = append(faults, at.Errorf("the second word is not a role: give read, operate or admin"))
-		case !isDigest || err != nil || len(b) != len(access.DigestOf("")):
-			faults = append(faults, at.Errorf("the third word is not a digest: give sha256: and 64 hexadecimal digits"))
-		case digests[hexadecimal] > 0:
-			faults = append(faults, at.Errorf("the token is already in line %d: leave one of the two out", digests[hexadecimal]))
+			continue
+		}
+		g, digest := Grants{Role: words[1]}, strings.ToLower(words[2])
+		if len(words) == 4 {
+			g = ForRole(words[1])
+		}
+		name := validName(words[0], names)
+		table, err := g.table(name, digest)
+		switch {
+		case err != nil:
+			faults = append(faults, at.Errorf("%v", err))
+		case digests[digest] > 0:
+			faults = append(faults, at.Errorf("the token is already in line %d: leave one of the two out", digests[digest]))
 		default:
-			digests[hexadecimal] = n
-			name := validName(words[0], names)
-			names[name] = true
-			g := Grants{Role: words[1]}
-			if len(words) == 4 {
-				g = ForRole(words[1])
-			}
-			table, err := g.table(name, "sha256:"+hexadecimal)
-			if err != nil {
-				return "", err
-			}
+			digests[digest], names[name] = n, true
 			if name != words[0] {
 				fmt.Fprintf(&out, "# The name was %q.\n", words[0])
 			}

@@ -208,8 +208,8 @@ func (i *Identity) IsLimited() bool { return i.current().quotas.areOfJobs() }
 
 func (q quotas) areOfJobs() bool { return q.jobs > 0 || q.bytes > 0 }
 
-// Owner returns the identity that owns the class of a tube; nil: it belongs to none.
-func (t *Identities) Owner(tube []byte) *Identity {
+// classOwner returns the identity that owns the class of a tube; nil: it belongs to none.
+func (t *Identities) classOwner(tube []byte) *Identity {
 	for _, i := range t.table.Load().limited {
 		if allowed(i.current().list, tube)&Put != 0 {
 			return i
@@ -220,7 +220,7 @@ func (t *Identities) Owner(tube []byte) *Identity {
 
 // Class returns the number of the class of a tube; 0: none.
 func (t *Identities) Class(tube string) uint16 {
-	if i := t.Owner([]byte(tube)); i != nil {
+	if i := t.classOwner([]byte(tube)); i != nil {
 		return i.class
 	}
 	return 0
@@ -232,7 +232,7 @@ func (t *Identities) Exceeds(c *Credential, tube []byte, n, size int, used func(
 	if !c.IsLimited() {
 		return false
 	}
-	owner := t.Owner(tube)
+	owner := t.classOwner(tube)
 	if owner == nil {
 		return false
 	}

@@ -149,9 +149,10 @@ func (t *Identities) Token(token string) *Credential {
 	return t.find(ByToken, string(d[:]))
 }
 
-// Client returns the credential of a client that has shown neither a certificate nor a token: that of
-// its user, if it is a process of this machine; that of the longest network with its address; or that
-// of the identity default, which may be empty: see IsEmpty. An invalid address is in no network.
+// Client returns the credential of a client that has shown neither a certificate nor a token. The first
+// of these that the file has is the client's: its user, if it is a process of this machine; the longest
+// network with its address; the default, which may be empty (see IsEmpty). An invalid address is in no
+// network.
 func (t *Identities) Client(uid uint32, isUser bool, addr netip.Addr) *Credential {
 	if isUser {
 		if c := t.find(ByUser, strconv.FormatUint(uint64(uid), 10)); c != nil {

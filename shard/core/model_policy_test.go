@@ -72,7 +72,7 @@ func (m *model) applyPolicy(t *modelTube) {
 	if p.ThousandthsASecond > 0 {
 		x.interval = Time((1_000_000_000_000 + p.ThousandthsASecond - 1) / p.ThousandthsASecond)
 		if x.burst = Time(p.Burst); x.burst == 0 {
-			x.burst = Time(max(1, p.ThousandthsASecond/100_000))
+			x.burst = Time(max(1, p.ThousandthsASecond/10_000))
 		}
 		x.full = min(x.full, m.now+x.burst*x.interval)
 		x.hold(m.now)
@@ -100,7 +100,7 @@ func (m *model) holds(t *modelTube) bool {
 // tookToken counts a reserve.
 func (m *model) tookToken(t *modelTube) {
 	if x := &t.policy; x.interval > 0 {
-		x.full, x.spent = max(x.full, m.now)+x.interval, true
+		x.full, x.spent = min(max(x.full, m.now)+x.interval, m.now+2*x.burst*x.interval), true
 		x.hold(m.now)
 	}
 }

@@ -47,11 +47,11 @@ func NewPolicies(list []record.Policy) *Policies {
 		p := &policy{Policy: r}
 		if r.ThousandthsASecond > 0 {
 			p.interval = Time(math.Ceil(1000 * float64(Second) / float64(r.ThousandthsASecond)))
-			// Without a Burst the bucket holds the tokens of 10 ms, so that a timer that fires
+			// Without a Burst the bucket holds the tokens of 0.1 s, so that a timer that fires
 			// late costs no reserve.
 			burst := max(r.Burst, 1)
 			if r.Burst == 0 {
-				burst = max(burst, r.ThousandthsASecond/100_000)
+				burst = max(burst, r.ThousandthsASecond/10_000)
 			}
 			p.tolerance = Time(burst-1) * p.interval
 		}
@@ -272,7 +272,8 @@ func (p *tubePolicy) limit(now Time) {
 // tookByPolicy counts a reserve of t.
 func (c *Core) tookByPolicy(t *tube) {
 	if p := t.policy; p.interval > 0 {
-		p.full, p.spent = max(p.full, c.now)+p.interval, true
+		// Reserve-job takes tokens that are not there, at most a bucket of them.
+		p.full, p.spent = min(max(p.full, c.now)+p.interval, c.now+2*(p.tolerance+p.interval)), true
 		p.limit(c.now)
 		c.timers.want(&t.timer, p.full)
 		if p.heldUntil != 0 {

@@ -125,6 +125,12 @@ func (m *model) byArrival(t *modelTube, s State) []*modelJob {
 
 func bytesOf(m *model, t *modelTube) (n uint64) { return m.flowOf(t).Bytes }
 
+// hasTooMany reports whether a tube may have fewer bytes; no limit applies during a flush.
+func (m *model) hasTooMany(t *modelTube, bytes uint64) bool {
+	p := t.policy.p
+	return p.MaxBytes > 0 && bytes > p.MaxBytes && !m.isFlushing(t)
+}
+
 // admits makes room for a put, or refuses it.
 func (m *model) admits(t *modelTube, size int) bool {
 	x := &t.policy
@@ -134,8 +140,8 @@ func (m *model) admits(t *modelTube, size int) bool {
 	waiting, bytes := uint64(len(m.in(t, Ready))+len(m.in(t, Delayed))), bytesOf(m, t)+uint64(size)
 	ready := m.byArrival(t, Ready)
 	var drop []*modelJob
-	for x.p.MaxJobs > 0 && waiting >= x.p.MaxJobs || x.p.MaxBytes > 0 && bytes > x.p.MaxBytes {
-		if x.p.Full != record.PolicyDropOldest || len(ready) == 0 {
+	for x.p.MaxJobs > 0 && waiting >= x.p.MaxJobs || m.hasTooMany(t, bytes) {
+		if x.p.Full != record.PolicyDropOldest || len(ready) == 0 || m.hasTooMany(t, uint64(size)) {
 			x.events[PolicyRefused]++
 			return false
 		}
@@ -249,7 +255,7 @@ func (m *model) runPolicy(t *modelTube, at Time) {
 			x.events[PolicyDropped]++
 			m.delete(buried[0])
 		case x.p.Full == record.PolicyDropOldest && len(ready) > 0 &&
-			(x.p.MaxJobs > 0 && len(ready)+len(m.in(t, Delayed)) > int(x.p.MaxJobs) || x.p.MaxBytes > 0 && bytesOf(m, t) > x.p.MaxBytes):
+			(x.p.MaxJobs > 0 && len(ready)+len(m.in(t, Delayed)) > int(x.p.MaxJobs) || m.hasTooMany(t, bytesOf(m, t))):
 			x.events[PolicyDropped]++
 			m.delete(ready[0])
 		default:

@@ -313,15 +313,21 @@ func (c *Core) matchFreed() {
 	x.freed = x.freed[:0]
 }
 
-// admits reports whether t has room for a job with a body of that size. It may drop jobs.
+// admits reports whether t has room for a job with a body of that size. It may drop jobs, at most
+// boundedMax of them. If more must go, the put is refused, and a later one finds room.
 func (c *Core) admits(t *tube, size int) bool {
 	p := t.policy
 	waiting, bytes := uint64(t.ready.N+t.delay.N), t.bytes+uint64(size)
-	drop := 0
-	for i := t.readyList.Head; p.MaxJobs > 0 && waiting >= p.MaxJobs || p.MaxBytes > 0 && bytes > p.MaxBytes; drop++ {
-		if p.Full != record.PolicyDropOldest || i == 0 || drop == boundedMax {
+	drop, fits := 0, true
+	for i := t.readyList.Head; p.MaxJobs > 0 && waiting >= p.MaxJobs || t.hasTooMany(bytes); drop++ {
+		if p.Full != record.PolicyDropOldest || i == 0 || t.hasTooMany(uint64(size)) {
 			p.events[PolicyRefused]++
 			return false
+		}
+		if drop == boundedMax {
+			p.events[PolicyRefused]++
+			fits = false
+			break
 		}
 		j := c.jobs.At(i)
 		waiting, bytes, i = waiting-1, bytes-uint64(j.Size), j.Next
@@ -329,7 +335,13 @@ func (c *Core) admits(t *tube, size int) bool {
 	for ; drop > 0; drop-- {
 		c.discard(t, t.readyList.Head, PolicyDropped)
 	}
-	return true
+	return fits
+}
+
+// hasTooMany reports whether the policy of t allows fewer bytes. While flushed jobs are collected,
+// t.bytes still has theirs, so there is no limit: newer jobs must not make room for them.
+func (t *tube) hasTooMany(bytes uint64) bool {
+	return t.policy.MaxBytes > 0 && bytes > t.policy.MaxBytes && t.flushed == nil
 }
 
 // discard deletes a job. The caller must need the tube, so that it stays.
@@ -457,7 +469,7 @@ func (c *Core) runPolicy(t *tube, at Time, limit int) (done int) {
 		case trims && p.MaxBuried > 0 && uint64(t.buried.N) > p.MaxBuried:
 			c.discard(t, buried, PolicyDropped)
 		case trims && ready != 0 && p.Full == record.PolicyDropOldest &&
-			(p.MaxJobs > 0 && uint64(t.ready.N+t.delay.N) > p.MaxJobs || p.MaxBytes > 0 && t.bytes > p.MaxBytes):
+			(p.MaxJobs > 0 && uint64(t.ready.N+t.delay.N) > p.MaxJobs || t.hasTooMany(t.bytes)):
 			c.discard(t, ready, PolicyDropped)
 		default:
 			if trims {

@@ -266,6 +266,46 @@ func TestAFullTubeRefusesOrDropsTheOldest(t *testing.T) {
 	w.did("b", 0, 0, 0, 2, 1)
 }
 
+// TestATubeFarAboveItsLimitTakesPutsAgain: each put drops boundedMax jobs, until one fits. A body that
+// can never fit drops none.
+func TestATubeFarAboveItsLimitTakesPutsAgain(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	for range 2*boundedMax + 5 {
+		p.put(5, 0, 1)
+	}
+	w.policies(record.Policy{Match: "a", MaxJobs: 5000, MaxBytes: w.core.names["a"].bytes, Full: record.PolicyDropOldest})
+	most := int(w.core.names["a"].bytes)
+	put := func(size int, want Status) {
+		t.Helper()
+		p.last++
+		p.do(Op{Kind: OpPut, Client: p.id, Tube: p.tube, ID: p.last, TTR: 1, Body: make([]byte, size)}, want)
+	}
+	put(most+1, StatusFull)
+	w.did("a", 0, 0, 0, 0, 1)
+	put(most-1, StatusFull)
+	put(most-1, StatusFull)
+	w.did("a", 0, 0, 0, 2*boundedMax, 3)
+	put(most-1, StatusOK)
+	w.check()
+}
+
+// TestFlushedJobsDropNoNewerOnes: a tube has the bytes of flushed jobs until they are collected.
+func TestFlushedJobsDropNoNewerOnes(t *testing.T) {
+	w := newWorld(t)
+	p := w.join("a")
+	for range 300 {
+		p.put(5, 0, 1)
+	}
+	w.policies(record.Policy{Match: "a", MaxBytes: w.core.names["a"].bytes, Full: record.PolicyDropOldest})
+	w.core.ensureCollection().most = 1
+	w.flush("a", StatesOf(Ready), 300)
+	first := p.put(5, 0, 1)
+	p.put(5, 0, 1)
+	p.isIn(first, Ready)
+	w.did("a")
+}
+
 // TestReadyJobsExpire: in steps of at most expireMax jobs, so that no client waits for long.
 func TestReadyJobsExpire(t *testing.T) {
 	for _, buries := range []bool{false, true} {

@@ -35,7 +35,7 @@ var budgets = []budget{
 	{"loadtest/faults", 2680},
 	{"router", 801},
 	{"router/access", 1369},
-	{"router/admin", 3753},
+	{"router/admin", 3759},
 	{"router/beanstalkd", 1565},
 	{"router/cluster", 7124},
 	{"router/direct", 301},

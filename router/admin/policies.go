@@ -292,15 +292,21 @@ func (o *Operator) changePolicies(ctx context.Context, e PolicyEdit, edit func([
 		return nil, err
 	}
 	v = policySet(next, all)
+	install := func(c *direct.Caller) (uint64, error) { return o.install(c, next), nil }
 	switch {
 	case e.DryRun:
 		v.Tag = tagOf(before) // for the If-Match of the change
 		err = o.countEffects(ctx, all, was, next, v)
 	case bytes.Equal(before, after):
 		err = o.committed(ctx, commit)
+	case len(list) == 0:
+		err = o.durably(ctx, install) // there is room: see core.keepPolicies
 	default:
-		if err = o.opts.Cluster.CheckPolicies(ctx); err == nil {
-			err = o.change(ctx, len(after), func(c *direct.Caller) (uint64, error) { return o.install(c, next), nil })
+		if len(was.List()) == 0 { // else all members have read a set, also those that are away now
+			err = o.opts.Cluster.CheckPolicies(ctx)
+		}
+		if err == nil {
+			err = o.change(ctx, len(after), install)
 		}
 	}
 	return v, err

@@ -200,10 +200,11 @@ func (x *policing) use(set *Policies) {
 	}
 }
 
-// keepPolicies makes a set the recorded one. Its size counts as what a journal must keep.
+// keepPolicies makes a set the recorded one. Its size counts as what a journal must keep, so that a
+// full disk has room for the record of no policies, which is smaller.
 func (c *Core) keepPolicies(set *Policies) {
 	size := func(s *Policies) int64 {
-		if s == nil {
+		if len(s.List()) == 0 {
 			return 0
 		}
 		return int64(len(record.AppendPolicies(nil, s.list)))

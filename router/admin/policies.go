@@ -113,7 +113,7 @@ func policyOf(match string, p *wire.Policy) (r record.Policy, err error) {
 		return r, wire.Invalid.With("full", fmt.Sprintf("%q is unknown", p.Full), "give refuse or drop-oldest")
 	case p.Running != nil && *p.Running > 1e6:
 		return r, wire.Invalid.With("running", fmt.Sprintf("%d is too large", *p.Running), "give at most 1000000")
-	case rate < 0 || rate > 1e9 || math.Abs(rate-math.Round(rate)) > 1e-6:
+	case rate < 0 || rate > 0 && rate < 0.5 || rate > 1e9 || math.Abs(rate-math.Round(rate)) > 1e-6:
 		return r, wire.Invalid.With("per_second", fmt.Sprintf("%v cannot be used", p.PerSecond), "give 0.001 to 1000000, with at most 3 decimals")
 	case r.Burst > 0 && rate == 0:
 		return r, wire.Invalid.With("burst", "there is no per_second", "give per_second too")

@@ -59,6 +59,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 		{"/mail", `{"max_jobs":9,"full":"drop"}`, "full", "refuse or drop-oldest"},
 		{"/mail", `{"running":1000001}`, "running", "at most"},
 		{"/mail", `{"per_second":0.0001}`, "per_second", "3 decimals"},
+		{"/mail", `{"per_second":1e-10}`, "per_second", "3 decimals"},
 		{"/mail", `{"per_second":0.1234}`, "per_second", "3 decimals"},
 		{"/mail", `{"per_second":-1}`, "per_second", "0.001"},
 		{"/mail", `{"per_second":1000000.001}`, "per_second", "1000000"},

@@ -78,7 +78,7 @@ func (c *Core) classify(t *tube) {
 }
 
 // classifyMost is how many tubes Classify visits.
-const classifyMost = 64
+const classifyMost = 32
 
 // Classify gives some tubes their classes and their policies again, after the directory's classes or
 // the core's set of policies have changed. from is 0, then the result of the last call; 0: all are

@@ -1,11 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -18,16 +19,11 @@ import (
 // policyVerb returns the verb with the commands about policies.
 func (a *App) policyVerb() verb {
 	const cannot = "have policies"
-	var dry bool
+	var c consent
 	flags := func(fs *pflag.FlagSet) {
 		a.pathFlag(fs)
-		fs.BoolVar(&dry, "dry-run", false, "change nothing: count the jobs that the change would end at once")
-	}
-	// change completes a request that may be a dry run.
-	change := func(r *run, q *client.Request) {
-		if q.Query = (url.Values{"dry_run": {strconv.FormatBool(dry)}}); dry {
-			r.view.Columns = slices.Concat(r.view.Columns, r.view.Wide)
-		}
+		fs.BoolVar(&c.yes, "yes", false, "do not ask for confirmation if jobs end at once")
+		fs.BoolVar(&c.dryRun, "dry-run", false, "change nothing: count the jobs that the change would end at once")
 	}
 	return verb{
 		use: "policy", short: "list, show and set policies of tubes: retries, back-off, expiry, limits and rates",
@@ -42,7 +38,8 @@ polystalk policy apply policies.toml --dry-run`,
 			{use: "show TUBE", short: "show the policy that applies to a tube, and why", flags: a.pathFlag, reads: true, cannot: cannot, do: showPolicy},
 			{
 				use: "set MATCH OPTION=VALUE...", short: "set the policy of the tubes that MATCH names", flags: flags, cannot: cannot,
-				long: `Replaces the whole policy of MATCH: an option that is not given is no longer set.
+				long: `Replaces the whole policy of MATCH: an option that is not given is no longer set. If the change
+deletes or buries jobs at once, it asks for confirmation on a terminal; elsewhere give --yes.
 
   attempts=N            every Nth failed attempt buries the job
   backoff=TIME..TIME    a failed attempt delays the job: the first delay, and the longest
@@ -56,35 +53,37 @@ polystalk policy apply policies.toml --dry-run`,
   max-buried=N          the most buried jobs; the oldest are deleted
   note=TEXT             the reason, for other operators`,
 				examples: "polystalk policy set api per-second=50 burst=10 note='limit of the contract'",
-				method:   "PUT", path: "/policies/{match}", view: client.PolicyView,
-				request: func(r *run, q *client.Request) error {
-					p := map[string]any{"match": q.Node}
+				view:     client.PolicyView,
+				do: func(r *run) error {
+					match, err := r.match(r.args[0])
+					if err != nil {
+						return err
+					}
+					p := map[string]any{"match": match}
 					for _, arg := range r.args[1:] {
 						name, value, _ := strings.Cut(arg, "=")
 						if err := client.SetOption(p, name, value); err != nil {
 							return err
 						}
 					}
-					q.JSON = p
-					change(r, q)
-					return nil
+					q := client.Request{Method: "PUT", Path: "/policies/{match}", Node: match, JSON: p}
+					return r.changePolicies(&c, q, q, "")
 				},
 			},
 			{
-				use: "remove MATCH", short: "remove a policy", flags: a.pathFlag, cannot: cannot, method: "DELETE", path: "/policies/{match}",
-				done: func(r *run) string { return "policy: " + admin.ShownName(r.args[0]) + " is removed" },
+				use: "remove MATCH", short: "remove a policy", flags: flags, cannot: cannot,
+				long: `Then another policy can apply to the tubes. It asks for confirmation as policy set does.`,
+				view: client.PoliciesView,
+				do:   func(r *run) error { return r.removePolicy(&c) },
 			},
 			{
 				use: "apply FILE", short: "make the policies of a file in TOML the only ones", flags: flags, cannot: cannot,
 				long: `Shows and makes the changes; nothing changes if another operator is faster. A second time there
 are none. Each policy is a table [policy."MATCH"] with the options of policy set as keys, as in
-attempts = 5 or backoff = "2s..1h". A file without a table removes all policies.`,
+attempts = 5 or backoff = "2s..1h". A file without a table removes all policies. It asks for
+confirmation as policy set does.`,
 				view: client.PoliciesView,
-				do: func(r *run) error {
-					q := client.Request{Method: "PUT", Path: "/policies"}
-					change(r, &q)
-					return r.applyPolicies(q)
-				},
+				do:   func(r *run) error { return r.applyPolicies(&c) },
 			},
 		},
 	}
@@ -145,26 +144,90 @@ type policySet struct {
 	Policies []map[string]any `json:"policies"`
 }
 
-// applyPolicies makes the policies of a file the only ones, by a request to complete.
-func (r *run) applyPolicies(q client.Request) error {
+// changePolicies carries out a change if the operator agrees to the jobs that it ends at once. The
+// request count counts these in a dry run. says describes the change.
+func (r *run) changePolicies(c *consent, change, count client.Request, says string) error {
+	count.Query = url.Values{"dry_run": {"true"}}
+	a, err := r.server.Ask(r.ctx, count)
+	var dry struct { // one policy, or all
+		admin.Policies
+		Effect *admin.Effects `json:"effect"`
+	}
+	if err == nil {
+		err = a.Read(&dry)
+	}
+	if err != nil {
+		return err
+	}
+	var all admin.Effects
+	for _, p := range append(dry.Policies.Policies, admin.PolicyView{Effect: dry.Effect}) {
+		if e := p.Effect; e != nil {
+			all = admin.Effects{Expired: all.Expired + e.Expired, Dropped: all.Dropped + e.Dropped, Partial: all.Partial || e.Partial}
+		}
+	}
+	ended := all.Expired + all.Dropped
+	ends := fmt.Sprintf("%s (%d expired, %d above a limit)", jobs(ended), all.Expired, all.Dropped)
+	if all.Partial {
+		ends = "at least " + ends
+	}
+	if c.dryRun {
+		r.view.Columns = slices.Concat(r.view.Columns, r.view.Wide)
+	} else {
+		if ended > 0 || all.Partial {
+			says += "policy: deleted or buried " + ends + "\n"
+			err = r.confirm(r.ctx, c, "delete or bury "+ends)
+		}
+		if err == nil {
+			a, err = r.server.Ask(r.ctx, change)
+		}
+	}
+	if err == nil && r.printer.IsTable() {
+		fmt.Fprint(r.out, says)
+	}
+	if err == nil && a.Document != nil {
+		err = r.printer.Show(a.Document, r.view)
+	}
+	return err
+}
+
+// removePolicy removes a policy.
+func (r *run) removePolicy(c *consent) error {
+	match, err := r.match(r.args[0])
+	var set policySet
+	if err == nil {
+		_, err = r.read("/policies", "", &set)
+	}
+	if err != nil {
+		return err
+	}
+	set.Policies = slices.DeleteFunc(set.Policies, func(p map[string]any) bool { return p["match"] == match })
+	says := ""
+	if !c.dryRun {
+		says = "policy: " + admin.ShownName(r.args[0]) + " is removed\n"
+	}
+	return r.changePolicies(c, client.Request{Method: "DELETE", Path: "/policies/{match}", Node: match},
+		client.Request{Method: "PUT", Path: "/policies", JSON: set}, says)
+}
+
+// applyPolicies makes the policies of a file the only ones.
+func (r *run) applyPolicies(c *consent) error {
 	want, err := r.policiesOf(r.args[0])
 	if err != nil {
 		return err
 	}
 	var have policySet
-	a, err := r.read(q.Path, "", &have)
+	a, err := r.read("/policies", "", &have)
 	if err != nil {
 		return err
 	}
 	changes := append(have.without(want, "-"), want.without(have, "+")...)
-	if r.printer.IsTable() {
-		fmt.Fprint(r.out, strings.Join(changes, ""))
+	if len(changes) == 0 {
+		return r.printer.Show(a.Document, r.view)
 	}
-	if q.JSON, q.IfMatch = want, a.Tag; len(changes) > 0 {
-		a, err = r.server.Ask(r.ctx, q)
-	}
-	if err == nil {
-		err = r.printer.Show(a.Document, r.view)
+	q := client.Request{Method: "PUT", Path: "/policies", JSON: want, IfMatch: a.Tag}
+	err = r.changePolicies(c, q, q, strings.Join(changes, ""))
+	if e, ok := errors.AsType[*client.Error](err); ok && client.Unchanged(err) && e.Code != client.Unconfirmed {
+		e.Line = "nothing was changed: " + e.Line
 	}
 	return err
 }
@@ -179,6 +242,9 @@ func (s policySet) without(other policySet, sign string) (lines []string) {
 	}
 	return lines
 }
+
+// bareMatch matches a table with a match that is not in quotes.
+var bareMatch = regexp.MustCompile(`^\[policy\.([^]"']+)\]`)
 
 // policiesOf reads a file.
 func (r *run) policiesOf(file string) (set policySet, err error) {
@@ -213,6 +279,11 @@ func (r *run) policiesOf(file string) (set policySet, err error) {
 		}
 		if err != nil {
 			faults = append(faults, k.Errorf("%v", err))
+		}
+	}
+	for _, f := range faults {
+		if m := bareMatch.FindStringSubmatch(f.Text); m != nil && tables["policy."+m[1]] == nil {
+			f.Message = fmt.Sprintf(`the match %s is not in quotes: write [policy."%[1]s"]`, m[1])
 		}
 	}
 	if len(faults) > 0 {

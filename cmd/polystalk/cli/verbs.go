@@ -31,7 +31,7 @@ type verb struct {
 	adjust func(c *cobra.Command) // changes the command at the end; it may be nil
 
 	// One of these is set: a path to request with a view of the answer, or a function.
-	path    string                                // {tube}, {id}, {node} and {match} are the first argument
+	path    string                                // {tube}, {id} and {node} are the first argument
 	method  string                                // empty: GET
 	request func(r *run, q *client.Request) error // completes the request; it may be nil
 	view    client.View
@@ -111,8 +111,6 @@ func (v *verb) carryOut(r *run) (err error) {
 		q.ID, err = readID(r.args[0])
 	case strings.Contains(v.path, "{node}"):
 		q.Node = r.args[0]
-	case strings.Contains(v.path, "{match}"):
-		q.Node, err = r.match(r.args[0])
 	}
 	if err == nil && v.request != nil {
 		err = v.request(r, &q)

@@ -93,7 +93,7 @@ func (c *httpServer) problem(ctx context.Context, r *Request, res *http.Response
 		p.Remedy = remedy
 	}
 	if p.Field != "" && strings.HasPrefix(r.Path, "/policies") {
-		p.Detail = p.Field + ": " + p.Detail
+		inWords(p)
 	}
 	return ProblemError(p)
 }

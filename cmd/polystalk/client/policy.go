@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"polystalk/codec/admin"
 	"polystalk/codec/tomlfile"
 )
 
@@ -47,6 +48,9 @@ func SetOption(policy map[string]any, name, text string) error {
 		if o.name != name {
 			continue
 		}
+		if policy[o.member] != nil {
+			return Errorf(Usage, "%s is there twice: give it once", strings.TrimSuffix(name, "-max"))
+		}
 		policy[o.member] = text
 		if o.units == nil {
 			return nil
@@ -84,4 +88,19 @@ func OptionsOf(policy map[string]any) string {
 		words = append(words, o.name+"="+text)
 	}
 	return strings.Replace(strings.Join(words, " "), " backoff-max=", "..", 1)
+}
+
+// inWords replaces the members of documents in a problem of a policy by the options of operators.
+func inWords(p *admin.Problem) {
+	words := []string{"the member", "the option"}
+	for _, o := range policyOptions {
+		words = append(words, o.member, strings.Replace(o.name, "backoff-max", "the longest backoff", 1))
+	}
+	r := strings.NewReplacer(words...)
+	field := strings.TrimPrefix(p.Field, "policies.")
+	about := r.Replace(field)
+	if strings.HasSuffix(field, "_seconds") {
+		about += " in seconds"
+	}
+	p.Detail, p.Remedy = about+": "+r.Replace(p.Detail), r.Replace(p.Remedy)
 }

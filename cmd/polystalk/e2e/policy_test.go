@@ -18,7 +18,10 @@ func TestApplyChangesNothingIfAnotherOperatorIsFaster(t *testing.T) {
 		answer(w, 412, `{"type":"/problems/changed","title":"changed","status":412,"field":"If-Match","detail":"the policies have another tag","remedy":"read them again"}`)
 	})
 	p.in = "[policy.mail]\nattempts = 4\n"
-	p.says("If-Match: the policies have another tag: apply the file again", 1, "policy", "apply", "-")
+	p.says("nothing was changed: If-Match: the policies have another tag: apply the file again", 1, "policy", "apply", "-")
+	if o := p.polystalk("policy", "apply", "-"); o.stdout != "" {
+		t.Errorf("it shows changes that it has not made: %s", o.stdout)
+	}
 	if asked != `PUT /api/v1/policies "one"` {
 		t.Errorf("it asks %s", asked)
 	}

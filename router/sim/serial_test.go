@@ -329,11 +329,6 @@ func (s *serial) id(c *serialConn) uint64 {
 
 // leaveAll ends all clients at once, in any order; then only jobs keep tubes.
 func (s *serial) leaveAll() error {
-	if s.polices {
-		if err := s.setPolicies(nil); err != nil {
-			return err
-		}
-	}
 	for _, c := range s.conns {
 		if s.rng.IntN(2) == 0 {
 			c.k[0].Abort()
@@ -343,6 +338,11 @@ func (s *serial) leaveAll() error {
 	}
 	for range s.rng.IntN(200) {
 		s.worlds[0].late()
+	}
+	if s.polices {
+		if err := s.endPolicies(); err != nil {
+			return err
+		}
 	}
 	return empty(s.worlds[0])
 }

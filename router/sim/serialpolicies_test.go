@@ -31,8 +31,12 @@ func TestManyShardsFollowPoliciesAsOne(t *testing.T) {
 		"policy: held by running", "policy: held by rate")
 }
 
-// policies gives the servers of both worlds another set.
+// policies gives the servers of both worlds another set. A set takes effect in one shard after the
+// other. So it is not changed while a client waits that might get jobs of several.
 func (s *serial) policies() error {
+	if slices.ContainsFunc(s.conns, func(c *serialConn) bool { return c.k[1].waiting() }) {
+		return nil
+	}
 	var set []wire.PolicyView
 	for _, match := range append([]string{"*", "tube-*", "d*"}, s.names...) {
 		if s.rng.IntN(3) > 0 {
@@ -63,15 +67,25 @@ func (s *serial) policies() error {
 		}
 		set = append(set, wire.PolicyView{Policy: p})
 	}
-	return s.setPolicies(set)
-}
-
-func (s *serial) setPolicies(set []wire.PolicyView) error {
 	_, err := s.ask(fmt.Sprintf("policies %+v", set), func(o *operator, _ *direct.Caller) (string, error) {
 		_, err := o.Admin.SetPolicies(context.Background(), set, admin.PolicyEdit{})
 		return "", err
 	})
 	return err
+}
+
+// endPolicies removes all policies, so that nothing keeps tubes without clients and jobs.
+func (s *serial) endPolicies() error {
+	for i, o := range s.operators {
+		o.Begin(func(*direct.Caller) error {
+			_, err := o.Admin.SetPolicies(context.Background(), nil, admin.PolicyEdit{})
+			return err
+		})
+		if err := s.worlds[i].rest(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // comparePolicies compares what the policies of both worlds have done, and what they hold.

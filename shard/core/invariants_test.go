@@ -138,7 +138,8 @@ func (k *checker) tubes() {
 			jobs[t.id], bytes[t.id], reserved[t.id], t.jobs, t.bytes, t.reserved)
 		in(int(t.jobs) == t.ready.N+t.delay.N+int(t.buried.N)+int(t.reserved) && uint64(t.jobs)+t.deletes == t.total+uint64(t.arrived),
 			"the sum of its states is not its %d jobs, or they and %d deletes are not its total of %d and %d", t.jobs, t.deletes, t.total, t.arrived)
-		in(t.inUse() || f != nil && (f.forgetAt != 0 || f.created || t.pauseUntil != 0 || f.limits != [NumClasses]uint32{}), "nothing needs it")
+		in(t.inUse() || f != nil && (f.forgetAt != 0 || f.created || t.pauseUntil != 0 || f.limits != [NumClasses]uint32{}) ||
+			t.timer.pos > 0 && t.timer.at <= c.now, "nothing needs it, and no Expire closes it")
 		in((t.pauseUntil == 0) == (t.pauseFor == 0), "paused until %d for %d", t.pauseUntil, t.pauseFor)
 		k.tubeJobs(t)
 		if k.readyTube(t, in) {

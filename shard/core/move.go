@@ -85,8 +85,11 @@ func (c *Core) read(t *tube, i uint32, j *Job, op *Op) Status {
 	row := c.jobRow(j, x)
 	if isTaken(j) {
 		m := c.moving[j.ID]
-		if row.State = m.was; m.was == Delayed {
+		switch row.State = m.was; m.was {
+		case Delayed:
 			row.TimeLeft = max(0, Time(m.at)-c.now)
+		case Buried:
+			row.BuriedBy = t.reasonOf(j)
 		}
 	}
 	if row.Large == nil {

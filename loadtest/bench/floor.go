@@ -17,7 +17,8 @@ func serveFloor(ctx context.Context, addr string, body int) error {
 	h := &floor{reserved: fmt.Appendf(nil, "RESERVED 1 %d\r\n%s\r\n", body, bytes.Repeat([]byte("x"), body))}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(max(1, len(allowedCPUs()))), gnet.WithLogLevel(logging.ErrorLevel))
+		ended <- gnet.Run(h, "tcp://"+addr, gnet.WithNumEventLoop(max(1, len(allowedCPUs()))), gnet.WithLogLevel(logging.ErrorLevel),
+			gnet.WithReuseAddr(true)) // the port may have connections in TIME_WAIT, as FreePort permits
 	}()
 	select {
 	case err := <-ended:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,17 @@ func (b *tab) do(a chromedp.Action[chromedp.Void]) {
 func (b *tab) visit(page string) {
 	b.t.Helper()
 	b.eval(fmt.Sprintf("location.hash = %q", "#/"+page))
+}
+
+// openRow opens the next row of a list by keys, once the list has come. hash is the row's page.
+func (b *tab) openRow(hash string) {
+	b.t.Helper()
+	for range 500 {
+		if b.keys("j", kb.Enter); b.eval("location.hash.startsWith("+strconv.Quote(hash)+")") == "true" {
+			return
+		}
+	}
+	b.t.Fatalf("no key opens %s", hash)
 }
 
 // eval returns the value of an expression, as text.

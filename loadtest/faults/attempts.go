@@ -9,9 +9,9 @@ import (
 	"polystalk/loadtest/bench"
 )
 
-// With -attempts N one tube has a policy: every Nth failed attempt buries its job. Its clients let
-// attempts fail in each way: they release the job, hold it until its TTR ends, or disconnect. Nobody
-// kicks these jobs, so the history can count their reservations.
+// With -attempts N one tube has a policy: every Nth failed attempt buries its job. Its workers let
+// attempts fail in three ways: they release the job, hold it until its TTR ends, or disconnect. No
+// client kicks these jobs, so the history can count their reservations.
 
 const (
 	failingName = "failing"

@@ -254,11 +254,11 @@ func (o *Operator) RemovePolicy(ctx context.Context, match string, e PolicyEdit)
 // changePolicies changes the set to the one that edit makes from a copy of it. It waits until the
 // change is durable and all tubes have their policies.
 func (o *Operator) changePolicies(ctx context.Context, e PolicyEdit, edit func([]record.Policy) ([]record.Policy, error)) (v *PolicySet, err error) {
-	if !e.DryRun {
+	if !e.DryRun { // a dry run may take seconds, and no change waits for it
 		defer func() { o.counts.add("policies", 0, 0, err) }()
+		o.changedPolicies.Lock()
+		defer o.changedPolicies.Unlock()
 	}
-	o.changedPolicies.Lock()
-	defer o.changedPolicies.Unlock()
 	was, commit, err := o.policies(ctx)
 	if err != nil {
 		return nil, err

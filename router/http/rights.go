@@ -60,6 +60,10 @@ func (a *API) permits(c *call) error {
 	case c.By.IsEmpty() && !c.proven():
 		return wire.NoToken.Problem(fmt.Sprintf("this needs %v, but the request has no token", n))
 	case c.By.Level() < n.level:
+		// The file may have changed since the client was identified.
+		if err := a.identify(c); err != nil || c.By.Level() >= n.level {
+			return err
+		}
 		return a.refuse(c, 0, "", n.String())
 	case n.all:
 		return a.mayOnJobs(c, n.verb, &admin.JobQuery{AllTubes: true})

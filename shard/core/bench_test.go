@@ -63,7 +63,7 @@ func BenchmarkCycle(tb *testing.B) {
 		each    func(b *bench) // before each put
 	}{
 		{name: "alone"},
-		{name: "policy", prepare: func(b *bench) { // with every option, none of which takes effect
+		{name: "policy", prepare: func(b *bench) { // every option is set, and none takes effect
 			b.do(&Op{Kind: opSetPolicies, Operator: &OperatorOp{policies: NewPolicies([]record.Policy{{
 				Match: "*", Attempts: 100, Backoff: 1, BackoffMax: 10, TTL: 1 << 30, MaxJobs: 1 << 40, MaxBytes: 1 << 40,
 				RunningPlus: 1 << 40, ThousandthsASecond: 1e9, Burst: 1e6, BuriedTTL: 1 << 30, MaxBuried: 1 << 30,

@@ -79,7 +79,9 @@ func (m *model) applyPolicy(t *modelTube) {
 	} else {
 		x.full, x.heldUntil, x.spent = 0, 0, false
 	}
-	x.trimAt = m.now
+	if m.excess(t) != nil {
+		x.trimAt = m.now
+	}
 	m.serve(t)
 }
 
@@ -223,6 +225,19 @@ func (m *model) policyDue(t *modelTube) Time {
 	return at
 }
 
+// excess is the next job that the limits of t end, nil: none.
+func (m *model) excess(t *modelTube) *modelJob {
+	p, ready, buried := t.policy.p, m.byArrival(t, Ready), m.byArrival(t, Buried)
+	switch {
+	case p.MaxBuried > 0 && len(buried) > int(p.MaxBuried):
+		return buried[0]
+	case p.Full == record.PolicyDropOldest && len(ready) > 0 &&
+		(p.MaxJobs > 0 && len(ready)+len(m.in(t, Delayed)) > int(p.MaxJobs) || m.hasTooMany(t, bytesOf(m, t))):
+		return ready[0]
+	}
+	return nil
+}
+
 // runPolicy does one of the things that are due at a moment.
 func (m *model) runPolicy(t *modelTube, at Time) {
 	x := &t.policy
@@ -250,15 +265,10 @@ func (m *model) runPolicy(t *modelTube, at Time) {
 		x.events[PolicyExpired]++
 		m.delete(buried[0])
 	case x.trimAt != 0 && x.trimAt <= at:
-		switch {
-		case x.p.MaxBuried > 0 && len(buried) > int(x.p.MaxBuried):
+		if j := m.excess(t); j != nil {
 			x.events[PolicyDropped]++
-			m.delete(buried[0])
-		case x.p.Full == record.PolicyDropOldest && len(ready) > 0 &&
-			(x.p.MaxJobs > 0 && len(ready)+len(m.in(t, Delayed)) > int(x.p.MaxJobs) || m.hasTooMany(t, bytesOf(m, t))):
-			x.events[PolicyDropped]++
-			m.delete(ready[0])
-		default:
+			m.delete(j)
+		} else {
 			x.trimAt = 0
 		}
 	default:

@@ -249,7 +249,7 @@ func (m *model) setAt(j *modelJob, s State, cl *modelClient, deadline, at Time) 
 	}
 }
 
-// returns gives back a job whose reservation has ended.
+// returns applies the policy to a job whose reservation has ended, or makes the job ready.
 func (m *model) returns(j *modelJob) {
 	if !m.fails(j, false) {
 		m.set(j, Ready, nil, 0)

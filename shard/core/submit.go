@@ -126,7 +126,7 @@ func (c *Core) report(op *Op, r *Reply) {
 			r.N = c.relay(j, x, k, op.Body, op.Large)
 		}
 		if fails && !again {
-			c.conclude(j) // giveUp has nobody to tell
+			c.conclude(j) // so that giveUp does not report the failure a second time
 		}
 	}
 	if !k.Ends() {

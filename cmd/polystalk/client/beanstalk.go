@@ -321,7 +321,7 @@ func (c *Beanstalk) failure(ctx context.Context, about string, err error) error 
 		return Errorf(Refused, "%s refuses the command: you may not do that, as polystalk access explain shows, or the server is older and does not know it", c.target.Name)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return Errorf(System, "%s does not answer in time: try again, or raise --timeout", c.target.Name)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return Errorf(System, "%s has closed the connection: try again", c.target.Name)
 	}
 	return Errorf(System, "%s: %v: try again", c.target.Name, err)

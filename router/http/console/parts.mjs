@@ -210,10 +210,7 @@ export function Table({ label, columns, rows, keyOf, sort, onSort, open, selecte
         if (to * rowHeight < el.scrollTop) el.scrollTop = to * rowHeight;
         else if ((to + 2) * rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = (to + 2) * rowHeight - el.clientHeight;
       },
-      open() { // without a current row, the only one: a list that has just come has none
-        const r = rows[row.current] || (rows.length === 1 && rows[0]);
-        if (r && open) location.hash = open(r);
-      },
+      open() { if (rows[row.current] && open) location.hash = open(rows[row.current]); },
       select() { if (rows[row.current] && onSelect) choose(rows[row.current]); },
     };
     keyTable.current = keys;

@@ -5,21 +5,7 @@ require 'Pheanstalk/autoload.php';
 use Pheanstalk\Exception\ServerException;
 use Pheanstalk\Pheanstalk;
 
-function check(string $what, $got, $want): void
-{
-    if ($got !== $want) {
-        fwrite(STDERR, "$what: got " . var_export($got, true) . ', want ' . var_export($want, true) . "\n");
-        exit(1);
-    }
-}
-
-set_error_handler(function (int $level, string $message) {
-    if (!(error_reporting() & $level) || $level === E_DEPRECATED || $level === E_USER_DEPRECATED) {
-        return true; // the library is older than this PHP
-    }
-    fwrite(STDERR, "$message\n");
-    exit(1);
-});
+require __DIR__ . '/check.php';
 
 $connect = fn () => Pheanstalk::create($argv[1], (int) $argv[2]);
 $worker = $connect()->watchOnly('retry.php');

@@ -8,21 +8,7 @@ use Pheanstalk\JobId;
 use Pheanstalk\Pheanstalk;
 use Pheanstalk\SocketFactory;
 
-function check(string $what, $got, $want): void
-{
-    if ($got !== $want) {
-        fwrite(STDERR, "$what: got " . var_export($got, true) . ', want ' . var_export($want, true) . "\n");
-        exit(1);
-    }
-}
-
-set_error_handler(function (int $level, string $message) {
-    if (!(error_reporting() & $level) || $level === E_DEPRECATED || $level === E_USER_DEPRECATED) {
-        return true; // the library is older than this PHP
-    }
-    fwrite(STDERR, "$message\n");
-    exit(1);
-});
+require __DIR__ . '/check.php';
 
 if (str_starts_with($argv[1], 'tls://')) {
     $client = Pheanstalk::createWithFactory(new SocketFactory($argv[1], (int) $argv[2], 10, SocketFactory::FSOCKOPEN));

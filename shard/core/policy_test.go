@@ -364,3 +364,23 @@ func TestAChangedPolicyAppliesAtOnce(t *testing.T) {
 		t.Error("the client still waits after the policy is removed")
 	}
 }
+
+// TestTheRecordedSetHasRoom: a full disk keeps room for the record of a set as long as it holds, and
+// so for the record that removes it.
+func TestTheRecordedSetHasRoom(t *testing.T) {
+	w := newWorld(t)
+	buf := new(record.Buffer)
+	w.core.RecordTo(buf)
+	for _, list := range [][]record.Policy{{{Match: "a", TTL: 1}, {Match: "b", Note: "long"}}, {{Match: "b"}}, nil} {
+		op := new(Op)
+		op.SetPolicies(NewPolicies(list), true)
+		w.do(*op, StatusOK)
+		want := int64(0)
+		if len(list) > 0 {
+			want = int64(len(record.AppendPolicies(nil, list)))
+		}
+		if buf.Pauses != want {
+			t.Errorf("%d bytes are kept for %d policies, want %d", buf.Pauses, len(list), want)
+		}
+	}
+}
